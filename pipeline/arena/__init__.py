@@ -1,0 +1,1 @@
+"""Matches between players and the statistics of promotion."""

@@ -1,0 +1,193 @@
+"""One frozen, validated config per stage, and the presets that fill them.
+
+A config's fields *are* the command's options: name, type, default and help text stand here once, and main.py
+makes the command line from them. What counts, first to last: an option on the command line, the preset's
+line, the default below. A preset is a YAML file in ``pipeline/presets``: a section per stage, a line per field.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pipeline.errors import UsageError
+
+PRESET_FOLDER = Path(__file__).parent / "presets"
+STAGES = ("init", "selfplay", "gather", "train", "evaluate")
+
+
+
+class StageConfig(BaseModel):
+    """Base of every stage's config: frozen, unknown fields refused, defaults validated."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, protected_namespaces=())
+
+
+C = TypeVar("C", bound=StageConfig)
+
+
+class SearchConfig(StageConfig):
+    """What a search does with its readouts; shared by self-play and evaluation."""
+
+    c_puct: float = Field(1.5, gt=0, description="Exploration constant of PUCT.")
+    fpu_reduction: float = Field(
+        0.2, ge=0, description="An unvisited move counts as the parent's value minus this times sqrt(prior visited)."
+    )
+    root_fpu_reduction: float = Field(0.0, ge=0, description="The same at the root.")
+    noise_weight: float = Field(0.25, ge=0, le=1, description="Share of Dirichlet noise in the root prior (self-play).")
+    noise_total: float = Field(
+        10.83, gt=0, description="Sum of the Dirichlet parameters, spread evenly over the legal moves."
+    )
+    virtual_loss: float = Field(1.0, ge=0, description="Losses that a pending leaf counts as, when one tree has many.")
+
+
+class InitConfig(StageConfig):
+    game: str = Field("go:9", description="Game spec, e.g. go:9, go:9,komi=7, connect4, tictactoe.")
+    network_size: str = Field("b2c32", description="Blocks and channels of the network, e.g. b2c32, b4c64, b6c96.")
+    new_model: Path = Field(
+        Path("saved_models/000000-init"), description="Directory to make. An existing one is never overwritten."
+    )
+    seed: int = Field(0, ge=0, description="Seed of the random weights.")
+
+
+class SelfplayConfig(SearchConfig):
+    network: Path = Field(Path("saved_models/best_model"), description="Directory of the model that plays.")
+    output_dir: Path = Field(Path("data/selfplay"), description="Where games go, as $MODEL/$WORKER/*.gz with .meta.")
+    readouts: int = Field(0, ge=0, description="Simulations per move; 0 plays the raw policy.")
+    games: int = Field(1, ge=1, description="Games to play.")
+    verbose: int = Field(1, ge=0, description="0 quiet, 1 progress, 2 debug lines, 3 boards.")
+    top_up: bool = Field(
+        False, description="Play only the games still missing: count those made since the newest model was trained."
+    )
+    parallel_games: int = Field(256, ge=1, description="Games that share the batches.")
+    threads: int = Field(0, ge=0, description="Threads that play; 0 = one per core.")
+    worker: str = Field("w00", pattern=r"^[A-Za-z0-9_-]+$", description="Name of this worker's folder.")
+    commit_seconds: float = Field(1.0, ge=0, description="Finished games are committed this often; 0 = one shard per game.")
+    temperature_plies: int = Field(16, ge=0, description="Opening plies played with temperature 1; greedy after.")
+    resign_threshold: float = Field(
+        -1.0, ge=-1, le=0, description="Resign when the mover's value stays below this for two of its moves; -1 = never."
+    )
+    no_resign_share: float = Field(
+        0.1, ge=0, le=1, description="Share of games that never resign and measure false resignations."
+    )
+    backend: str = Field(
+        "auto", pattern="^(auto|torch|compile|openvino)$", description="Inference backend; auto measures once per machine."
+    )
+    seed: int | None = Field(None, ge=0, description="Seed of all randomness; fresh randomness if absent.")
+
+
+class GatherConfig(StageConfig):
+    directory: Path = Field(Path("data/selfplay"), description="Holds $MODEL/$WORKER/*.gz; names sort by age.")
+    output_directory: Path = Field(Path("data/training_data"), description="Where chunks go.")
+    max_positions: int = Field(2_500_000, ge=1, description="How many of the newest positions form the window.")
+    positions_per_chunk: int = Field(2_048, ge=1, description="Positions in each chunk.")
+    chunks_to_make: int = Field(190, ge=1, description="Chunks to make.")
+    min_positions: int = Field(0, ge=0, description="Exit 75 (not yet) while the window holds fewer positions.")
+    as_many_as_possible: bool = Field(
+        False, description="If the window has too few positions for all chunks, make fewer instead of failing."
+    )
+    holdout_share: float = Field(0.05, ge=0, lt=1, description="Share of games kept from training, for a hold-out loss.")
+    keep_sets: int = Field(2, ge=1, description="How many sets of chunks to keep, this one included.")
+    seed: int = Field(0, ge=0, description="Seed of the sampling.")
+
+
+class TrainConfig(StageConfig):
+    directory: Path = Field(Path("data/training_data"), description="Chunks; the newest complete set is used.")
+    original_model: Path | None = Field(None, description="Model to start from [default: newest in saved_models/].")
+    new_model: Path | None = Field(None, description="Model to make [default: next number in saved_models/].")
+    epochs: int = Field(10, ge=1, description="Times that each position of the set is seen.")
+    logdir: Path = Field(Path("data/logs"), description="TensorBoard event files.")
+    batch_size: int = Field(512, ge=1, description="Samples per step.")
+    learning_rate: float = Field(0.002, gt=0, description="Adam's peak rate.")
+    warmup_steps: int = Field(50, ge=0, description="Steps of linear warm-up from 0.")
+    weight_decay: float = Field(1e-4, ge=0, description="L2 by decoupled weight decay, on weights only.")
+    value_weight: float = Field(1.0, ge=0, description="Weight of the value loss.")
+    ownership_weight: float = Field(0.3, ge=0, description="Weight of the ownership loss.")
+    score_weight: float = Field(0.05, ge=0, description="Weight of the score loss.")
+    gradient_clip: float = Field(5.0, gt=0, description="Largest gradient norm.")
+    precision: str = Field(
+        "auto", pattern="^(auto|float32|bfloat16)$", description="auto = bfloat16 where the processor is fast at it."
+    )
+    checkpoint_seconds: float = Field(60.0, ge=0, description="How often a resumable checkpoint is written.")
+    seed: int = Field(0, ge=0, description="Seed of the order and of the symmetries.")
+
+
+class EvaluateConfig(SearchConfig):
+    black_model: Path = Field(Path("saved_models/best_model"), description="The champion.")
+    white_model: Path | None = Field(None, description="The challenger [default: newest model not yet evaluated].")
+    games: int = Field(400, ge=2, description="Games, half with each colour; an even number.")
+    readouts: int = Field(800, ge=0, description="Simulations per move.")
+    threshold: float | None = Field(
+        None, gt=0, le=1, description="Share of games the challenger must win [default: 1/2 + 1/sqrt(games)]."
+    )
+    output_dir: Path = Field(Path("data/evaluate"), description="Match records, as <challenger>-vs-<champion>/.")
+    sgf_output: Path | None = Field(None, description="Game records [default: in the match's folder, sgf/].")
+    opening_plies: int = Field(
+        6, ge=0, description="Each opening: this many plies sampled from the policies, played once with each colour."
+    )
+    noise_weight: float = Field(0.0, ge=0, le=1, description="Share of Dirichlet noise in the root prior.")
+    promote: bool = Field(True, description="Re-point best_model when the challenger passes.")
+    parallel_games: int = Field(256, ge=2, description="Games that share the batches.")
+    threads: int = Field(0, ge=0, description="Threads that play; 0 = one per core.")
+    backend: str = Field(
+        "auto", pattern="^(auto|torch|compile|openvino)$", description="Inference backend; auto measures once per machine."
+    )
+    seed: int = Field(0, ge=0, description="Seed of the openings.")
+
+
+CONFIGS: dict[str, type[StageConfig]] = {
+    "init": InitConfig,
+    "selfplay": SelfplayConfig,
+    "gather": GatherConfig,
+    "train": TrainConfig,
+    "evaluate": EvaluateConfig,
+}
+
+
+def preset_names() -> list[str]:
+    return sorted(path.stem for path in PRESET_FOLDER.glob("*.yaml"))
+
+
+def read_preset(name: str) -> dict[str, dict[str, Any]]:
+    """The sections of a preset: one of ours by name, or a path to a YAML file.
+
+    Raises UsageError if there is none, it isn't YAML, or a section or line is unknown.
+    """
+    path = Path(name) if name.endswith((".yaml", ".yml")) else PRESET_FOLDER / f"{name}.yaml"
+    if not path.is_file():
+        raise UsageError(
+            f"preset {name!r}: no such preset; known: {', '.join(preset_names())}; or give a path to a .yaml file"
+        )
+    try:
+        sections = yaml.safe_load(path.read_text()) or {}
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageError(f"preset {path}: not readable as YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(sections, dict) or not all(isinstance(lines, dict) for lines in sections.values()):
+        raise UsageError(f"preset {path}: wanted sections {', '.join(STAGES)}, each with lines 'name: value'")
+    for stage, lines in sections.items():
+        if stage not in CONFIGS:
+            raise UsageError(f"preset {path}: unknown section {stage!r}; wanted one of {', '.join(STAGES)}")
+        known = CONFIGS[stage].model_fields
+        for field in lines:
+            if field not in known:
+                raise UsageError(f"preset {path}, {stage}: unknown line {field!r}; known: {', '.join(known)}")
+    return sections
+
+
+def make_config(kind: type[C], stage: str, preset: str | None = None, **options: Any) -> C:
+    """The config of one stage from a preset's section and the options given (None = not given).
+
+    Raises UsageError that names the option, what was found and what was wanted.
+    """
+    values = dict(read_preset(preset).get(stage, {})) if preset else {}
+    values.update({name: value for name, value in options.items() if value is not None})
+    try:
+        return kind(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        option = "--" + str(first["loc"][0]).replace("_", "-") if first["loc"] else stage
+        where = f" (preset {preset})" if preset and str(first["loc"][0]) not in options else ""
+        raise UsageError(f"{stage} {option}{where}: {first['msg']}; found {first.get('input')!r}") from error

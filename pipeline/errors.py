@@ -1,0 +1,52 @@
+"""The exceptions a user may meet, and the exit code of each.
+
+    MuGoError                 exit 1   something failed; the message says where, found, wanted, next step
+    ├── UsageError            exit 2   a wrong option, preset or game spec
+    ├── NotYet                exit 75  nothing to do yet; says which number is missing
+    ├── FileError             exit 1   a file of ours that is missing, damaged, of another version or game
+    └── IllegalMove           exit 1   an action the rules forbid
+
+Anything else that escapes is a bug of ours and shows its traceback.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class MuGoError(Exception):
+    """Base of every error whose message is meant for a user. One line, no traceback."""
+
+    exit_code = 1
+
+
+class UsageError(MuGoError):
+    """The command line, a preset or a spec string is wrong."""
+
+    exit_code = 2
+
+
+class NotYet(MuGoError):
+    """There is nothing to do yet (sysexits.h EX_TEMPFAIL): try again when there is more data.
+
+    missing: how many of the unit named in the message are missing.
+    """
+
+    exit_code = 75
+
+    def __init__(self, message: str, missing: int = 0) -> None:
+        super().__init__(message)
+        self.missing = missing
+
+
+class FileError(MuGoError):
+    """A file of ours can't be used. Its text is always ``path: found; wanted; next step``."""
+
+    def __init__(self, path: Path | str, problem: str) -> None:
+        super().__init__(f"{path}: {problem}")
+        self.path = Path(path)
+        self.problem = problem
+
+
+class IllegalMove(MuGoError):
+    """An action that the rules forbid in that state."""

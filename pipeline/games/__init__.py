@@ -1,0 +1,1 @@
+"""Rules of the games: arrays in, arrays out. Knows no search, network or file."""

@@ -1,0 +1,1 @@
+"""What a training example is and how it is learned: targets, sampling, losses."""

@@ -1,0 +1,1 @@
+"""Status and reports read from files; writes nothing else."""

@@ -1,0 +1,1 @@
+"""Trees over arrays. Knows games only through their batched verbs, networks only as a callable."""

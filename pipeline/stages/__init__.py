@@ -1,0 +1,1 @@
+"""The commands' work: each stage is one function, config in, summary out."""
