@@ -138,6 +138,14 @@ class EvaluateConfig(SearchConfig):
     seed: int = Field(0, ge=0, description="Seed of the openings.")
 
 
+class BenchConfig(StageConfig):
+    game: str = Field("go:9", description="Game spec.")
+    network_size: str = Field("b6c96", description="Blocks and channels of a randomly initialised network.")
+    games: int = Field(256, ge=1, description="Games in parallel.")
+    readouts: int = Field(64, ge=1, description="Simulations per move.")
+    seconds: float = Field(10.0, gt=0, description="How long each measurement runs; each is repeated and paired.")
+
+
 CONFIGS: dict[str, type[StageConfig]] = {
     "init": InitConfig,
     "selfplay": SelfplayConfig,

@@ -1,0 +1,335 @@
+"""Go over rows of flat int16 states: the kernels behind ``Go``. Plain twin: ``go_reference.py``.
+
+Axes: B batch, P points (row-major, row 0 at the top), S state words, A = P + 1 actions (the last is pass), T positions.
+
+One state row, S = P + 16 words:
+    0 .. P-1   the points: EMPTY, BLACK or WHITE
+    P          OFF_BOARD, always: the neighbour that edge points have outside
+    P + TO_MOVE      0 black, 1 white
+    P + PASSES       passes in a row, 0..2
+    P + PLY          moves made, passes included
+    P + OVER         1 after two passes in a row or at the move limit
+    P + STONES       stones on the board
+    P + MAX_STONES   most stones that were ever on the board (see ``repeats``)
+    P + LAST .. +4   the last four actions, newest first, -1 where there was none
+    P + KEY .. +3    64-bit Zobrist hash of the points, lowest 16 bits first
+
+Kernels run one thread and take all parameters as arguments. They don't check array shapes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+EMPTY, BLACK, WHITE, OFF_BOARD = 0, 1, 2, 3
+TO_MOVE, PASSES, PLY, OVER, STONES, MAX_STONES, LAST, KEY = 1, 2, 3, 4, 5, 6, 7, 11
+NUM_LAST = 4
+EXTRA_WORDS = 16
+LEGAL, OUT_OF_RANGE, GAME_OVER, OCCUPIED, SUICIDE, REPETITION = 0, 1, 2, 3, 4, 5
+
+kernel = njit(cache=True, nogil=True)
+
+
+@kernel
+def load_key(state, at):
+    """The uint64 stored in four int16 words from index `at`."""
+    key = np.uint64(0)
+    for word in range(4):
+        key |= np.uint64(np.uint16(state[at + word])) << np.uint64(16 * word)
+    return key
+
+
+@kernel
+def store_key(state, at, key):
+    """The inverse of load_key. Changes state."""
+    for word in range(4):
+        state[at + word] = np.int16(np.uint16((key >> np.uint64(16 * word)) & np.uint64(0xFFFF)))
+
+
+@kernel
+def repeats(key, num_stones, max_stones, past, num_past):
+    """Whether a position occurred before. past [T] uint64, of which the first num_past count.
+
+    A position with more stones than any before it is new, so the scan is only made after captures.
+    """
+    if num_stones > max_stones:
+        return False
+    found = False
+    for i in range(num_past):  # no early exit: this way the loop becomes vector instructions
+        found |= past[i] == key
+    return found
+
+
+@kernel
+def has_liberty(state, start, neighbours, stamps, stamp, stack):
+    """Whether the group at `start` has a liberty. stamps and stack [P] are scratch; returns (answer, stones walked).
+
+    If the answer is False, stack[:stones walked] are all stones of the group.
+    """
+    colour = state[start]
+    stack[0] = start
+    stamps[start] = stamp
+    size, i = 1, 0
+    while i < size:
+        point = stack[i]
+        i += 1
+        for side in range(4):
+            near = neighbours[point, side]
+            if state[near] == EMPTY:
+                return True, size
+            if state[near] == colour and stamps[near] != stamp:
+                stamps[near] = stamp
+                stack[size] = near
+                size += 1
+    return False, size
+
+
+@kernel
+def play(states, actions, past, num_past, max_plies, neighbours, zobrist):
+    """-> states [B, S] after actions [B] int32, and status [B] uint8: LEGAL or why not (then the row is unfinished).
+
+    past [B, T] uint64, num_past [B] int32: keys of the positions that occurred. Plain twin: GoReference.play.
+    """
+    num_rows, state_size = states.shape
+    num_points = state_size - EXTRA_WORDS
+    after = states.copy()
+    status = np.zeros(num_rows, np.uint8)
+    stamps = np.zeros(num_points + 1, np.int32)
+    stack = np.empty(num_points, np.int16)
+    stamp = 0
+    for row in range(num_rows):
+        state = after[row]
+        action = actions[row]
+        if action < 0 or action > num_points:
+            status[row] = OUT_OF_RANGE
+            continue
+        if state[num_points + OVER]:
+            status[row] = GAME_OVER
+            continue
+        mover = state[num_points + TO_MOVE]
+        if action == num_points:
+            state[num_points + PASSES] += 1
+        else:
+            if state[action] != EMPTY:
+                status[row] = OCCUPIED
+                continue
+            colour = mover + 1
+            enemy = 3 - colour
+            key = load_key(state, num_points + KEY) ^ zobrist[action, mover]
+            state[action] = colour
+            captured = 0
+            for side in range(4):
+                near = neighbours[action, side]
+                if state[near] != enemy:
+                    continue
+                stamp += 1
+                alive, size = has_liberty(state, near, neighbours, stamps, stamp, stack)
+                if not alive:
+                    captured += size
+                    for i in range(size):
+                        key ^= zobrist[stack[i], 1 - mover]
+                        state[stack[i]] = EMPTY
+            if captured == 0:
+                stamp += 1
+                alive, size = has_liberty(state, action, neighbours, stamps, stamp, stack)
+                if not alive:
+                    status[row] = SUICIDE
+                    continue
+            stones = state[num_points + STONES] + 1 - captured
+            if repeats(key, stones, state[num_points + MAX_STONES], past[row], num_past[row]):
+                status[row] = REPETITION
+                continue
+            state[num_points + STONES] = stones
+            state[num_points + MAX_STONES] = max(stones, state[num_points + MAX_STONES])
+            store_key(state, num_points + KEY, key)
+            state[num_points + PASSES] = 0
+        for i in range(NUM_LAST - 1, 0, -1):
+            state[num_points + LAST + i] = state[num_points + LAST + i - 1]
+        state[num_points + LAST] = action
+        state[num_points + TO_MOVE] = 1 - mover
+        state[num_points + PLY] += 1
+        if state[num_points + PASSES] >= 2 or state[num_points + PLY] >= max_plies:
+            state[num_points + OVER] = 1
+    return after, status
+
+
+@kernel
+def find_groups(state, num_points, neighbours, zobrist, groups, liberties, sizes, hashes, stamps, stack):
+    """Label every group of one state: groups [P+1] int16 (-1 no stone); per group its liberties, size and Zobrist sum.
+
+    All arrays but state, neighbours and zobrist are scratch that this fills. Returns the number of groups.
+    """
+    num_groups = 0
+    for point in range(num_points + 1):
+        groups[point] = -1
+        stamps[point] = -1
+    for start in range(num_points):
+        colour = state[start]
+        if colour == EMPTY or groups[start] >= 0:
+            continue
+        stack[0] = start
+        groups[start] = num_groups
+        size, i, free = 1, 0, 0
+        total = np.uint64(0)
+        while i < size:
+            point = stack[i]
+            i += 1
+            total ^= zobrist[point, colour - 1]
+            for side in range(4):
+                near = neighbours[point, side]
+                found = state[near]
+                if found == EMPTY:
+                    if stamps[near] != num_groups:
+                        stamps[near] = num_groups
+                        free += 1
+                elif found == colour and groups[near] < 0:
+                    groups[near] = num_groups
+                    stack[size] = near
+                    size += 1
+        liberties[num_groups] = free
+        sizes[num_groups] = size
+        hashes[num_groups] = total
+        num_groups += 1
+    return num_groups
+
+
+@kernel
+def legal(states, past, num_past, neighbours, zobrist):
+    """-> [B, A] bool: no occupied point, no suicide, no repetition; pass always; nothing once the game is over.
+
+    past [B, T] uint64, num_past [B] int32 as in ``play``. Plain twin: GoReference.legal.
+    """
+    num_rows, state_size = states.shape
+    num_points = state_size - EXTRA_WORDS
+    allowed = np.zeros((num_rows, num_points + 1), np.bool_)
+    groups = np.empty(num_points + 1, np.int16)
+    stamps = np.empty(num_points + 1, np.int16)
+    stack = np.empty(num_points, np.int16)
+    liberties = np.empty(num_points, np.int16)
+    sizes = np.empty(num_points, np.int16)
+    hashes = np.empty(num_points, np.uint64)
+    for row in range(num_rows):
+        state = states[row]
+        if state[num_points + OVER]:
+            continue
+        allowed[row, num_points] = True
+        mover = state[num_points + TO_MOVE]
+        colour = mover + 1
+        find_groups(state, num_points, neighbours, zobrist, groups, liberties, sizes, hashes, stamps, stack)
+        board_key = load_key(state, num_points + KEY)
+        stones, max_stones = state[num_points + STONES], state[num_points + MAX_STONES]
+        for point in range(num_points):
+            if state[point] != EMPTY:
+                continue
+            breathes = False
+            key = board_key ^ zobrist[point, mover]
+            captured = 0
+            taken0, taken1, taken2 = -1, -1, -1  # groups already counted: one may touch the point on several sides
+            for side in range(4):
+                near = neighbours[point, side]
+                found = state[near]
+                if found == EMPTY:
+                    breathes = True
+                elif found == colour:
+                    if liberties[groups[near]] > 1:
+                        breathes = True
+                elif found != OFF_BOARD:
+                    group = groups[near]
+                    if liberties[group] == 1 and group != taken0 and group != taken1 and group != taken2:
+                        taken2, taken1, taken0 = taken1, taken0, group
+                        captured += sizes[group]
+                        key ^= hashes[group]
+            if breathes or captured > 0:
+                allowed[row, point] = not repeats(key, stones + 1 - captured, max_stones, past[row], num_past[row])
+    return allowed
+
+
+@kernel
+def observe(states, allowed, neighbours, zobrist):
+    """-> [B, C, P] uint8 planes, in the order of Go.plane_names, from the mover's side. allowed [B, A] bool."""
+    num_rows, state_size = states.shape
+    num_points = state_size - EXTRA_WORDS
+    planes = np.zeros((num_rows, 16, num_points), np.uint8)
+    groups = np.empty(num_points + 1, np.int16)
+    stamps = np.empty(num_points + 1, np.int16)
+    stack = np.empty(num_points, np.int16)
+    liberties = np.empty(num_points, np.int16)
+    sizes = np.empty(num_points, np.int16)
+    hashes = np.empty(num_points, np.uint64)
+    for row in range(num_rows):
+        state = states[row]
+        find_groups(state, num_points, neighbours, zobrist, groups, liberties, sizes, hashes, stamps, stack)
+        mover = state[num_points + TO_MOVE]
+        over = state[num_points + OVER]
+        for point in range(num_points):
+            found = state[point]
+            if found == EMPTY:
+                planes[row, 12, point] = not over and not allowed[row, point]
+            else:
+                theirs = 0 if found == mover + 1 else 1
+                planes[row, theirs, point] = 1
+                planes[row, 1 + 3 * theirs + min(liberties[groups[point]], 3), point] = 1
+            planes[row, 15, point] = 1
+        for i in range(NUM_LAST):
+            last = state[num_points + LAST + i]
+            if 0 <= last < num_points:
+                planes[row, 8 + i, last] = 1
+        if mover == 1:
+            planes[row, 13, :] = 1
+        if state[num_points + LAST] == num_points:
+            planes[row, 14, :] = 1
+    return planes
+
+
+@kernel
+def ownership(states, neighbours):
+    """-> [B, P] int8: +1 black's area, -1 white's, 0 neutral (Tromp-Taylor: no stone is judged dead).
+
+    Plain twin: GoReference.ownership.
+    """
+    num_rows, state_size = states.shape
+    num_points = state_size - EXTRA_WORDS
+    owners = np.zeros((num_rows, num_points), np.int8)
+    seen = np.zeros(num_points + 1, np.int32)
+    stack = np.empty(num_points, np.int16)
+    for row in range(num_rows):
+        state = states[row]
+        for start in range(num_points):
+            if state[start] == BLACK:
+                owners[row, start] = 1
+            elif state[start] == WHITE:
+                owners[row, start] = -1
+            elif seen[start] != row + 1:
+                stack[0] = start
+                seen[start] = row + 1
+                size, i = 1, 0
+                touches_black, touches_white = False, False
+                while i < size:
+                    point = stack[i]
+                    i += 1
+                    for side in range(4):
+                        near = neighbours[point, side]
+                        found = state[near]
+                        if found == BLACK:
+                            touches_black = True
+                        elif found == WHITE:
+                            touches_white = True
+                        elif found == EMPTY and seen[near] != row + 1:
+                            seen[near] = row + 1
+                            stack[size] = near
+                            size += 1
+                if touches_black != touches_white:
+                    for i in range(size):
+                        owners[row, stack[i]] = 1 if touches_black else -1
+    return owners
+
+
+@kernel
+def keys(states):
+    """-> [B] uint64, the Zobrist hash of the points (not of the mover: positional superko)."""
+    num_rows, state_size = states.shape
+    found = np.empty(num_rows, np.uint64)
+    for row in range(num_rows):
+        found[row] = load_key(states[row], state_size - EXTRA_WORDS + KEY)
+    return found
