@@ -1,0 +1,303 @@
+"""``BatchSearch``: many games searched together, a tree each, one batch of leaves for the network at a time.
+
+Axes: R rows (a row is one game and its tree), K leaves of a batch, A actions, C planes, H×W board, n rows named in a call.
+Knows games through their batched verbs and the network through whoever carries leaves() to accept(). Doesn't know files,
+resignation or opponents. Used by one thread at a time; rows never influence each other.
+
+    search.new_games(rows, seeds)
+    search.begin(rows, readouts, noise)
+    while not all finished:
+        planes = search.leaves()
+        search.accept(*network(planes))
+        for the rows in search.finished(): choose, record, advance, begin again
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.config import SearchConfig
+from pipeline.errors import MuGoError
+from pipeline.games.base import (
+    Actions,
+    BoolArray,
+    FloatArray,
+    Game,
+    History,
+    IntArray,
+    KeyArray,
+    Planes,
+    States,
+)
+from pipeline.search import kernels
+
+Rows = NDArray[np.int64]
+MAX_ROUNDS = 4  # how often a batch is topped up after walks that ended the game
+
+
+class _Leaves(NamedTuple):
+    """A batch of leaves on its way: where each hangs and what stands there."""
+
+    row: IntArray
+    node: IntArray
+    edge: IntArray
+    states: States
+    keys: KeyArray
+    movers: NDArray[np.int8]
+    legal: BoolArray
+    planes: Planes
+
+
+class BatchSearch:
+    """R trees over one game. See the module docstring."""
+
+    def __init__(self, game: Game, num_rows: int, max_readouts: int, config: SearchConfig, leaves: int = 1) -> None:
+        """max_readouts: the most that begin() will be asked for; leaves: how many of one tree may be pending at once."""
+        self.game = game
+        self.num_rows = num_rows
+        self.num_leaves = leaves
+        self.max_readouts = max_readouts
+        self._config = config
+        # A kept subtree may bring nodes of earlier searches along: room for three searches' worth, the newest go beyond it.
+        num_nodes = 4 * max_readouts + leaves + 2
+        self._max_kept = num_nodes - max_readouts - leaves - 1
+        num_edges = max(4 * game.num_actions * leaves, num_nodes * min(game.num_actions, 64))
+        self._tree = kernels.empty_tree(num_rows, num_nodes, num_edges, game.num_actions, game.state_size)
+        # With one leaf a tree there is nothing to keep apart; 0 then keeps the sums exact.
+        self._virtual_loss = np.float32(config.virtual_loss if leaves > 1 else 0.0)
+        self._active = np.zeros(num_rows, np.bool_)
+        self._noise = np.zeros(num_rows, np.bool_)
+        self.states = game.initial(num_rows)
+        self.history = History.empty(num_rows, game.max_plies + 1)
+        batch = num_rows * leaves
+        self._row = np.empty(batch, np.int32)
+        self._node = np.empty(batch, np.int32)
+        self._edge = np.empty(batch, np.int32)
+        self._parents = np.empty((batch, game.state_size), np.int16)
+        self._actions = np.empty(batch, np.int32)
+        self._keys = np.zeros((batch, game.max_plies + 2), np.uint64)
+        self._num_keys = np.empty(batch, np.int32)
+        self._waiting: list[_Leaves] = []
+        self.simulations = 0  # readouts done so far, terminal ones included
+        self.evaluations = 0  # positions that the network was asked about
+
+    # --- games -----------------------------------------------------------------------------------------------------
+
+    def new_games(self, rows: Rows, seeds: KeyArray) -> None:
+        """Put rows [n] at the initial position with empty trees. seeds [n] uint64: each row's random stream."""
+        self.states[rows] = self.game.initial(len(rows))
+        self.history.lengths[rows] = 0
+        self.history.append(rows, self.game.keys(self.states[rows]))
+        self._tree.num_nodes[rows] = 0
+        self._tree.num_edges[rows] = 0
+        self._tree.remaining[rows] = 0
+        self._tree.pending[rows] = 0
+        self._tree.streams[rows] = seeds
+        self._active[rows] = False
+
+    def advance(self, rows: Rows, actions: Actions) -> None:
+        """Play actions [n] in rows [n] and keep what the trees know about what follows. Ends the rows' searches.
+
+        Raises IllegalMove; then nothing has changed.
+        """
+        after = self.game.play(self.states[rows], actions, self.history.select(rows))
+        kernels.advance(self._tree, rows, np.asarray(actions, np.int32), self._max_kept)
+        self.states[rows] = after
+        self.history.append(rows, self.game.keys(after))
+        self._active[rows] = False
+
+    def over(self, rows: Rows) -> BoolArray:
+        return self.game.is_over(self.states[rows])
+
+    def returns(self, rows: Rows) -> FloatArray:
+        """[n] float32, the results for the first player; 0 where not over."""
+        return self.game.returns(self.states[rows])
+
+    def plies(self, rows: Rows) -> IntArray:
+        return self.game.plies(self.states[rows])
+
+    def to_move(self, rows: Rows) -> NDArray[np.int8]:
+        return self.game.to_move(self.states[rows])
+
+    # --- search ----------------------------------------------------------------------------------------------------
+
+    def begin(self, rows: Rows, readouts: IntArray, noise: BoolArray) -> None:
+        """Start a search on rows [n], whose games are not over. readouts [n], each at most max_readouts; noise [n]: at the root.
+
+        The root's own evaluation is no readout; what an earlier search left in the tree doesn't count towards them.
+        """
+        self._tree.remaining[rows] = readouts
+        self._noise[rows] = noise
+        self._active[rows] = True
+        self._prepare_roots(rows[self._tree.num_nodes[rows] > 0])
+
+    def finished(self) -> Rows:
+        """Rows whose search has used up its readouts and that have not been advanced yet."""
+        tree = self._tree
+        return np.flatnonzero(self._active & (tree.remaining == 0) & (tree.pending == 0) & (tree.num_nodes > 0))
+
+    def leaves(self) -> Planes:
+        """The next batch of positions for the network: [K, C, H, W] uint8, 0 ≤ K ≤ num_rows · leaves.
+
+        K is 0 when every active row is finished, or when all walks of this turn ended in decided games.
+        """
+        if self._waiting:
+            raise MuGoError("search: leaves() called again before accept()")
+        rows = np.flatnonzero(self._active)
+        waiting: list[_Leaves] = []
+        for _ in range(MAX_ROUNDS):
+            again = self._collect(rows, waiting)
+            if again.size == 0:
+                break
+            rows = again
+        self._waiting = waiting
+        if not waiting:
+            return np.zeros((0, self.game.num_planes, *self.game.board_shape), np.uint8)
+        return waiting[0].planes if len(waiting) == 1 else np.concatenate([part.planes for part in waiting])
+
+    def accept(self, policy_logits: FloatArray, value_to_move: FloatArray) -> None:
+        """The network's answer to the last leaves(): [K, A] logits over all actions, [K] values in [−1, 1], by the mover.
+
+        Raises MuGoError if one of them isn't finite.
+        """
+        if not (np.isfinite(policy_logits).all() and np.isfinite(value_to_move).all()):
+            raise MuGoError("search: the network answered with numbers that are not finite; is the model damaged?")
+        begin = 0
+        for part in self._waiting:
+            end = begin + len(part.row)
+            self._reserve_edges()
+            kernels.accept(
+                self._tree,
+                part.row,
+                part.node,
+                part.edge,
+                part.states,
+                part.keys,
+                part.movers,
+                part.legal,
+                policy_logits[begin:end],
+                value_to_move[begin:end],
+                self._virtual_loss,
+            )
+            self._prepare_roots(part.row[part.node == kernels.NO_PARENT])
+            begin = end
+        self.evaluations += begin
+        self._waiting = []
+
+    # --- what the search found --------------------------------------------------------------------------------------
+
+    def root_table(self, rows: Rows) -> tuple[IntArray, FloatArray]:
+        """Visits [n, A] int32 and the network's priors [n, A] float32 (no noise) at the roots; 0 for illegal actions."""
+        visits = np.empty((len(rows), self.game.num_actions), np.int32)
+        priors = np.empty((len(rows), self.game.num_actions), np.float32)
+        kernels.root_table(self._tree, rows, visits, priors)
+        return visits, priors
+
+    def root_visits(self, rows: Rows) -> IntArray:
+        """[n, A] int32"""
+        return self.root_table(rows)[0]
+
+    def root_policy(self, rows: Rows) -> FloatArray:
+        """[n, A] float32: the network's priors, without noise."""
+        return self.root_table(rows)[1]
+
+    def root_values(self, rows: Rows) -> FloatArray:
+        """[n] float32: the mean of the network's value and all readouts', seen by the player to move."""
+        tree, root = self._tree, kernels.ROOT
+        total = tree.value[rows, root] + tree.value_sum[rows, root]
+        return total / (1 + tree.visits[rows, root]).astype(np.float32)
+
+    def choose(self, rows: Rows, temperature: FloatArray) -> Actions:
+        """[n] actions drawn by visits^(1/temperature), the largest at temperature 0; by prior if nothing was visited."""
+        visits, priors = self.root_table(rows)
+        actions = np.empty(len(rows), np.int32)
+        kernels.sample_actions(
+            self._tree.streams, rows, visits, priors, np.asarray(temperature, np.float64), actions
+        )
+        return actions
+
+    # --- inside -----------------------------------------------------------------------------------------------------
+
+    def _collect(self, rows: Rows, waiting: list[_Leaves]) -> Rows:
+        """Select leaves of rows; back decided ones up, append the others to waiting; returns rows that had decided ones."""
+        config, tree = self._config, self._tree
+        before = int(tree.remaining[rows].sum())
+        count = kernels.select(
+            tree,
+            rows,
+            self.num_leaves,
+            config.c_puct,
+            config.fpu_reduction,
+            config.root_fpu_reduction,
+            self._virtual_loss,
+            self._row,
+            self._node,
+            self._edge,
+        )
+        self.simulations += before - int(tree.remaining[rows].sum())
+        none = np.empty(0, np.int64)
+        if count == 0:
+            return none
+        row, node, edge = self._row[:count].copy(), self._node[:count].copy(), self._edge[:count].copy()
+        is_root = node == kernels.NO_PARENT
+        if is_root.any():
+            roots = np.flatnonzero(is_root)
+            at = row[roots]
+            waiting.append(
+                self._look(at, node[roots], edge[roots], self.states[at], self.history.select(at), self.history.keys[at, 0])
+            )
+            inner = np.flatnonzero(~is_root)
+            if inner.size == 0:
+                return none
+            row, node, edge = row[inner], node[inner], edge[inner]
+        count = len(row)
+        kernels.prepare_leaves(
+            tree, row, node, edge, count, self.history.keys, self.history.lengths,
+            self._parents, self._actions, self._keys, self._num_keys,
+        )  # fmt: skip
+        history = History(self._keys[:count], self._num_keys[:count])
+        states = self.game.play(self._parents[:count], self._actions[:count], history)
+        keys = self.game.keys(states)
+        history.append(np.arange(count), keys)
+        over = self.game.is_over(states)
+        if not over.any():
+            waiting.append(self._look(row, node, edge, states, history, keys))
+            return none
+        ended = np.flatnonzero(over)
+        movers = self.game.to_move(states)
+        results = self.game.returns(states[ended])
+        values = np.where(movers[ended] == 0, results, -results).astype(np.float32)
+        kernels.accept_terminal(tree, row, node, edge, ended, states, keys, movers, values, self._virtual_loss)
+        going = np.flatnonzero(~over)
+        if going.size:
+            part = (row[going], node[going], edge[going], states[going], history.select(going), keys[going])
+            waiting.append(self._look(*part))
+        return np.unique(row[ended]).astype(np.int64)
+
+    def _look(
+        self, row: IntArray, node: IntArray, edge: IntArray, states: States, history: History, keys: KeyArray
+    ) -> _Leaves:
+        legal = self.game.legal(states, history)
+        movers = self.game.to_move(states)
+        return _Leaves(row, node, edge, states, keys, movers, legal, self.game.observe(states, legal))
+
+    def _prepare_roots(self, rows: NDArray[np.integer]) -> None:
+        if len(rows):
+            config = self._config
+            kernels.prepare_roots(self._tree, rows, self._noise[rows], config.noise_weight, config.noise_total)
+
+    def _reserve_edges(self) -> None:
+        """Before leaves are expanded: make sure that no row can run out of edges."""
+        capacity = self._tree.edge_child.shape[1]
+        if int(self._tree.num_edges.max()) + self.num_leaves * self.game.num_actions <= capacity:
+            return
+        grown = {}
+        for name in ("edge_action", "edge_prior", "edge_visits", "edge_value", "edge_child"):
+            old = getattr(self._tree, name)
+            new = np.empty((self.num_rows, 2 * capacity), old.dtype)
+            new[:, :capacity] = old
+            grown[name] = new
+        self._tree = self._tree._replace(**grown)
