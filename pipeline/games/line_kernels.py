@@ -1,0 +1,134 @@
+"""Line games over rows of flat int16 states: the kernels behind ``LineGame``. Plain twin: ``line_reference.py``.
+
+Axes: B batch, P points (row-major, row 0 at the top), S state words, A actions.
+
+One state row, S = P + 4 words:
+    0 .. P-1      the points: EMPTY, FIRST or SECOND
+    P + TO_MOVE   0 first player, 1 second
+    P + PLY       moves made
+    P + OVER      1 after a line or on a full board
+    P + WINNER    the player who made a line, FIRST or SECOND; 0 while nobody did
+
+Kernels run one thread and take all parameters as arguments. They don't check array shapes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pipeline.games.base import Actions, BoolArray, KeyArray, Planes, States
+
+EMPTY, FIRST, SECOND = 0, 1, 2
+TO_MOVE, PLY, OVER, WINNER = 0, 1, 2, 3
+EXTRA_WORDS = 4
+LEGAL, OUT_OF_RANGE, GAME_OVER, OCCUPIED = 0, 1, 2, 3
+NUM_PLANES = 3
+
+kernel = njit(cache=True, nogil=True)
+
+
+@kernel
+def landing_point(state: States, height: int, width: int, falls: bool, action: int) -> int:
+    """The point where a stone of this action comes to rest, -1 if there is no room. action must be in 0..A-1."""
+    if not falls:
+        return action if state[action] == EMPTY else -1
+    for row in range(height - 1, -1, -1):
+        if state[row * width + action] == EMPTY:
+            return row * width + action
+    return -1
+
+
+@kernel
+def makes_line(state: States, height: int, width: int, length: int, point: int) -> bool:
+    """Whether the stone on `point` stands in a row of at least `length` of its colour. Twin: LineReference.has_line."""
+    colour = state[point]
+    row, column = point // width, point % width
+    for row_step, column_step in ((0, 1), (1, 0), (1, 1), (1, -1)):
+        run = 1
+        for sign in (1, -1):
+            r, c = row + sign * row_step, column + sign * column_step
+            while 0 <= r < height and 0 <= c < width and state[r * width + c] == colour:
+                run += 1
+                r += sign * row_step
+                c += sign * column_step
+        if run >= length:
+            return True
+    return False
+
+
+@kernel
+def play(
+    states: States, actions: Actions, height: int, width: int, length: int, falls: bool
+) -> tuple[States, NDArray[np.uint8]]:
+    """-> states [B, S] after actions [B] int32, and status [B] uint8: LEGAL or why not (then the row is unchanged).
+
+    Plain twin: LineReference.play.
+    """
+    num_points = height * width
+    num_actions = width if falls else num_points
+    after = states.copy()
+    status = np.zeros(len(states), np.uint8)
+    for b in range(len(states)):
+        state, action = after[b], actions[b]
+        if action < 0 or action >= num_actions:
+            status[b] = OUT_OF_RANGE
+            continue
+        if state[num_points + OVER]:
+            status[b] = GAME_OVER
+            continue
+        point = landing_point(state, height, width, falls, action)
+        if point < 0:
+            status[b] = OCCUPIED
+            continue
+        mover = state[num_points + TO_MOVE]
+        state[point] = mover + 1
+        state[num_points + TO_MOVE] = 1 - mover
+        state[num_points + PLY] += 1
+        if makes_line(state, height, width, length, point):
+            state[num_points + WINNER] = mover + 1
+            state[num_points + OVER] = 1
+        elif state[num_points + PLY] == num_points:
+            state[num_points + OVER] = 1
+    return after, status
+
+
+@kernel
+def legal(states: States, height: int, width: int, falls: bool) -> BoolArray:
+    """-> [B, A] bool: where there is room; nothing once the game is over. Plain twin: LineReference.legal."""
+    num_points = height * width
+    num_actions = width if falls else num_points  # a falling stone needs room in its column's top row, which is row 0
+    allowed = np.zeros((len(states), num_actions), np.bool_)
+    for b in range(len(states)):
+        if states[b, num_points + OVER] == 0:
+            for action in range(num_actions):
+                allowed[b, action] = states[b, action] == EMPTY
+    return allowed
+
+
+@kernel
+def observe(states: States, num_points: int) -> Planes:
+    """-> [B, C, P] uint8 planes, in the order of LineGame.plane_names, from the mover's side."""
+    planes = np.zeros((len(states), NUM_PLANES, num_points), np.uint8)
+    for b in range(len(states)):
+        mover = states[b, num_points + TO_MOVE]
+        for point in range(num_points):
+            found = states[b, point]
+            if found != EMPTY:
+                planes[b, 0 if found == mover + 1 else 1, point] = 1
+            planes[b, 2, point] = mover
+    return planes
+
+
+@kernel
+def keys(states: States, num_points: int) -> KeyArray:
+    """-> [B] uint64, a hash of the points: multiply and fold, once per point."""
+    found = np.empty(len(states), np.uint64)
+    for b in range(len(states)):
+        key = np.uint64(0)
+        for point in range(num_points):
+            key = (key ^ np.uint64(states[b, point] + 1)) * np.uint64(0x9E3779B97F4A7C15)
+            key ^= key >> np.uint64(32)
+        found[b] = key
+    return found
