@@ -132,6 +132,14 @@ class Game(ABC):
         legal: what legal() returned for the same states (forbidden points are themselves an input).
         """
 
+    def look(self, states: States, history: History) -> tuple[BoolArray, Planes]:
+        """legal() and observe() of the same states: what a search asks of every new position.
+
+        A game overrides this where both need the same costly analysis.
+        """
+        legal = self.legal(states, history)
+        return legal, self.observe(states, legal)
+
     @abstractmethod
     def scores(self, states: States) -> FloatArray:
         """[B] float32: by how much the first player is ahead, in the game's own unit (Go: points, komi included)."""

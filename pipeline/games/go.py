@@ -128,7 +128,7 @@ class Go(Game):
         return after
 
     def legal(self, states: States, history: History) -> BoolArray:
-        return kernels.legal(states, history.keys, history.lengths, self._neighbours, self._zobrist)
+        return self._look(states, history, None, planes=False)[0]
 
     def is_over(self, states: States) -> BoolArray:
         return states[:, self.num_points + kernels.OVER] != 0
@@ -150,8 +150,22 @@ class Go(Game):
         return kernels.keys(states)
 
     def observe(self, states: States, legal: BoolArray) -> Planes:
-        planes = kernels.observe(states, legal, self._neighbours, self._zobrist)
-        return planes.reshape(len(states), self.num_planes, self.size, self.size)
+        return self._look(states, None, legal, planes=True)[1]
+
+    def look(self, states: States, history: History) -> tuple[BoolArray, Planes]:
+        return self._look(states, history, None, planes=True)
+
+    def _look(
+        self, states: States, history: History | None, known: BoolArray | None, planes: bool
+    ) -> tuple[BoolArray, Planes]:
+        """Legal actions unless they are known, and planes if wanted, from one analysis of the groups."""
+        num_rows = len(states)
+        past = history or History.empty(0, 1)
+        allowed = np.zeros((0 if history is None else num_rows, self.num_actions), np.bool_)
+        observed = np.zeros((num_rows if planes else 0, self.num_planes, self.num_points), np.uint8)
+        told = np.zeros((0, self.num_actions), np.bool_) if known is None else known
+        kernels.look(states, past.keys, past.lengths, told, self._neighbours, self._zobrist, allowed, observed)
+        return allowed, observed.reshape(-1, self.num_planes, self.size, self.size)
 
     def scores(self, states: States) -> FloatArray:
         return self.ownership(states).sum(axis=1, dtype=np.float32) - np.float32(self.komi)
@@ -201,9 +215,9 @@ def _squeeze(cells: list[str]) -> str:
     return "".join(line)
 
 
-def _neighbour_table(size: int) -> NDArray[np.int16]:
-    """[P, 4] int16: the points beside each point; P (the OFF_BOARD word) where the board ends."""
-    points = np.full((size + 2, size + 2), size * size, np.int16)
+def _neighbour_table(size: int) -> NDArray[np.uint16]:
+    """[P, 4] uint16: the points beside each point; P (the OFF_BOARD word) where the board ends."""
+    points = np.full((size + 2, size + 2), size * size, np.uint16)
     points[1:-1, 1:-1] = np.arange(size * size).reshape(size, size)
     sides = [points[:-2, 1:-1], points[2:, 1:-1], points[1:-1, :-2], points[1:-1, 2:]]
     return np.ascontiguousarray(np.stack([side.ravel() for side in sides], axis=1))

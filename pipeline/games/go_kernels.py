@@ -156,26 +156,28 @@ def play(states, actions, past, num_past, max_plies, neighbours, zobrist):
 
 @kernel
 def find_groups(state, num_points, neighbours, zobrist, groups, liberties, sizes, hashes, stamps, stack):
-    """Label every group of one state: groups [P+1] int16 (-1 no stone); per group its liberties, size and Zobrist sum.
+    """Label the groups of one state: groups [P+1] uint16 (from 1; 0 no stone), and per group its liberties.
 
-    All arrays but state, neighbours and zobrist are scratch that this fills. Returns the number of groups.
+    Groups in atari also get their size and the Zobrist sum of their stones: what capturing them changes.
+    All arrays but state, neighbours and zobrist are scratch that this fills (unsigned, so that no index can be negative
+    and none is checked for it).
     """
-    num_groups = 0
+    num_groups = np.uint16(0)
     for point in range(num_points + 1):
-        groups[point] = -1
-        stamps[point] = -1
-    for start in range(num_points):
+        groups[point] = 0
+        stamps[point] = 0
+    for first in range(num_points):
+        start = np.uint16(first)
         colour = state[start]
-        if colour == EMPTY or groups[start] >= 0:
+        if colour == EMPTY or groups[start] != 0:
             continue
+        num_groups += np.uint16(1)
         stack[0] = start
         groups[start] = num_groups
-        size, i, free = 1, 0, 0
-        total = np.uint64(0)
+        size, i, free = np.uint64(1), np.uint64(0), 0
         while i < size:
             point = stack[i]
-            i += 1
-            total ^= zobrist[point, colour - 1]
+            i += np.uint64(1)
             for side in range(4):
                 near = neighbours[point, side]
                 found = state[near]
@@ -183,103 +185,102 @@ def find_groups(state, num_points, neighbours, zobrist, groups, liberties, sizes
                     if stamps[near] != num_groups:
                         stamps[near] = num_groups
                         free += 1
-                elif found == colour and groups[near] < 0:
+                elif found == colour and groups[near] == 0:
                     groups[near] = num_groups
                     stack[size] = near
-                    size += 1
+                    size += np.uint64(1)
         liberties[num_groups] = free
-        sizes[num_groups] = size
-        hashes[num_groups] = total
-        num_groups += 1
-    return num_groups
+        if free == 1:
+            total = np.uint64(0)
+            for j in range(size):
+                total ^= zobrist[stack[j], colour - 1]
+            sizes[num_groups] = size
+            hashes[num_groups] = total
 
 
 @kernel
-def legal(states, past, num_past, neighbours, zobrist):
-    """-> [B, A] bool: no occupied point, no suicide, no repetition; pass always; nothing once the game is over.
+def legal_row(state, num_points, past, num_past, neighbours, zobrist, groups, liberties, sizes, hashes, allowed):
+    """Fill allowed [A] bool (zeros before) of one state that isn't over, whose groups find_groups has labelled."""
+    allowed[num_points] = True
+    mover = state[num_points + TO_MOVE]
+    colour = mover + 1
+    board_key = load_key(state, num_points + KEY)
+    stones, max_stones = state[num_points + STONES], state[num_points + MAX_STONES]
+    for point in range(num_points):
+        if state[point] != EMPTY:
+            continue
+        breathes = False
+        key = board_key ^ zobrist[point, mover]
+        captured = 0
+        taken0, taken1, taken2 = np.uint16(0), np.uint16(0), np.uint16(0)  # a group may touch the point on several sides
+        for side in range(4):
+            near = neighbours[point, side]
+            found = state[near]
+            if found == EMPTY:
+                breathes = True
+            elif found == colour:
+                if liberties[groups[near]] > 1:
+                    breathes = True
+            elif found != OFF_BOARD:
+                group = groups[near]
+                if liberties[group] == 1 and group != taken0 and group != taken1 and group != taken2:
+                    taken2, taken1, taken0 = taken1, taken0, group
+                    captured += sizes[group]
+                    key ^= hashes[group]
+        if breathes or captured > 0:
+            allowed[point] = not repeats(key, stones + 1 - captured, max_stones, past, num_past)
 
-    past [B, T] uint64, num_past [B] int32 as in ``play``. Plain twin: GoReference.legal.
+
+@kernel
+def observe_row(state, num_points, groups, liberties, allowed, planes):
+    """Fill planes [C, P] uint8 (zeros before) of one state whose groups find_groups has labelled."""
+    mover = state[num_points + TO_MOVE]
+    over = state[num_points + OVER]
+    for point in range(num_points):
+        found = state[point]
+        if found == EMPTY:
+            planes[12, point] = not over and not allowed[point]
+        else:
+            theirs = 0 if found == mover + 1 else 1
+            planes[theirs, point] = 1
+            planes[1 + 3 * theirs + min(liberties[groups[point]], 3), point] = 1
+        planes[15, point] = 1
+    for i in range(NUM_LAST):
+        last = state[num_points + LAST + i]
+        if 0 <= last < num_points:
+            planes[8 + i, last] = 1
+    if mover == 1:
+        planes[13, :] = 1
+    if state[num_points + LAST] == num_points:
+        planes[14, :] = 1
+
+
+@kernel
+def look(states, past, num_past, known, neighbours, zobrist, allowed, planes):
+    """Fill allowed [B, A] bool and planes [B, C, P] uint8, both zeros before; either may have 0 rows: then it isn't made.
+
+    known [B, A] bool, or 0 rows: what was allowed, for planes without a history. past [B, T] uint64, num_past [B] int32 as
+    in ``play``. No occupied point, no suicide, no repetition; pass always; nothing once the game is over.
+    Plain twin: GoReference.legal.
     """
     num_rows, state_size = states.shape
     num_points = state_size - EXTRA_WORDS
-    allowed = np.zeros((num_rows, num_points + 1), np.bool_)
-    groups = np.empty(num_points + 1, np.int16)
-    stamps = np.empty(num_points + 1, np.int16)
-    stack = np.empty(num_points, np.int16)
-    liberties = np.empty(num_points, np.int16)
-    sizes = np.empty(num_points, np.int16)
-    hashes = np.empty(num_points, np.uint64)
-    for row in range(num_rows):
-        state = states[row]
-        if state[num_points + OVER]:
-            continue
-        allowed[row, num_points] = True
-        mover = state[num_points + TO_MOVE]
-        colour = mover + 1
-        find_groups(state, num_points, neighbours, zobrist, groups, liberties, sizes, hashes, stamps, stack)
-        board_key = load_key(state, num_points + KEY)
-        stones, max_stones = state[num_points + STONES], state[num_points + MAX_STONES]
-        for point in range(num_points):
-            if state[point] != EMPTY:
-                continue
-            breathes = False
-            key = board_key ^ zobrist[point, mover]
-            captured = 0
-            taken0, taken1, taken2 = -1, -1, -1  # groups already counted: one may touch the point on several sides
-            for side in range(4):
-                near = neighbours[point, side]
-                found = state[near]
-                if found == EMPTY:
-                    breathes = True
-                elif found == colour:
-                    if liberties[groups[near]] > 1:
-                        breathes = True
-                elif found != OFF_BOARD:
-                    group = groups[near]
-                    if liberties[group] == 1 and group != taken0 and group != taken1 and group != taken2:
-                        taken2, taken1, taken0 = taken1, taken0, group
-                        captured += sizes[group]
-                        key ^= hashes[group]
-            if breathes or captured > 0:
-                allowed[row, point] = not repeats(key, stones + 1 - captured, max_stones, past[row], num_past[row])
-    return allowed
-
-
-@kernel
-def observe(states, allowed, neighbours, zobrist):
-    """-> [B, C, P] uint8 planes, in the order of Go.plane_names, from the mover's side. allowed [B, A] bool."""
-    num_rows, state_size = states.shape
-    num_points = state_size - EXTRA_WORDS
-    planes = np.zeros((num_rows, 16, num_points), np.uint8)
-    groups = np.empty(num_points + 1, np.int16)
-    stamps = np.empty(num_points + 1, np.int16)
-    stack = np.empty(num_points, np.int16)
-    liberties = np.empty(num_points, np.int16)
-    sizes = np.empty(num_points, np.int16)
-    hashes = np.empty(num_points, np.uint64)
+    groups = np.empty(num_points + 1, np.uint16)
+    stamps = np.empty(num_points + 1, np.uint16)
+    stack = np.empty(num_points, np.uint16)
+    liberties = np.empty(num_points + 1, np.int16)
+    sizes = np.empty(num_points + 1, np.int16)
+    hashes = np.empty(num_points + 1, np.uint64)
     for row in range(num_rows):
         state = states[row]
         find_groups(state, num_points, neighbours, zobrist, groups, liberties, sizes, hashes, stamps, stack)
-        mover = state[num_points + TO_MOVE]
-        over = state[num_points + OVER]
-        for point in range(num_points):
-            found = state[point]
-            if found == EMPTY:
-                planes[row, 12, point] = not over and not allowed[row, point]
-            else:
-                theirs = 0 if found == mover + 1 else 1
-                planes[row, theirs, point] = 1
-                planes[row, 1 + 3 * theirs + min(liberties[groups[point]], 3), point] = 1
-            planes[row, 15, point] = 1
-        for i in range(NUM_LAST):
-            last = state[num_points + LAST + i]
-            if 0 <= last < num_points:
-                planes[row, 8 + i, last] = 1
-        if mover == 1:
-            planes[row, 13, :] = 1
-        if state[num_points + LAST] == num_points:
-            planes[row, 14, :] = 1
-    return planes
+        if allowed.shape[0] > 0 and not state[num_points + OVER]:
+            legal_row(
+                state, num_points, past[row], num_past[row], neighbours, zobrist, groups, liberties, sizes, hashes, allowed[row]
+            )
+        if planes.shape[0] > 0:
+            seen = allowed[row] if known.shape[0] == 0 else known[row]
+            observe_row(state, num_points, groups, liberties, seen, planes[row])
 
 
 @kernel

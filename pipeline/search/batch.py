@@ -280,9 +280,8 @@ class BatchSearch:
     def _look(
         self, row: IntArray, node: IntArray, edge: IntArray, states: States, history: History, keys: KeyArray
     ) -> _Leaves:
-        legal = self.game.legal(states, history)
-        movers = self.game.to_move(states)
-        return _Leaves(row, node, edge, states, keys, movers, legal, self.game.observe(states, legal))
+        legal, planes = self.game.look(states, history)
+        return _Leaves(row, node, edge, states, keys, self.game.to_move(states), legal, planes)
 
     def _prepare_roots(self, rows: NDArray[np.integer]) -> None:
         if len(rows):

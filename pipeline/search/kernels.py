@@ -3,7 +3,8 @@
 Axes: R rows (one game and one tree each), N nodes of a row, E edges of a row, A actions, K leaves of a batch, S state words,
 T positions of a game. Node 0 (ROOT) is the root; a child's index is always larger than its parent's. A node's edges
 stand side by side at edge_start .. edge_start + edge_count, legal actions only. Their first `tried` have been visited; the next one
-is the untried edge of highest prior. That is all a descent must look at: untried edges share one value and no visits.
+is the untried edge of highest prior. That is all a descent must look at: untried edges share one value and no visits. Of an
+untried edge only action and prior are stored; what stands in its other arrays means nothing.
 
 Every value is seen by the player to move at the node it belongs to; an edge's value by the mover of the node it leaves.
 No kernel knows a game or a network. All change the tree in place and run one thread.
@@ -210,7 +211,8 @@ def select(tree, rows, leaves, c_puct, fpu_reduction, root_fpu_reduction, virtua
             while True:
                 reduction = root_fpu_reduction if node == ROOT else fpu_reduction
                 edge = choose_edge(tree, row, node, c_puct, reduction)
-                child = tree.edge_child[row, tree.edge_start[row, node] + edge]
+                untried = edge == tree.tried[row, node]
+                child = UNVISITED if untried else tree.edge_child[row, tree.edge_start[row, node] + edge]
                 if child < 0 or tree.terminal[row, child]:
                     break
                 node = child
@@ -222,11 +224,14 @@ def select(tree, rows, leaves, c_puct, fpu_reduction, root_fpu_reduction, virtua
                     tree, row, node, edge, tree.mover[row, child], tree.value[row, child], 1, np.float32(0.0)
                 )
                 continue
-            add_along_path(tree, row, node, edge, np.int8(0), np.float32(0.0), 1, np.float32(virtual_loss))
-            tree.edge_child[row, tree.edge_start[row, node] + edge] = PENDING
-            if edge == tree.tried[row, node]:
+            at = tree.edge_start[row, node] + edge
+            if untried:
+                tree.edge_visits[row, at] = 0
+                tree.edge_value[row, at] = 0.0
                 tree.tried[row, node] += 1
                 bring_best_untried(tree, row, node)
+            tree.edge_child[row, at] = PENDING
+            add_along_path(tree, row, node, edge, np.int8(0), np.float32(0.0), 1, np.float32(virtual_loss))
             tree.pending[row] += 1
             out_row[found], out_node[found], out_edge[found] = row, node, edge
             found += 1
@@ -303,9 +308,6 @@ def accept(tree, out_row, out_node, out_edge, states, keys, movers, legal, logit
                 at = start + count
                 tree.edge_action[row, at] = action
                 tree.edge_prior[row, at] = logits[i, action]
-                tree.edge_visits[row, at] = 0
-                tree.edge_value[row, at] = 0.0
-                tree.edge_child[row, at] = UNVISITED
                 highest = max(highest, logits[i, action])
                 count += 1
         total = np.float32(0.0)
@@ -383,6 +385,7 @@ def rebase(tree, row, child, max_nodes, scratch):
         for i in range(count):
             tree.edge_action[row, edges + i] = tree.edge_action[row, old_start + i]
             tree.edge_prior[row, edges + i] = tree.edge_prior[row, old_start + i]
+        for i in range(tree.tried[row, new]):
             tree.edge_visits[row, edges + i] = tree.edge_visits[row, old_start + i]
             tree.edge_value[row, edges + i] = tree.edge_value[row, old_start + i]
             tree.edge_child[row, edges + i] = UNVISITED  # set again when the child itself is kept
@@ -421,8 +424,9 @@ def root_table(tree, rows, visits, priors):
         if tree.num_nodes[row] > 0:
             start = tree.edge_start[row, ROOT]
             for edge in range(start, start + tree.edge_count[row, ROOT]):
-                visits[j, tree.edge_action[row, edge]] = tree.edge_visits[row, edge]
                 priors[j, tree.edge_action[row, edge]] = tree.edge_prior[row, edge]
+            for edge in range(start, start + tree.tried[row, ROOT]):
+                visits[j, tree.edge_action[row, edge]] = tree.edge_visits[row, edge]
 
 
 @kernel
