@@ -1,0 +1,181 @@
+"""What a network looks like, without torch: its sizes, the names and shapes of its weights, and random ones.
+
+A network is a residual tower over the board (``modules.py``). Its name says blocks and channels: ``b4c64``.
+Weights are a flat dict of float32 arrays under the names that ``weight_shapes`` lists; that dict is what a model
+directory stores and what training, folding and every inference backend read.
+
+C planes, H×W the board, P = H·W points, A actions.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import MuGoError, UsageError
+from pipeline.games.base import Game
+
+Weights = dict[str, NDArray[np.float32]]
+
+NORM_EPSILON = 1e-5  # of every batch norm; folding needs the same number
+MAX_BLOCKS, MIN_CHANNELS, MAX_CHANNELS = 64, 4, 1024
+VALUE_HIDDEN = 32  # width of the value head's hidden layer
+KNOWN_SIZES = ("b2c32", "b4c64", "b6c96")
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Sizes of one network. Two equal architectures have interchangeable weights."""
+
+    blocks: int
+    channels: int
+    planes: int  # C, input planes of 0 and 1
+    height: int
+    width: int
+    actions: int  # A, policy logits
+
+    @staticmethod
+    def for_game(size: str, game: Game) -> Architecture:
+        """The network that a size such as ``b4c64`` means for this game. Raises UsageError if it isn't one."""
+        blocks, channels = parse_size(size)
+        height, width = game.board_shape
+        return Architecture(blocks, channels, game.num_planes, height, width, game.num_actions)
+
+    @staticmethod
+    def from_dict(values: dict[str, Any]) -> Architecture:
+        """The inverse of to_dict. Raises UsageError that names the first field that is missing, unknown or odd."""
+        fields = Architecture.__dataclass_fields__
+        for name in fields:
+            number = values.get(name)
+            if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+                raise UsageError(f"architecture: {name} is {number!r}; wanted a whole number of at least 1")
+        unknown = sorted(set(values) - set(fields))
+        if unknown:
+            raise UsageError(f"architecture: unknown field {unknown[0]!r}; known: {', '.join(fields)}")
+        return Architecture(**values)
+
+    def to_dict(self) -> dict[str, int]:
+        return asdict(self)
+
+    @property
+    def size(self) -> str:
+        return f"b{self.blocks}c{self.channels}"
+
+    @property
+    def points(self) -> int:
+        return self.height * self.width
+
+    @property
+    def point_policy(self) -> bool:
+        """Whether action p < P means point p. Otherwise (connect four's columns) the policy head is dense."""
+        return self.actions >= self.points
+
+    @property
+    def extra_actions(self) -> int:
+        """Actions of a point policy that stand on no point, such as a pass; they follow the points."""
+        return self.actions - self.points if self.point_policy else 0
+
+    @property
+    def head_channels(self) -> int:
+        """Channels of the policy head, and again of the value head."""
+        return max(16, self.channels // 4)
+
+    @property
+    def score_scale(self) -> float:
+        """Points of score that one unit of the score head stands for: the side of a square board of this area."""
+        return float(self.points) ** 0.5
+
+    def has_pooling(self, block: int) -> bool:
+        """Every second block sees the whole board through pooled means and maxima."""
+        return block % 2 == 1
+
+
+def parse_size(size: str) -> tuple[int, int]:
+    """(blocks, channels) of a name such as ``b4c64``. Raises UsageError."""
+    match = re.fullmatch(r"b(\d{1,4})c(\d{1,6})", size)
+    if match is None:
+        raise UsageError(f"network size {size!r}: wanted bBLOCKScCHANNELS, e.g. {', '.join(KNOWN_SIZES)}")
+    blocks, channels = int(match[1]), int(match[2])
+    if not 1 <= blocks <= MAX_BLOCKS or not MIN_CHANNELS <= channels <= MAX_CHANNELS:
+        raise UsageError(
+            f"network size {size!r}: wanted 1 to {MAX_BLOCKS} blocks of {MIN_CHANNELS} to {MAX_CHANNELS} channels, "
+            f"e.g. {', '.join(KNOWN_SIZES)}"
+        )
+    return blocks, channels
+
+
+def weight_shapes(architecture: Architecture) -> dict[str, tuple[int, ...]]:
+    """Name and shape of every weight, in the order of the forward pass. Convolutions are [out, in, kh, kw]."""
+    channels, head = architecture.channels, architecture.head_channels
+    shapes: dict[str, tuple[int, ...]] = {}
+
+    def convolution(name: str, inputs: int, outputs: int, kernel: int) -> None:
+        shapes[f"{name}.conv.weight"] = (outputs, inputs, kernel, kernel)
+        for part in ("weight", "bias", "running_mean", "running_var"):
+            shapes[f"{name}.norm.{part}"] = (outputs,)
+
+    def linear(name: str, inputs: int, outputs: int) -> None:
+        shapes[f"{name}.weight"] = (outputs, inputs)
+        shapes[f"{name}.bias"] = (outputs,)
+
+    convolution("stem", architecture.planes, channels, 3)
+    for block in range(architecture.blocks):
+        convolution(f"blocks.{block}.first", channels, channels, 3)
+        if architecture.has_pooling(block):
+            linear(f"blocks.{block}.pooling", 2 * channels, channels)
+        convolution(f"blocks.{block}.second", channels, channels, 3)
+    convolution("policy_features", channels, head, 1)
+    if architecture.point_policy:
+        linear("policy_points", head, 1)
+        if architecture.extra_actions:
+            linear("policy_extra", 2 * head, architecture.extra_actions)
+    else:
+        linear("policy_dense", head * architecture.points, architecture.actions)
+    convolution("value_features", channels, head, 1)
+    linear("value_hidden", 2 * head, VALUE_HIDDEN)
+    linear("value_output", VALUE_HIDDEN, 1)
+    linear("ownership", head, 1)
+    linear("score", VALUE_HIDDEN, 1)
+    return shapes
+
+
+def check_weights(architecture: Architecture, weights: Weights) -> None:
+    """Raise MuGoError, naming the first weight that is missing, unknown, misshapen or not finite."""
+    shapes = weight_shapes(architecture)
+    where = f"weights of a {architecture.size} network"
+    for name, shape in shapes.items():
+        if name not in weights:
+            raise MuGoError(f"{where}: {name} is missing; wanted shape {list(shape)}; was another version saved?")
+        found = weights[name]
+        if found.shape != shape:
+            raise MuGoError(f"{where}: {name} has shape {list(found.shape)}; wanted {list(shape)}")
+        if not np.isfinite(found).all():
+            raise MuGoError(f"{where}: {name} holds a value that is not finite; go back to an earlier model")
+    unknown = sorted(set(weights) - set(shapes))
+    if unknown:
+        raise MuGoError(f"{where}: {unknown[0]} is not one of its weights; was another version saved?")
+
+
+def random_weights(architecture: Architecture, seed: int) -> Weights:
+    """Weights to start from: He-normal, every normalisation neutral, every output near 0.
+
+    A fresh network therefore has a nearly uniform policy and a value near 0, whatever its size. Equal arguments
+    give equal bytes on every machine and version of torch.
+    """
+    generator = np.random.default_rng(seed)
+    weights: Weights = {}
+    for name, shape in weight_shapes(architecture).items():
+        if name.endswith((".norm.weight", ".running_var")):
+            weights[name] = np.ones(shape, np.float32)
+        elif len(shape) == 1:
+            weights[name] = np.zeros(shape, np.float32)
+        else:
+            fan_in = int(np.prod(shape[1:]))
+            # Outputs and pooled biases start small, so that they don't drown what the tower says.
+            gain = 2.0**0.5 if ".conv." in name or name.startswith("value_hidden") else 0.1
+            weights[name] = (generator.standard_normal(shape) * (gain / fan_in**0.5)).astype(np.float32)
+    return weights
