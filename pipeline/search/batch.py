@@ -109,6 +109,10 @@ class BatchSearch:
         self.history.append(rows, self.game.keys(after))
         self._active[rows] = False
 
+    def stop(self, rows: Rows) -> None:
+        """Rows take no further part until they begin again."""
+        self._active[rows] = False
+
     def over(self, rows: Rows) -> BoolArray:
         return self.game.is_over(self.states[rows])
 
@@ -157,6 +161,10 @@ class BatchSearch:
         if not waiting:
             return np.zeros((0, self.game.num_planes, *self.game.board_shape), np.uint8)
         return waiting[0].planes if len(waiting) == 1 else np.concatenate([part.planes for part in waiting])
+
+    def leaf_rows(self) -> IntArray:
+        """[K] the row that each position of the last leaves() belongs to."""
+        return np.concatenate([part.row for part in self._waiting]) if self._waiting else np.empty(0, np.int32)
 
     def accept(self, policy_logits: FloatArray, value_to_move: FloatArray) -> None:
         """The network's answer to the last leaves(): [K, A] logits over all actions, [K] values in [−1, 1], by the mover.

@@ -1,0 +1,202 @@
+"""A lane: one thread that plays self-play games, its own trees and its own share of the games.
+
+Lanes share nothing: a game's moves depend on its seed, its network and the settings, not on the lane or its neighbours
+(as far as the backend's arithmetic doesn't depend on the batch). Kernels and networks release Python's lock,
+so lanes keep as many cores busy as there are lanes. Doesn't write files: finished games are handed to a callback.
+
+Axes: K leaves, n rows; see BatchSearch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.config import SearchConfig
+from pipeline.games.base import FloatArray, Game, Planes
+from pipeline.learning.recording import GameBuffer
+from pipeline.records.shards import End, GameRecord
+from pipeline.search.batch import BatchSearch
+
+
+
+class Player(Protocol):
+    """A network ready to play: its name, and this lane's evaluator."""
+
+    @property
+    def name(self) -> str: ...
+
+    def evaluate(self, planes: Planes) -> tuple[FloatArray, FloatArray]:
+        """planes [K, C, H, W] → policy logits [K, A], value to move [K]"""
+        ...
+
+
+@dataclass(frozen=True)
+class PlaySettings:
+    """How self-play games are played. search: PUCT and noise; the rest as in SelfplayConfig."""
+
+    search: SearchConfig
+    readouts: int
+    temperature_plies: int
+    resign_threshold: float
+    leaves: int = 1
+
+
+@dataclass(frozen=True)
+class GameSeed:
+    """What makes one game differ from the next: its id, its random stream (uint64) and whether it never resigns."""
+
+    game_id: int
+    stream: int
+    no_resign: bool
+
+
+@dataclass(frozen=True)
+class FinishedGame:
+    """A record, the name of the model that played it, and how it ended for the statistics.
+
+    would_have_resigned: the player (0, 1) who would have resigned first in a game that never resigns; −1 nobody.
+    final_state  [S] int16
+    """
+
+    record: GameRecord
+    player: str
+    would_have_resigned: int
+    final_state: NDArray[np.int16]
+
+
+def game_seeds(seed: int, numbers: Iterator[int], no_resign_share: float) -> Iterator[GameSeed]:
+    """One GameSeed per game number, from a numpy stream of its own: game i is the same whoever plays it."""
+    for number in numbers:
+        stream = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, number])))
+        first, second = stream.integers(0, 2**64, 2, np.uint64).tolist()
+        yield GameSeed(first, second, bool(stream.random() < no_resign_share))
+
+
+class Lane:
+    """Plays the games that `seeds` yields, up to num_rows at a time, and hands each to on_finished as it ends."""
+
+    def __init__(
+        self,
+        game: Game,
+        num_rows: int,
+        settings: PlaySettings,
+        seeds: Iterator[GameSeed],
+        current_player: Callable[[], Player],
+        on_finished: Callable[[FinishedGame], None],
+    ) -> None:
+        """current_player: asked once per new game, so that a promotion takes effect with the next game."""
+        self._game = game
+        self._settings = settings
+        self._seeds = seeds
+        self._current_player = current_player
+        self._on_finished = on_finished
+        self.search = BatchSearch(game, num_rows, settings.readouts, settings.search, settings.leaves)
+        self._buffer = GameBuffer(num_rows, game.max_plies, settings.resign_threshold)
+        self._players: list[Player | None] = [None] * num_rows
+        self._switched = False  # whether two networks may be playing at the same time
+        self._live = 0
+        self._start(np.arange(num_rows))
+
+    @property
+    def live(self) -> int:
+        """Games in play."""
+        return self._live
+
+    def step(self) -> None:
+        """One batch: ask the network once, then let every row that has finished its search move."""
+        planes = self.search.leaves()
+        if len(planes):
+            self.search.accept(*self._evaluate(planes))
+        finished = self.search.finished()
+        if finished.size:
+            self._move(finished)
+
+    def run(self, stopped: Callable[[], bool]) -> None:
+        """Step until no game is left, or stopped() says so: unfinished games are then dropped."""
+        while self._live and not stopped():
+            self.step()
+
+    def _evaluate(self, planes: Planes) -> tuple[FloatArray, FloatArray]:
+        rows = self.search.leaf_rows()
+        first = self._players[int(rows[0])]
+        assert first is not None
+        if not self._switched:
+            return first.evaluate(planes)
+        owners = [self._players[row] for row in rows.tolist()]
+        logits = np.empty((len(rows), self._game.num_actions), np.float32)
+        values = np.empty(len(rows), np.float32)
+        distinct = {id(owner): owner for owner in owners if owner is not None}
+        for owner in distinct.values():
+            theirs = np.array([i for i, other in enumerate(owners) if other is owner])
+            logits[theirs], values[theirs] = owner.evaluate(planes[theirs])
+        self._switched = len({id(player) for player in self._players if player is not None}) > 1
+        return logits, values
+
+    def _move(self, rows: NDArray[np.int64]) -> None:
+        search, settings = self.search, self._settings
+        values = search.root_values(rows)
+        movers = search.to_move(rows)
+        resigned = self._buffer.resigns(rows, values, movers)
+        if resigned.any():
+            for row, mover in zip(rows[resigned].tolist(), movers[resigned].tolist(), strict=True):
+                self._finish(row, -1.0 if mover == 0 else 1.0, End.RESIGNED)
+            self._start(rows[resigned])
+            rows, values = rows[~resigned], values[~resigned]
+            if rows.size == 0:
+                return
+        temperature = np.where(search.plies(rows) < settings.temperature_plies, 1.0, 0.0)
+        visits = search.root_visits(rows)
+        actions = search.choose(rows, temperature)
+        self._buffer.add(rows, actions, visits, values)
+        search.advance(rows, actions)
+        over = search.over(rows)
+        if over.any():
+            ended = rows[over]
+            for row, result in zip(ended.tolist(), search.returns(ended).tolist(), strict=True):
+                self._finish(row, result, End.PLAYED_OUT)
+            self._start(ended)
+            rows = rows[~over]
+        self._begin(rows)
+
+    def _begin(self, rows: NDArray[np.int64]) -> None:
+        if rows.size:
+            noisy = self._settings.readouts > 0 and self._settings.search.noise_weight > 0
+            readouts = np.full(len(rows), self._settings.readouts, np.int32)
+            self.search.begin(rows, readouts, np.full(len(rows), noisy))
+
+    def _finish(self, row: int, result_first_player: float, end: End) -> None:
+        player = self._players[row]
+        assert player is not None
+        record = self._buffer.finish(row, result_first_player, end)
+        loser = self._buffer.would_have_resigned(row)
+        self._players[row] = None
+        self._live -= 1
+        self._on_finished(FinishedGame(record, player.name, loser, self.search.states[row].copy()))
+
+    def _start(self, rows: NDArray[np.int64]) -> None:
+        """Begin the next games in free rows; rows stay empty when there are none left."""
+        begun, streams = [], []
+        for row in rows.tolist():
+            seed = next(self._seeds, None)
+            if seed is None:
+                break
+            player = self._current_player()
+            others = (other for other in self._players if other is not None)
+            self._switched = self._switched or any(other is not player for other in others)
+            self._players[row] = player
+            self._buffer.start(row, seed.game_id, seed.no_resign)
+            begun.append(row)
+            streams.append(seed.stream)
+        idle = np.setdiff1d(rows, begun)
+        if idle.size:
+            self.search.stop(idle)
+        if begun:
+            self._live += len(begun)
+            started = np.array(begun, np.int64)
+            self.search.new_games(started, np.array(streams, np.uint64))
+            self._begin(started)

@@ -1,0 +1,97 @@
+"""What is kept of a game while it is played, and how it becomes a record.
+
+Axes: R rows (one unfinished game each), T plies, A actions, n rows named in a call. Values are seen by the player to move.
+Knows how AlphaZero records a position (visits, value, move); doesn't play and doesn't write files.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.games.base import Actions, FloatArray, IntArray
+from pipeline.records.shards import POLICY_TARGET, End, GameRecord
+
+Rows = NDArray[np.int64]
+CALM = 2  # how many of a player's moves in a row must look lost before it resigns
+
+
+class GameBuffer:
+    """The unfinished games of R rows: moves, visits and values so far, and whether a player has given up."""
+
+    def __init__(self, num_rows: int, max_plies: int, resign_threshold: float) -> None:
+        self._threshold = resign_threshold
+        self._moves = np.zeros((num_rows, max_plies), np.uint16)
+        self._values = np.zeros((num_rows, max_plies), np.float32)
+        self._visits: list[list[tuple[NDArray[np.uint16], NDArray[np.uint32]]]] = [[] for _ in range(num_rows)]
+        self._game_id = np.zeros(num_rows, np.uint64)
+        self._no_resign = np.zeros(num_rows, np.bool_)
+        self._lost_for = np.full(num_rows, -1, np.int8)  # who would have resigned first, in a game that never resigns
+
+    def start(self, row: int, game_id: int, no_resign: bool) -> None:
+        """A new game begins in row. game_id: uint64, kept in the record; no_resign: play on whatever the values say."""
+        self._visits[row] = []
+        self._game_id[row] = game_id
+        self._no_resign[row] = no_resign
+        self._lost_for[row] = -1
+
+    def add(self, rows: Rows, actions: Actions, visits: IntArray, values: FloatArray) -> None:
+        """One more move in each of rows [n]: actions [n], visits [n, A] at the root, values [n].
+
+        A move made without search counts as its own single visit: the raw policy's own sample.
+        """
+        unsearched = np.flatnonzero(visits.sum(axis=1) == 0)
+        if unsearched.size:
+            visits = visits.copy()
+            visits[unsearched, actions[unsearched]] = 1
+        who, where = np.nonzero(visits)
+        counts = visits[who, where].astype(np.uint32)
+        where = where.astype(np.uint16)
+        ends = np.cumsum(np.bincount(who, minlength=len(rows)))
+        begin = 0
+        for i, row in enumerate(rows.tolist()):
+            game = self._visits[row]
+            self._moves[row, len(game)] = actions[i]
+            self._values[row, len(game)] = values[i]
+            end = int(ends[i])
+            game.append((where[begin:end], counts[begin:end]))
+            begin = end
+
+    def resigns(self, rows: Rows, values: FloatArray, movers: NDArray[np.int8]) -> NDArray[np.bool_]:
+        """[n]: which players to move give up, before their move is recorded. values [n]: what the search just found.
+
+        A player resigns when its value is below the threshold now and at its move before. In games that
+        never resign the answer is False, and the first who would have is remembered.
+        """
+        answer = np.zeros(len(rows), np.bool_)
+        for i in np.flatnonzero(values < self._threshold).tolist():
+            row = int(rows[i])
+            before = len(self._visits[row]) - CALM
+            if before < 0 or self._values[row, before] >= self._threshold:
+                continue
+            if not self._no_resign[row]:
+                answer[i] = True
+            elif self._lost_for[row] < 0:
+                self._lost_for[row] = movers[i]
+        return answer
+
+    def would_have_resigned(self, row: int) -> int:
+        """The player (0 or 1) who would have resigned first in a game that never resigns; −1 if nobody."""
+        return int(self._lost_for[row])
+
+    def finish(self, row: int, result_first_player: float, end: End) -> GameRecord:
+        """The record of the game in row."""
+        game = self._visits[row]
+        length = len(game)
+        return GameRecord(
+            game_id=int(self._game_id[row]),
+            moves=self._moves[row, :length].copy(),
+            flags=np.full(length, POLICY_TARGET, np.uint8),
+            root_values=self._values[row, :length].copy(),
+            visit_lengths=np.array([len(where) for where, _ in game], np.uint16),
+            visit_actions=np.concatenate([where for where, _ in game]) if game else np.empty(0, np.uint16),
+            visit_counts=np.concatenate([counts for _, counts in game]) if game else np.empty(0, np.uint32),
+            result_first_player=result_first_player,
+            end=end,
+            no_resign=bool(self._no_resign[row]),
+        )

@@ -1,0 +1,349 @@
+"""``selfplay``: a model plays itself; every finished game becomes training data.
+
+Reads a model directory (or the best_model link); writes shards under output_dir/$MODEL/$WORKER. Threads called lanes play;
+the calling thread commits what they finish, in groups of about commit_seconds. When the network is a link that is
+re-pointed while games run, the next game to start uses the new model. Ctrl-C loses only unfinished games.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.config import SearchConfig, SelfplayConfig
+from pipeline.errors import MuGoError
+from pipeline.games.base import Game
+from pipeline.games.registry import parse_game
+from pipeline.learning.lane import FinishedGame, GameSeed, Lane, PlaySettings, game_seeds
+from pipeline.progress import SILENT, Progress
+from pipeline.records.models import list_models, read_model, resolve_champion
+from pipeline.records.shards import End, newest_shards, write_shard
+
+if TYPE_CHECKING:
+    from pipeline.networks.inference import Evaluator
+
+FEW_ROWS = 8  # below so many games a lane fills its batch with several leaves of one tree
+MOST_LEAVES = 8
+READOUTS_PER_LEAF = 16  # pending leaves search blindly: at most one per so many readouts
+
+
+@dataclass(frozen=True)
+class SelfplaySummary:
+    """What one self-play run did. Speeds are of the playing itself, without loading the model."""
+
+    model: str
+    games: int
+    positions: int
+    shards: int
+    average_length: float
+    first_player_wins: int
+    draws: int
+    resigned: int
+    no_resign_games: int
+    false_resignations: int  # no-resign games whose first would-be resigner did not lose
+    would_be_resignations: int
+    evaluations: int
+    seconds: float
+    evaluations_per_second: float
+    games_per_second: float
+    note: str = ""
+
+
+@dataclass
+class _Loaded:
+    """A model that lanes can play with. evaluators: one per lane."""
+
+    name: str
+    game_spec: str
+    evaluators: list[Evaluator]
+
+
+@dataclass(frozen=True)
+class _LanePlayer:
+    """One lane's share of a loaded model."""
+
+    name: str
+    evaluate: Evaluator
+
+
+class ModelSource:
+    """The model that new games are played with: follows the network path where that is a link."""
+
+    def __init__(self, config: SelfplayConfig, num_lanes: int, max_batch: int, progress: Progress) -> None:
+        self._config = config
+        self._num_lanes = num_lanes
+        self._max_batch = max_batch
+        self._progress = progress
+        self._lock = threading.Lock()
+        self._path = resolve_champion(config.network)
+        self._loaded = self._load(self._path)
+        self._players = self._share(self._loaded)
+        self.game: Game = parse_game(self._loaded.game_spec)
+
+    @property
+    def path(self) -> Path:
+        return self._path
+
+    @property
+    def name(self) -> str:
+        return self._loaded.name
+
+    def player(self, lane: int) -> _LanePlayer:
+        """The player for a game that starts now. Called by lanes; loads a newly promoted model when there is one."""
+        with self._lock:
+            path = resolve_champion(self._config.network)
+            if path != self._path:
+                loaded = self._load(path)
+                if loaded.game_spec != self._loaded.game_spec:
+                    raise MuGoError(
+                        f"{path}: plays {loaded.game_spec}, the games under way are {self._loaded.game_spec}; "
+                        "restart selfplay to change the game"
+                    )
+                self._progress.say(f"new games are played by {loaded.name}")
+                self._path, self._loaded, self._players = path, loaded, self._share(loaded)
+            return self._players[lane]
+
+    def _share(self, loaded: _Loaded) -> list[_LanePlayer]:
+        return [_LanePlayer(loaded.name, evaluator) for evaluator in loaded.evaluators]
+
+    def _load(self, path: Path) -> _Loaded:
+        from pipeline.networks.architecture import Architecture
+        from pipeline.networks.inference import make_evaluators
+
+        model = read_model(path)
+        evaluators = make_evaluators(
+            Architecture.from_dict(model.info.architecture),
+            model.weights,
+            max_batch=self._max_batch,
+            num_lanes=self._num_lanes,
+            backend=self._config.backend,
+            progress=self._progress,
+        )
+        return _Loaded(model.info.name, model.info.game, evaluators)
+
+
+@dataclass
+class _Tally:
+    """Counts over committed games."""
+
+    games: int = 0
+    positions: int = 0
+    shards: int = 0
+    first_player_wins: int = 0
+    draws: int = 0
+    resigned: int = 0
+    no_resign_games: int = 0
+    would_be: int = 0
+    false: int = 0
+    models: set[str] = field(default_factory=set)
+
+    def add(self, finished: FinishedGame) -> None:
+        record = finished.record
+        self.games += 1
+        self.positions += len(record.moves)
+        self.first_player_wins += record.result_first_player > 0
+        self.draws += record.result_first_player == 0
+        self.resigned += record.end == End.RESIGNED
+        self.no_resign_games += record.no_resign
+        if finished.would_have_resigned >= 0:
+            self.would_be += 1
+            lost = record.result_first_player < 0 if finished.would_have_resigned == 0 else record.result_first_player > 0
+            self.false += not lost
+
+
+def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySummary:
+    """Play config.games games and commit them. See the module docstring.
+
+    Raises FileError for a model that can't be loaded (nothing is ever played by a random stand-in), KeyboardInterrupt
+    after committing what was finished, and whatever a lane raised, likewise.
+    """
+    wanted, generation = _games_wanted(config)
+    if wanted == 0:
+        return _summary(resolve_champion(config.network).name, _Tally(), 0, 0.0, f"already has {config.games} games")
+    lanes = min(config.threads or len(os.sched_getaffinity(0)), wanted)
+    rows = -(-min(config.parallel_games, wanted) // lanes)
+    leaves = leaves_per_tree(rows, config.readouts)
+    progress.say(f"loading {config.network}; kernels and network are compiled when this machine sees them first")
+    source = ModelSource(config, lanes, rows * leaves, progress)
+    settings = PlaySettings(
+        search=SearchConfig(**{name: getattr(config, name) for name in SearchConfig.model_fields}),
+        readouts=config.readouts,
+        temperature_plies=config.temperature_plies,
+        resign_threshold=config.resign_threshold,
+        leaves=leaves,
+    )
+    seed = config.seed if config.seed is not None else int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+    provenance = {
+        "generation": generation,
+        "seed": seed,
+        "config": config.model_dump(mode="json", exclude={"output_dir", "network", "verbose", "backend", "threads"}),
+    }
+    committer = _Committer(config, source.game, provenance)
+    tally, started = _Tally(), time.monotonic()
+    arrived: queue.SimpleQueue[FinishedGame | BaseException | None] = queue.SimpleQueue()
+    stop = threading.Event()
+
+    def lane_seeds(lane: int) -> Iterator[GameSeed]:
+        return game_seeds(seed, iter(range(lane, wanted, lanes)), config.no_resign_share)
+
+    def run_lane(lane: int) -> None:
+        try:
+            played = Lane(
+                source.game, rows, settings, lane_seeds(lane), lambda: source.player(lane), arrived.put
+            )
+            played.run(stop.is_set)
+            evaluations[lane] = played.search.evaluations
+        except BaseException as error:  # handed to the calling thread, which raises it
+            arrived.put(error)
+        finally:
+            arrived.put(None)
+
+    evaluations = [0] * lanes
+    threads = [threading.Thread(target=run_lane, args=(lane,), daemon=True) for lane in range(lanes)]
+    progress.start("selfplay", wanted, "games")
+    for thread in threads:
+        thread.start()
+    try:
+        running, failure = lanes, None
+        while running:
+            finished = _next(arrived, committer.due_in())
+            if finished is None:
+                running -= 1
+            elif isinstance(finished, BaseException):
+                failure = failure or finished
+                stop.set()
+            elif finished is not NOTHING:
+                tally.add(finished)
+                committer.add(finished)
+                progress.advance()
+                _describe(config, source.game, finished, progress)
+            if committer.due_in() <= 0:
+                committer.commit()
+        if failure is not None:
+            raise failure
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        _drain(arrived, tally, committer)
+        committer.commit()
+        progress.finish()
+    tally.shards = committer.shards
+    return _summary(source.name, tally, sum(evaluations), time.monotonic() - started)
+
+
+def leaves_per_tree(rows: int, readouts: int) -> int:
+    """How many leaves of one tree may be pending: 1 where enough games share the batch, more where few do."""
+    if rows >= FEW_ROWS:
+        return 1
+    return max(1, min(MOST_LEAVES, readouts // READOUTS_PER_LEAF))
+
+
+NOTHING = object()  # the queue stayed empty
+
+
+def _next(arrived: queue.SimpleQueue, seconds: float) -> FinishedGame | BaseException | None | object:
+    try:
+        return arrived.get(timeout=max(0.0, min(seconds, 0.5)))
+    except queue.Empty:
+        return NOTHING
+
+
+def _drain(arrived: queue.SimpleQueue, tally: _Tally, committer: _Committer) -> None:
+    """After an interrupt: games that finished before the lanes stopped still count."""
+    while (left := _next(arrived, 0.0)) is not NOTHING:
+        if isinstance(left, FinishedGame):
+            tally.add(left)
+            committer.add(left)
+
+
+class _Committer:
+    """Collects finished games per model and writes them as shards every commit_seconds (0: each game at once)."""
+
+    def __init__(self, config: SelfplayConfig, game: Game, provenance: dict) -> None:
+        self._config = config
+        self._game = game
+        self._provenance = provenance
+        self._waiting: dict[str, list[FinishedGame]] = defaultdict(list)
+        self._since = time.monotonic()
+        self.shards = 0
+
+    def add(self, finished: FinishedGame) -> None:
+        if not self._waiting:
+            self._since = time.monotonic()
+        self._waiting[finished.player].append(finished)
+
+    def due_in(self) -> float:
+        """Seconds until the oldest waiting game must be committed."""
+        if not self._waiting:
+            return float("inf")
+        return self._since + self._config.commit_seconds - time.monotonic()
+
+    def commit(self) -> None:
+        """Write what waits. If writing fails the games still wait, and the error is raised."""
+        for model in list(self._waiting):
+            games = [finished.record for finished in self._waiting[model]]
+            groups = [games] if self._config.commit_seconds > 0 else [[game] for game in games]
+            for group in groups:
+                write_shard(
+                    self._config.output_dir, model, self._config.worker, self._game.spec, group, self._provenance
+                )
+                self.shards += 1
+            del self._waiting[model]
+
+
+def _games_wanted(config: SelfplayConfig) -> tuple[int, int]:
+    """How many games to play, and the generation: the number of the newest model beside the network."""
+    path = resolve_champion(config.network)
+    models = list_models(path.parent)
+    generation = models[-1].number if models else 0
+    if not config.top_up:
+        return config.games, generation
+    have = 0
+    for meta in newest_shards(config.output_dir):
+        if meta.generation < generation:
+            break
+        have += meta.games
+    return max(0, config.games - have), generation
+
+
+def _describe(config: SelfplayConfig, game: Game, finished: FinishedGame, progress: Progress) -> None:
+    record = finished.record
+    if config.verbose > 2:
+        progress.say(game.diagram(finished.final_state))
+    if config.verbose > 1:
+        winner = {1.0: "first player", -1.0: "second player"}.get(record.result_first_player, "nobody")
+        progress.say(f"game {record.game_id:016x}: {len(record.moves)} plies, {winner} wins, {record.end.name.lower()}")
+
+
+def _summary(model: str, tally: _Tally, evaluations: int, seconds: float, note: str = "") -> SelfplaySummary:
+    def per_second(count: int) -> float:
+        return count / seconds if seconds else 0.0
+
+    return SelfplaySummary(
+        model=model,
+        games=tally.games,
+        positions=tally.positions,
+        shards=tally.shards,
+        average_length=tally.positions / tally.games if tally.games else 0.0,
+        first_player_wins=tally.first_player_wins,
+        draws=tally.draws,
+        resigned=tally.resigned,
+        no_resign_games=tally.no_resign_games,
+        false_resignations=tally.false,
+        would_be_resignations=tally.would_be,
+        evaluations=evaluations,
+        seconds=seconds,
+        evaluations_per_second=per_second(evaluations),
+        games_per_second=per_second(tally.games),
+        note=note,
+    )
