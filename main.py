@@ -1,0 +1,321 @@
+"""The command line: build a stage's config from its options and a preset, call the stage, print its summary.
+
+Options are not written here: they are the fields of the configs in ``pipeline/config.py``, with their types, defaults
+and texts. All that is heavy (numpy, numba, torch) is imported inside the command that needs it: ``--help`` is instant.
+
+Output: a command's summary goes to stdout, everything said on the way to stderr.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 75 nothing to do yet, 130 Ctrl-C, 143 SIGTERM.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import importlib
+import inspect
+import json
+import os
+import signal
+import sys
+import time
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import typer
+from pydantic.fields import FieldInfo
+
+from pipeline.config import CONFIGS, PRESET_FOLDER, SearchConfig, StageConfig, make_config, preset_names, read_preset
+from pipeline.errors import MuGoError, UsageError
+
+ABOUT = """MuGo: self-play training for board games, as four commands over files.
+
+\b
+selfplay -> data/selfplay -> gather -> data/training_data -> train -> saved_models -> evaluate -> best_model
+
+Start with `python main.py init`, or let ./rl_loop.sh run everything in order. Every command may be killed at any moment
+and started again. Exit codes: 0 done, 1 failed, 2 wrong usage, 75 nothing to do yet, 130 and 143 interrupted.
+"""
+
+HELP = {
+    "init": """Make a model with random weights: where every run begins.
+
+\b
+Reads:   nothing
+Writes:  a model directory, and best_model beside it if there is none yet
+Exit:    0 made, 1 the directory exists already, 2 wrong usage
+Example: python main.py init --game go:9 --network-size b2c32 --new-model saved_models/000000-init
+""",
+    "selfplay": """Let a model play itself and record the games.
+
+Finished games are written about once a second; a kill loses only the games that were being played.
+
+\b
+Reads:   a model directory (--network)
+Writes:  data/selfplay/MODEL/WORKER/*.gz, each with a .meta beside it that commits it
+Exit:    0 played (or nothing missing with --top-up), 1 failed, 2 wrong usage
+Example: python main.py selfplay --games 100 --readouts 32
+""",
+    "gather": """Draw training positions from the newest games, shuffled into chunks.
+
+The window is the newest --max-positions positions; every position in it has the same chance to be drawn. Damaged shards
+are skipped, named and counted. A rerun finds finished chunks and makes only the missing ones.
+
+\b
+Reads:   data/selfplay/*/*/*.gz with .meta
+Writes:  a set of chunks in data/training_data/*.h5, and one of games held out from training
+Exit:    0 made, 1 failed, 2 wrong usage, 75 too few positions yet
+Example: python main.py gather --max-positions 100000 --as-many-as-possible
+""",
+    "train": """Train a new model on the newest set of chunks.
+
+An interrupted run resumes from its checkpoint and ends with the same weights as an uninterrupted one.
+
+\b
+Reads:   data/training_data/*.h5 and the model to start from (--original-model)
+Writes:  a new directory in saved_models/, TensorBoard events in data/logs/
+Exit:    0 trained, 1 failed, 2 wrong usage, 75 no chunks yet
+Example: python main.py train --epochs 2
+""",
+    "evaluate": """Play a match of the newest model against the champion; promote it if it wins enough.
+
+Half of the games with each colour, every opening played both ways. Finished games of an interrupted match count; only
+the missing ones are played.
+
+\b
+Reads:   two model directories (--black-model the champion, --white-model the challenger)
+Writes:  data/evaluate/CHALLENGER-vs-CHAMPION/, and saved_models/best_model after a win
+Exit:    0 played (won or lost), 1 failed, 2 wrong usage, 75 no new challenger
+Example: python main.py evaluate --games 100 --readouts 32
+""",
+    "bench": """Measure this machine: network, self-play, gathering and training, each against its ceiling.
+
+\b
+Reads:   nothing
+Writes:  nothing but temporary files
+Exit:    0 measured, 1 failed, 2 wrong usage
+Example: python main.py bench --game go:9 --network-size b2c32 --json
+""",
+}
+
+app = typer.Typer(help=ABOUT, rich_markup_mode=None, no_args_is_help=True, add_completion=False)
+
+
+class Interrupts:
+    """Turns SIGINT and SIGTERM into KeyboardInterrupt and remembers which came first.
+
+    A terminal sends Ctrl-C to every process of a job and rl_loop.sh passes it on as well, so signals within a second
+    of the first are the same wish and don't disturb the cleaning up.
+    """
+
+    def __init__(self) -> None:
+        self.first: int | None = None
+        self.last_time = 0.0
+
+    def install(self) -> None:
+        signal.signal(signal.SIGINT, self.handle)
+        signal.signal(signal.SIGTERM, self.handle)
+
+    def handle(self, number: int, frame: types.FrameType | None) -> None:
+        now = time.monotonic()
+        if self.first is not None and now - self.last_time < 1.0:
+            return
+        self.first, self.last_time = self.first or number, now
+        raise KeyboardInterrupt
+
+    @property
+    def exit_code(self) -> int:
+        return 128 + (self.first or signal.SIGINT)
+
+
+INTERRUPTS = Interrupts()
+DISK_TROUBLE = {
+    errno.ENOSPC: "free some space and run it again",
+    errno.EDQUOT: "free some space and run it again",
+    errno.EROFS: "choose a folder that can be written",
+    errno.EACCES: "choose a folder that you may use, or change its permissions",
+    errno.EPERM: "choose a folder that you may use, or change its permissions",
+    errno.ENOTDIR: "a part of this path is a file; choose another folder",
+    errno.EISDIR: "this is a folder, a file was wanted",
+    errno.EIO: "the disk reports a fault",
+}
+
+
+@contextlib.contextmanager
+def reported(command: str) -> Iterator[None]:
+    """Turn every foreseen failure into one line on stderr and an exit code. Bugs keep their traceback."""
+    try:
+        yield
+        sys.stdout.flush()
+    except MuGoError as error:
+        print(f"mugo {command}: {str(error).removeprefix(command + ' ')}", file=sys.stderr)
+        raise typer.Exit(error.exit_code) from error
+    except KeyboardInterrupt as error:
+        print(f"mugo {command}: interrupted; the same command goes on where it stood", file=sys.stderr)
+        raise typer.Exit(INTERRUPTS.exit_code) from error
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough. Point stdout elsewhere, or the exit would try to flush it again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        if error.errno not in DISK_TROUBLE:
+            raise
+        where = error.filename2 or error.filename or "disk"
+        print(f"mugo {command}: {where}: {error.strerror}; {DISK_TROUBLE[error.errno]}", file=sys.stderr)
+        raise typer.Exit(1) from error
+
+
+def command_type(annotation: Any) -> Any:
+    """What the command line must parse for a field: the annotation without its None."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        return next(kind for kind in get_args(annotation) if kind is not type(None))
+    return annotation
+
+
+def option_of(name: str, field: FieldInfo) -> inspect.Parameter:
+    """One config field as a typer option whose default is None, "not given": presets fill what isn't given."""
+    kind = command_type(field.annotation)
+    flag = "--" + name.replace("_", "-")
+    declaration = f"{flag}/--no-{flag[2:]}" if kind is bool else flag
+    shown = "no" if field.default is False else "yes" if field.default is True else field.default
+    text = field.description or ""
+    if field.default is not None:
+        text += f" [default: {shown}]"
+    annotation = Annotated[kind | None, typer.Option(declaration, help=text, show_default=False)]  # type: ignore[valid-type]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def extra_option(name: str, kind: Any, default: Any, text: str, declaration: str) -> inspect.Parameter:
+    annotation = Annotated[kind, typer.Option(declaration, help=text, show_default=False)]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def add_stage_command(name: str, kind: type[StageConfig]) -> None:
+    """Register `main.py NAME` with an option for every field of its config."""
+
+    def command(preset: str | None = None, as_json: bool = False, **options: Any) -> None:
+        with reported(name):
+            config = make_config(kind, name, preset, **options)
+            from pipeline.reports.progress import ConsoleProgress
+
+            stage: Callable[..., Any] = getattr(importlib.import_module(f"pipeline.stages.{name}"), name)
+            with ConsoleProgress(quiet=getattr(config, "verbose", 1) == 0) as progress:
+                summary = stage(config, progress)
+            print(summary_json(summary) if as_json else summary_text(summary))
+            if INTERRUPTS.first is not None:
+                raise KeyboardInterrupt
+
+    own_first = sorted(kind.model_fields.items(), key=lambda item: item[0] in SearchConfig.model_fields)
+    parameters = [option_of(field_name, field) for field_name, field in own_first]
+    preset_text = f"Settings to start from: {', '.join(preset_names())}, or a .yaml file. Options given here win."
+    parameters.insert(0, extra_option("preset", str | None, None, preset_text, "--preset"))
+    parameters.append(extra_option("as_json", bool, False, "Print the summary as JSON.", "--json"))
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    app.command(name, help=HELP[name])(command)
+
+
+def plain(value: Any) -> Any:
+    """A summary's value as JSON can hold it."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "item"):  # a numpy scalar
+        return value.item()
+    return value
+
+
+def summary_json(summary: Any) -> str:
+    return json.dumps(plain(summary), indent=2)
+
+
+def summary_text(summary: Any) -> str:
+    """One aligned line per number; tables within the summary are flattened to 'outer inner'."""
+    lines: list[tuple[str, str]] = []
+
+    def add(name: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for key, item in value.items():
+                add(f"{name} {key}".strip(), item)
+        else:
+            lines.append((name.replace("_", " "), value_text(value)))
+
+    add("", plain(summary))
+    width = max((len(name) for name, _ in lines), default=0)
+    return "\n".join(f"{name:<{width}}  {value}".rstrip() for name, value in lines)
+
+
+def value_text(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    if isinstance(value, list):
+        shown = ", ".join(value_text(item) for item in value[:8])
+        return f"{shown}, … ({len(value)} in all)" if len(value) > 8 else shown or "-"
+    return str(value)
+
+
+for stage_name, config_class in CONFIGS.items():
+    add_stage_command(stage_name, config_class)
+
+
+@app.command()
+def show(
+    path: Annotated[
+        Path, typer.Argument(help="A file of ours, or a folder that holds data/ and saved_models/.")
+    ] = Path(),
+    game: Annotated[int | None, typer.Option(help="Show this game of a shard or match, counted from 0.")] = None,
+    moves: Annotated[bool, typer.Option("--moves", help="Every move of that game with its board.")] = False,
+) -> None:
+    """Print any file of ours for a human; without a path, the state of the run in this folder.
+
+    \b
+    Knows:   a game shard (.gz), its .meta, a chunk (.h5), a model directory, a match directory, a whole run
+    Writes:  nothing
+    Exit:    0 shown, 1 missing, damaged or not a file of ours, 2 wrong usage
+    Example: python main.py show saved_models/best_model
+    """
+    with reported("show"):
+        from pipeline.reports.show import show as describe
+
+        for text in describe(path, game=game, moves=moves):
+            print(text)
+
+
+@app.command()
+def presets(name: Annotated[str | None, typer.Argument(help="Print this preset.")] = None) -> None:
+    """List the presets, or print one of them.
+
+    \b
+    Reads:   pipeline/presets/*.yaml
+    Writes:  nothing
+    Exit:    0 shown, 2 no such preset
+    Example: python main.py presets go9-tour
+    """
+    with reported("presets"):
+        if name is None:
+            width = max(map(len, preset_names()))
+            for known in preset_names():
+                first_line = (PRESET_FOLDER / f"{known}.yaml").read_text(encoding="utf-8").partition("\n")[0]
+                print(f"{known:<{width}}  {first_line.lstrip('# ')}")
+        elif name in preset_names():
+            print((PRESET_FOLDER / f"{name}.yaml").read_text(encoding="utf-8"), end="")
+        else:
+            read_preset(name)  # says which presets there are
+            raise UsageError(f"preset {name!r}: wanted one of {', '.join(preset_names())}")
+
+
+if __name__ == "__main__":
+    INTERRUPTS.install()
+    app(prog_name="main.py")

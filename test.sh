@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Everything that must hold: ruff, mypy, the tests, and the kernels' tests once more with array bounds checked.
+# Sets up .venv first if needed, as rl_loop.sh does. With arguments, runs just pytest with them.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+cd "$root"
+set_up
+
+if (($#)); then
+    run "$python" -m pytest "$@"
+    exit
+fi
+
+say "ruff"
+run "$python" -m ruff check .
+say "mypy"
+run "$python" -m mypy
+say "tests"
+run "$python" -m pytest -n 2 -ra
+# By default numba doesn't check indexes: reading past an array's end is silent. Compiled code with checks needs a cache
+# of its own, because numba would take the unchecked code from the usual one.
+say "kernel tests with bounds checked"
+NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR="${TMPDIR:-/tmp}/mugo-boundscheck-$(id -u)" \
+    run "$python" -m pytest -n 2 -m "not slow" tests/games tests/search
+say "all passed"

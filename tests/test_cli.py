@@ -1,0 +1,231 @@
+"""The command line itself: options, help, messages, exit codes. What the stages do is tested with them."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+import main
+from pipeline.config import CONFIGS, SelfplayConfig, preset_names
+from pipeline.errors import FileError, MuGoError, NotYet, UsageError
+from pipeline.progress import Progress
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS: dict[str, Any] = get_command(main.app).commands  # type: ignore[attr-defined]
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """Stands for what a stage returns."""
+
+    games: int = 1234
+    losses: dict[str, float] = dataclasses.field(default_factory=lambda: {"policy": 2.34567, "value": 0.5})
+    model: Path = Path("saved_models/000001-name")
+    skipped: tuple[str, ...] = ()
+    promoted: bool = True
+    seed: int | None = None
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
+    """Replaces the selfplay stage; `given` holds the config that it got, `act` is what it does."""
+    fake = types.SimpleNamespace(given=None, act=lambda config, progress: Summary())
+
+    def selfplay(config: SelfplayConfig, progress: Progress) -> Summary:
+        fake.given = config
+        return fake.act(config, progress)
+
+    module = types.ModuleType("pipeline.stages.selfplay")
+    module.selfplay = selfplay  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pipeline.stages.selfplay", module)
+    return fake
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(main.app, list(arguments))
+
+
+def raising(error: BaseException) -> Any:
+    def act(config: SelfplayConfig, progress: Progress) -> Summary:
+        raise error
+
+    return act
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(name: str) -> None:
+    command = COMMANDS[name]
+    for word in ("Writes:", "Exit:", f"Example: python main.py {name}"):
+        assert word in command.help
+    for option in command.params:
+        assert getattr(option, "help", None), f"{name} {option.name} has no help"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_in_the_readme(name: str) -> None:
+    assert re.search(rf"main\.py {name}\b", README)
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_is_in_the_readme(name: str) -> None:
+    assert f"`{name}`" in README
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_example_of_every_command_parses(name: str) -> None:
+    example = re.search(r"Example: python main\.py (.+)", COMMANDS[name].help)
+    assert example is not None
+    words = example.group(1).split()
+    COMMANDS[name].make_context(name, words[1:])  # raises on an unknown option or a bad value
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_options_are_the_fields_of_the_config(name: str) -> None:
+    options = {option.name for option in COMMANDS[name].params}
+    assert options == {*CONFIGS[name].model_fields, "preset", "as_json"}
+    shown = run(name, "--help").output
+    for field in CONFIGS[name].model_fields:
+        assert f"--{field.replace('_', '-')}" in shown
+
+
+def test_options_reach_the_stage(stage: types.SimpleNamespace) -> None:
+    assert run("selfplay", "--games", "3", "--network", "m", "--top-up", "--c-puct", "2.5").exit_code == 0
+    assert stage.given == SelfplayConfig(games=3, network=Path("m"), top_up=True, c_puct=2.5)
+
+
+def test_options_win_over_the_preset(stage: types.SimpleNamespace, tmp_path: Path) -> None:
+    preset = tmp_path / "mine.yaml"
+    preset.write_text("selfplay: {games: 7, readouts: 9, top_up: true}")
+    assert run("selfplay", "--preset", str(preset), "--games", "3", "--no-top-up").exit_code == 0
+    assert stage.given == SelfplayConfig(games=3, readouts=9, top_up=False)
+
+
+def test_summary_is_readable(stage: types.SimpleNamespace) -> None:
+    lines = dict(re.split(r" {2,}", line) for line in run("selfplay").stdout.splitlines())
+    assert lines == {
+        "games": "1,234",
+        "losses policy": "2.346",
+        "losses value": "0.5",
+        "model": "saved_models/000001-name",
+        "skipped": "-",
+        "promoted": "yes",
+        "seed": "-",
+    }
+
+
+def test_summary_as_json_is_exact_and_alone_on_stdout(stage: types.SimpleNamespace) -> None:
+    def act(config: SelfplayConfig, progress: Progress) -> Summary:
+        progress.say("on the way")
+        progress.warn("odd")
+        return Summary(games=np.int64(5))  # type: ignore[arg-type]
+
+    stage.act = act
+    result = run("selfplay", "--json")
+    printed = json.loads(result.stdout)
+    assert printed["games"] == 5 and printed["losses"]["policy"] == 2.34567 and printed["skipped"] == []
+    assert "on the way" in result.stderr and "odd" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (MuGoError("it broke"), 1),
+        (FileError("x.gz", "found 3, wanted 4"), 1),
+        (UsageError("selfplay --games: wrong"), 2),
+        (NotYet("12 positions are missing", 12), 75),
+        (KeyboardInterrupt(), 130),
+        (OSError(errno.ENOSPC, "No space left on device", "data/x"), 1),
+        (PermissionError(errno.EACCES, "Permission denied", "data/x"), 1),
+    ],
+)
+def test_foreseen_failures_are_one_line_and_an_exit_code(
+    stage: types.SimpleNamespace, error: BaseException, code: int
+) -> None:
+    stage.act = raising(error)
+    result = run("selfplay")
+    assert result.exit_code == code
+    assert result.stdout == ""
+    assert result.stderr.startswith("mugo selfplay: ") and result.stderr.count("\n") == 1
+    assert "selfplay: selfplay" not in result.stderr
+
+
+def test_bugs_keep_their_traceback(stage: types.SimpleNamespace) -> None:
+    stage.act = raising(ZeroDivisionError("ours"))
+    result = run("selfplay")
+    assert isinstance(result.exception, ZeroDivisionError)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["selfplay", "--games", "x"], "--games"),
+        (["selfplay", "--games", "0"], "--games"),
+        (["selfplay", "--gaems", "1"], "--gaems"),
+        (["selfplay", "--preset", "go99"], "go9-tour"),
+        (["selfplay", "--backend", "abacus"], "--backend"),
+        (["selfplya"], "selfplya"),
+        (["presets", "go99"], "go9-tour"),
+    ],
+)
+def test_wrong_usage_exits_2_and_names_it(stage: types.SimpleNamespace, arguments: list[str], said: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2 and said in result.stderr
+    assert stage.given is None
+
+
+def test_interrupted_stage_that_ends_by_itself_still_reports_the_signal(
+    stage: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupts = main.Interrupts()
+    monkeypatch.setattr(main, "INTERRUPTS", interrupts)
+
+    def act(config: SelfplayConfig, progress: Progress) -> Summary:
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.handle(signal.SIGTERM, None)
+        interrupts.handle(signal.SIGTERM, None)  # the same wish again: cleaning up isn't disturbed
+        return Summary()
+
+    stage.act = act
+    result = run("selfplay")
+    assert result.exit_code == 143 and "1,234" in result.stdout and "interrupted" in result.stderr
+
+
+def test_second_wish_to_stop_is_obeyed_when_cleaning_up_takes_long() -> None:
+    interrupts = main.Interrupts()
+    with pytest.raises(KeyboardInterrupt):
+        interrupts.handle(signal.SIGINT, None)
+    interrupts.last_time -= 2.0
+    with pytest.raises(KeyboardInterrupt):
+        interrupts.handle(signal.SIGTERM, None)
+    assert interrupts.exit_code == 130
+
+
+def test_presets_are_listed_and_printed() -> None:
+    listed = run("presets").output
+    assert all(re.search(rf"^{name} +\S", listed, re.MULTILINE) for name in preset_names())
+    assert run("presets", "go9-tour").output == (ROOT / "pipeline/presets/go9-tour.yaml").read_text(encoding="utf-8")
+
+
+def test_reader_that_closes_the_pipe_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as nobody_reads:
+        done = subprocess.run(
+            [sys.executable, "main.py", "presets", "go9-tour"], cwd=ROOT, stdout=nobody_reads, stderr=subprocess.PIPE
+        )
+    assert done.returncode == 0 and done.stderr == b""

@@ -1,0 +1,108 @@
+"""Presets fill configs, options override them, and every mistake is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.config import (
+    CONFIGS,
+    PRESET_FOLDER,
+    EvaluateConfig,
+    GatherConfig,
+    SelfplayConfig,
+    TrainConfig,
+    make_config,
+    preset_names,
+    read_preset,
+)
+from pipeline.errors import UsageError
+
+PRESETS = preset_names()
+
+
+def test_there_are_presets() -> None:
+    assert {"go9-tour", "go9", "connect4", "tictactoe"} <= set(PRESETS)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("stage", CONFIGS)
+def test_every_preset_gives_a_valid_config_for_every_stage(preset: str, stage: str) -> None:
+    config = make_config(CONFIGS[stage], stage, preset)
+    for name, value in read_preset(preset).get(stage, {}).items():
+        field = getattr(config, name)
+        assert (str(field) if isinstance(field, Path) else field) == value
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_preset_says_in_its_first_line_what_it_is_for(preset: str) -> None:
+    first_line = (PRESET_FOLDER / f"{preset}.yaml").read_text(encoding="utf-8").splitlines()[0]
+    assert first_line.startswith("# ") and len(first_line) > 20
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_preset_names_a_game_that_exists(preset: str) -> None:
+    from pipeline.games.registry import parse_game
+
+    config = make_config(CONFIGS["init"], "init", preset)
+    assert parse_game(config.game).num_actions > 0  # type: ignore[attr-defined]
+
+
+def test_defaults_are_the_documented_ones() -> None:
+    selfplay, gather, train, evaluate = SelfplayConfig(), GatherConfig(), TrainConfig(), EvaluateConfig()
+    assert (selfplay.network, selfplay.output_dir) == (Path("saved_models/best_model"), Path("data/selfplay"))
+    assert (selfplay.readouts, selfplay.games, selfplay.verbose) == (0, 1, 1)
+    assert (gather.directory, gather.output_directory) == (Path("data/selfplay"), Path("data/training_data"))
+    assert (gather.max_positions, gather.positions_per_chunk, gather.chunks_to_make) == (2_500_000, 2_048, 190)
+    assert (train.directory, train.original_model, train.new_model) == (Path("data/training_data"), None, None)
+    assert (train.epochs, train.logdir) == (10, Path("data/logs"))
+    assert (evaluate.black_model, evaluate.white_model) == (Path("saved_models/best_model"), None)
+    assert (evaluate.games, evaluate.readouts, evaluate.threshold) == (400, 800, None)
+
+
+def test_option_wins_over_preset_and_preset_over_default(tmp_path: Path) -> None:
+    preset = tmp_path / "mine.yaml"
+    preset.write_text("selfplay:\n  games: 7\n  readouts: 9\n")
+    config = make_config(SelfplayConfig, "selfplay", str(preset), games=3, readouts=None)
+    assert (config.games, config.readouts, config.threads) == (3, 9, 0)
+
+
+def test_boolean_option_given_as_false_wins_over_preset(tmp_path: Path) -> None:
+    preset = tmp_path / "mine.yaml"
+    preset.write_text("selfplay:\n  top_up: true\n")
+    assert make_config(SelfplayConfig, "selfplay", str(preset)).top_up
+    assert not make_config(SelfplayConfig, "selfplay", str(preset), top_up=False).top_up
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("selfplay: [1", "YAML"),
+        ("- selfplay", "sections"),
+        ("selfplay: 3", "sections"),
+        ("selfpaly:\n  games: 1", "selfpaly"),
+        ("selfplay:\n  gaems: 1", "gaems"),
+        ("selfplay:\n  games: many", "--games"),
+        ("selfplay:\n  games: 0", "--games"),
+        ("selfplay:\n  backend: abacus", "--backend"),
+    ],
+)
+def test_mistake_in_a_preset_is_named_with_the_preset(tmp_path: Path, text: str, said: str) -> None:
+    preset = tmp_path / "wrong.yaml"
+    preset.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        make_config(SelfplayConfig, "selfplay", str(preset))
+    message = str(caught.value)
+    assert said in message and "wrong.yaml" in message and "\n" not in message
+
+
+def test_unknown_preset_lists_the_known_ones() -> None:
+    with pytest.raises(UsageError, match="go9-tour"):
+        make_config(SelfplayConfig, "selfplay", "go99")
+
+
+def test_wrong_option_is_not_blamed_on_the_preset() -> None:
+    with pytest.raises(UsageError) as caught:
+        make_config(SelfplayConfig, "selfplay", "tictactoe", games=-1)
+    assert "--games" in str(caught.value) and "-1" in str(caught.value) and "tictactoe" not in str(caught.value)

@@ -1,0 +1,139 @@
+"""The rules of docs/design.md about what may import what, checked over the syntax tree; sizes; no stray paths."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+MODULES = sorted([ROOT / "main.py", *(ROOT / "pipeline").rglob("*.py")])
+SOURCES = sorted(
+    path
+    for pattern in ("*.py", "*.sh", "*.toml", "*.md", "*.yaml", ".ci/run", "pipeline/**/*", "tests/**/*", "docs/**/*",
+                    "benchmarks/**/*")
+    for path in ROOT.glob(pattern)
+    if path.is_file() and path.suffix in {".py", ".sh", ".toml", ".md", ".yaml", ".sgf", ".json", ""}
+)  # fmt: skip
+MAX_LINES = 450
+
+FOUNDATION = {"config", "errors", "progress"}
+MIDDLE = {"arena", "learning", "reports"}
+# What a room may import, besides itself and the foundation.
+MAY_IMPORT = {
+    "config": {"errors"},
+    "errors": set(),
+    "progress": set(),
+    "games": FOUNDATION,
+    "search": {"games"} | FOUNDATION,
+    "networks": {"games"} | FOUNDATION,
+    "records": {"games"} | FOUNDATION,
+    "arena": {"search", "networks", "records", "games"} | FOUNDATION,
+    "learning": {"search", "networks", "records", "games"} | FOUNDATION,
+    "reports": {"search", "networks", "records", "games"} | FOUNDATION,
+    "stages": MIDDLE | {"search", "networks", "records", "games"} | FOUNDATION,
+    "main": {"stages"} | MIDDLE | FOUNDATION,
+}
+
+
+def room_of(path: Path) -> str:
+    """ "pipeline/games/go.py" → "games", "pipeline/config.py" → "config", "main.py" → "main"."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return parts[1] if parts[0] == "pipeline" and len(parts) > 1 else parts[0]
+
+
+def imports(path: Path) -> Iterator[tuple[str, bool]]:
+    """Every module that a file imports, absolute, and whether only inside a function."""
+
+    def walk(node: ast.AST, inside: bool) -> Iterator[tuple[str, bool]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Import):
+                yield from ((alias.name, inside) for alias in child.names)
+            elif isinstance(child, ast.ImportFrom):
+                assert child.level == 0, f"{path}: relative import; write it absolute"
+                module = child.module or ""
+                yield from ((f"{module}.{alias.name}", inside) for alias in child.names)
+            elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+                continue  # never executed
+            else:
+                yield from walk(child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda))
+
+    return walk(ast.parse(path.read_text(encoding="utf-8")), False)
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if path.parent != ROOT / "pipeline" or room_of(path) in
+                                  MAY_IMPORT], ids=name_of)  # fmt: skip
+def test_imports_go_one_way(path: Path) -> None:
+    room = room_of(path)
+    if path == ROOT / "pipeline" / "__init__.py":
+        return
+    assert room in MAY_IMPORT, f"{name_of(path)}: unknown room {room!r}; add it to docs/design.md and to this test"
+    for module, _ in imports(path):
+        parts = module.split(".")
+        if parts[0] == "pipeline" and len(parts) > 1:
+            assert parts[1] == room or parts[1] in MAY_IMPORT[room], f"{room} must not import {module}"
+        assert parts[0] not in ("main", "tests"), f"{name_of(path)} imports {module}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_torch_stays_in_networks_and_learning(path: Path) -> None:
+    room = room_of(path)
+    for module, inside_function in imports(path):
+        if module.split(".")[0] == "torch":
+            assert room in ("networks", "learning") or (room == "stages" and inside_function), module
+        if room == "stages" and module.startswith(("pipeline.networks.", "pipeline.learning.")) and not inside_function:
+            imported_file = ROOT / Path(*module.split(".")[:3]).with_suffix(".py")
+            assert not needs_torch(imported_file), f"{name_of(path)}: import {module} inside the function that needs it"
+
+
+def needs_torch(path: Path) -> bool:
+    return path.is_file() and any(name.split(".")[0] == "torch" and not inside for name, inside in imports(path))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_module_is_not_too_long_and_says_what_it_is(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= MAX_LINES
+    if path.name != "__init__.py":
+        assert ast.get_docstring(ast.parse(text)), "no docstring"
+
+
+def test_only_one_module_reads_pickle_never() -> None:
+    for path in MODULES:
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"\bpickle\b.*\bload|allow_pickle\s*=\s*True|torch\.load\(", text), name_of(path)
+
+
+def test_no_path_of_one_machine() -> None:
+    machine_path = re.compile(r"(?<![\w.$])/(home|work|root|Users|mnt)/\w")
+    for path in SOURCES:
+        if path != Path(__file__):
+            found = machine_path.search(path.read_text(encoding="utf-8"))
+            assert found is None, f"{name_of(path)}: {found and found.group()}"
+
+
+def imported_by(code: str) -> set[str]:
+    """Top-level names of the modules that a fresh Python has loaded after running code in the repository root."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return {name.split(".")[0] for name in done.stdout.splitlines()[-1].split()}
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = "import main\ntry: main.app(['--help'])\nexcept SystemExit as end: assert not end.code, end.code"
+    assert not {"torch", "numba", "scipy", "h5py", "openvino", "tensorboard", "numpy"} & imported_by(code)
+
+
+def test_show_does_not_need_torch() -> None:
+    assert "torch" not in imported_by("import pipeline.reports.show, pipeline.reports.summary")
