@@ -7,6 +7,7 @@ line, the default below. A preset is a YAML file in ``pipeline/presets``: a sect
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -65,16 +66,16 @@ class SelfplayConfig(SearchConfig):
     parallel_games: int = Field(256, ge=1, description="Games that share the batches.")
     threads: int = Field(0, ge=0, description="Threads that play; 0 = one per core.")
     worker: str = Field("w00", pattern=r"^[A-Za-z0-9_-]+$", description="Name of this worker's folder.")
-    commit_seconds: float = Field(1.0, ge=0, description="Finished games are committed this often; 0 = one shard per game.")
+    commit_seconds: float = Field(1.0, ge=0, description="Finished games are committed this often; 0 = each its own.")
     temperature_plies: int = Field(16, ge=0, description="Opening plies played with temperature 1; greedy after.")
     resign_threshold: float = Field(
-        -1.0, ge=-1, le=0, description="Resign when the mover's value stays below this for two of its moves; -1 = never."
+        -1.0, ge=-1, le=0, description="Resign when the mover's value is below this for two of its moves; -1 = never."
     )
     no_resign_share: float = Field(
         0.1, ge=0, le=1, description="Share of games that never resign and measure false resignations."
     )
     backend: str = Field(
-        "auto", pattern="^(auto|torch|compile|openvino)$", description="Inference backend; auto measures once per machine."
+        "auto", pattern="^(auto|torch|compile|openvino)$", description="Inference; auto measures once per machine."
     )
     seed: int | None = Field(None, ge=0, description="Seed of all randomness; fresh randomness if absent.")
 
@@ -89,7 +90,7 @@ class GatherConfig(StageConfig):
     as_many_as_possible: bool = Field(
         False, description="If the window has too few positions for all chunks, make fewer instead of failing."
     )
-    holdout_share: float = Field(0.05, ge=0, lt=1, description="Share of games kept from training, for a hold-out loss.")
+    holdout_share: float = Field(0.05, ge=0, lt=1, description="Share of games kept for a hold-out loss.")
     keep_sets: int = Field(2, ge=1, description="How many sets of chunks to keep, this one included.")
     seed: int = Field(0, ge=0, description="Seed of the sampling.")
 
@@ -133,7 +134,7 @@ class EvaluateConfig(SearchConfig):
     parallel_games: int = Field(256, ge=2, description="Games that share the batches.")
     threads: int = Field(0, ge=0, description="Threads that play; 0 = one per core.")
     backend: str = Field(
-        "auto", pattern="^(auto|torch|compile|openvino)$", description="Inference backend; auto measures once per machine."
+        "auto", pattern="^(auto|torch|compile|openvino)$", description="Inference; auto measures once per machine."
     )
     seed: int = Field(0, ge=0, description="Seed of the openings.")
 
@@ -153,6 +154,13 @@ CONFIGS: dict[str, type[StageConfig]] = {
     "train": TrainConfig,
     "evaluate": EvaluateConfig,
 }
+
+
+def available_cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def preset_names() -> list[str]:

@@ -7,7 +7,8 @@ Rules, where implementations differ:
     end          two passes in a row, or the move limit (2·points by default); either way the board is scored
     komi         7.5 unless the spec says otherwise; whole komi can give draws
 
-Spec: ``go:SIZE[,komi=K][,moves=LIMIT]``, e.g. ``go:9``, ``go:9,komi=7``. Resignation is no move: who runs a game decides it.
+Spec: ``go:SIZE[,komi=K][,moves=LIMIT]``, e.g. ``go:9``, ``go:9,komi=7``. Resignation is no move: who runs a game
+decides it.
 """
 
 from __future__ import annotations

@@ -212,7 +212,7 @@ def legal_row(state, num_points, past, num_past, neighbours, zobrist, groups, li
         breathes = False
         key = board_key ^ zobrist[point, mover]
         captured = 0
-        taken0, taken1, taken2 = np.uint16(0), np.uint16(0), np.uint16(0)  # a group may touch the point on several sides
+        taken0, taken1, taken2 = np.uint16(0), np.uint16(0), np.uint16(0)  # it may touch on several sides
         for side in range(4):
             near = neighbours[point, side]
             found = state[near]
@@ -257,9 +257,11 @@ def observe_row(state, num_points, groups, liberties, allowed, planes):
 
 @kernel
 def look(states, past, num_past, known, neighbours, zobrist, allowed, planes):
-    """Fill allowed [B, A] bool and planes [B, C, P] uint8, both zeros before; either may have 0 rows: then it isn't made.
+    """Fill allowed [B, A] bool and planes [B, C, P] uint8, both zeros before; either may have 0 rows: then it isn't
+    made.
 
-    known [B, A] bool, or 0 rows: what was allowed, for planes without a history. past [B, T] uint64, num_past [B] int32 as
+    known [B, A] bool, or 0 rows: what was allowed, for planes without a history. past [B, T] uint64, num_past [B]
+    int32 as
     in ``play``. No occupied point, no suicide, no repetition; pass always; nothing once the game is over.
     Plain twin: GoReference.legal.
     """
@@ -276,8 +278,9 @@ def look(states, past, num_past, known, neighbours, zobrist, allowed, planes):
         find_groups(state, num_points, neighbours, zobrist, groups, liberties, sizes, hashes, stamps, stack)
         if allowed.shape[0] > 0 and not state[num_points + OVER]:
             legal_row(
-                state, num_points, past[row], num_past[row], neighbours, zobrist, groups, liberties, sizes, hashes, allowed[row]
-            )
+                state, num_points, past[row], num_past[row], neighbours, zobrist, groups, liberties, sizes, hashes,
+                allowed[row],
+            )  # fmt: skip
         if planes.shape[0] > 0:
             seen = allowed[row] if known.shape[0] == 0 else known[row]
             observe_row(state, num_points, groups, liberties, seen, planes[row])

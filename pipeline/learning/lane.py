@@ -23,7 +23,6 @@ from pipeline.records.shards import End, GameRecord
 from pipeline.search.batch import BatchSearch
 
 
-
 class Player(Protocol):
     """A network ready to play: its name, and this lane's evaluator."""
 

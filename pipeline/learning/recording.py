@@ -1,6 +1,7 @@
 """What is kept of a game while it is played, and how it becomes a record.
 
-Axes: R rows (one unfinished game each), T plies, A actions, n rows named in a call. Values are seen by the player to move.
+Axes: R rows (one unfinished game each), T plies, A actions, n rows named in a call. Values are seen by the player to
+move.
 Knows how AlphaZero records a position (visits, value, move); doesn't play and doesn't write files.
 """
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.games.base import Actions, FloatArray, IntArray
-from pipeline.records.shards import POLICY_TARGET, End, GameRecord
+from pipeline.records.shards import POLICY_COUNTS, End, GameRecord
 
 Rows = NDArray[np.int64]
 CALM = 2  # how many of a player's moves in a row must look lost before it resigns
@@ -86,7 +87,7 @@ class GameBuffer:
         return GameRecord(
             game_id=int(self._game_id[row]),
             moves=self._moves[row, :length].copy(),
-            flags=np.full(length, POLICY_TARGET, np.uint8),
+            flags=np.full(length, POLICY_COUNTS, np.uint8),
             root_values=self._values[row, :length].copy(),
             visit_lengths=np.array([len(where) for where, _ in game], np.uint16),
             visit_actions=np.concatenate([where for where, _ in game]) if game else np.empty(0, np.uint16),

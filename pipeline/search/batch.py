@@ -1,7 +1,9 @@
 """``BatchSearch``: many games searched together, a tree each, one batch of leaves for the network at a time.
 
-Axes: R rows (a row is one game and its tree), K leaves of a batch, A actions, C planes, H×W board, n rows named in a call.
-Knows games through their batched verbs and the network through whoever carries leaves() to accept(). Doesn't know files,
+Axes: R rows (a row is one game and its tree), K leaves of a batch, A actions, C planes, H×W board, n rows named in a
+call.
+Knows games through their batched verbs and the network through whoever carries leaves() to accept(). Doesn't know
+files,
 resignation or opponents. Used by one thread at a time; rows never influence each other.
 
     search.new_games(rows, seeds)
@@ -55,13 +57,16 @@ class BatchSearch:
     """R trees over one game. See the module docstring."""
 
     def __init__(self, game: Game, num_rows: int, max_readouts: int, config: SearchConfig, leaves: int = 1) -> None:
-        """max_readouts: the most that begin() will be asked for; leaves: how many of one tree may be pending at once."""
+        """max_readouts: the most that begin() will be asked for; leaves: how many of one tree may be pending at
+        once.
+        """
         self.game = game
         self.num_rows = num_rows
         self.num_leaves = leaves
         self.max_readouts = max_readouts
         self._config = config
-        # A kept subtree may bring nodes of earlier searches along: room for three searches' worth, the newest go beyond it.
+        # A kept subtree may bring nodes of earlier searches along: room for three searches' worth, the newest go
+        # beyond it.
         num_nodes = 4 * max_readouts + leaves + 2
         self._max_kept = num_nodes - max_readouts - leaves - 1
         num_edges = max(4 * game.num_actions * leaves, num_nodes * min(game.num_actions, 64))
@@ -129,10 +134,15 @@ class BatchSearch:
     # --- search ----------------------------------------------------------------------------------------------------
 
     def begin(self, rows: Rows, readouts: IntArray, noise: BoolArray) -> None:
-        """Start a search on rows [n], whose games are not over. readouts [n], each at most max_readouts; noise [n]: at the root.
+        """Start a search on rows [n], whose games are not over. readouts [n], each at most max_readouts; noise [n]:
+        at the root.
 
         The root's own evaluation is no readout; what an earlier search left in the tree doesn't count towards them.
         """
+        if len(rows):
+            most = int((self._tree.num_nodes[rows] + readouts).max()) + self.num_leaves + 1
+            if most > self._tree.key.shape[1]:
+                raise MuGoError(f"search: no room for {np.max(readouts)} readouts; it was made for {self.max_readouts}")
         self._tree.remaining[rows] = readouts
         self._noise[rows] = noise
         self._active[rows] = True
@@ -167,7 +177,8 @@ class BatchSearch:
         return np.concatenate([part.row for part in self._waiting]) if self._waiting else np.empty(0, np.int32)
 
     def accept(self, policy_logits: FloatArray, value_to_move: FloatArray) -> None:
-        """The network's answer to the last leaves(): [K, A] logits over all actions, [K] values in [−1, 1], by the mover.
+        """The network's answer to the last leaves(): [K, A] logits over all actions, [K] values in [−1, 1], by the
+        mover.
 
         Raises MuGoError if one of them isn't finite.
         """
@@ -198,7 +209,9 @@ class BatchSearch:
     # --- what the search found --------------------------------------------------------------------------------------
 
     def root_table(self, rows: Rows) -> tuple[IntArray, FloatArray]:
-        """Visits [n, A] int32 and the network's priors [n, A] float32 (no noise) at the roots; 0 for illegal actions."""
+        """Visits [n, A] int32 and the network's priors [n, A] float32 (no noise) at the roots; 0 for illegal
+        actions.
+        """
         visits = np.empty((len(rows), self.game.num_actions), np.int32)
         priors = np.empty((len(rows), self.game.num_actions), np.float32)
         kernels.root_table(self._tree, rows, visits, priors)
@@ -219,7 +232,9 @@ class BatchSearch:
         return total / (1 + tree.visits[rows, root]).astype(np.float32)
 
     def choose(self, rows: Rows, temperature: FloatArray) -> Actions:
-        """[n] actions drawn by visits^(1/temperature), the largest at temperature 0; by prior if nothing was visited."""
+        """[n] actions drawn by visits^(1/temperature), the largest at temperature 0; by prior if nothing was
+        visited.
+        """
         visits, priors = self.root_table(rows)
         actions = np.empty(len(rows), np.int32)
         kernels.sample_actions(
@@ -230,7 +245,9 @@ class BatchSearch:
     # --- inside -----------------------------------------------------------------------------------------------------
 
     def _collect(self, rows: Rows, waiting: list[_Leaves]) -> Rows:
-        """Select leaves of rows; back decided ones up, append the others to waiting; returns rows that had decided ones."""
+        """Select leaves of rows; back decided ones up, append the others to waiting; returns rows that had decided
+        ones.
+        """
         config, tree = self._config, self._tree
         before = int(tree.remaining[rows].sum())
         count = kernels.select(
@@ -254,9 +271,8 @@ class BatchSearch:
         if is_root.any():
             roots = np.flatnonzero(is_root)
             at = row[roots]
-            waiting.append(
-                self._look(at, node[roots], edge[roots], self.states[at], self.history.select(at), self.history.keys[at, 0])
-            )
+            past = self.history.select(at)
+            waiting.append(self._look(at, node[roots], edge[roots], self.states[at], past, past.keys[:, 0]))
             inner = np.flatnonzero(~is_root)
             if inner.size == 0:
                 return none

@@ -1,9 +1,12 @@
 """PUCT over a batch of trees with sparse edges: the kernels behind ``BatchSearch``. Plain twin: ``reference.py``.
 
-Axes: R rows (one game and one tree each), N nodes of a row, E edges of a row, A actions, K leaves of a batch, S state words,
+Axes: R rows (one game and one tree each), N nodes of a row, E edges of a row, A actions, K leaves of a batch, S
+state words,
 T positions of a game. Node 0 (ROOT) is the root; a child's index is always larger than its parent's. A node's edges
-stand side by side at edge_start .. edge_start + edge_count, legal actions only. Their first `tried` have been visited; the next one
-is the untried edge of highest prior. That is all a descent must look at: untried edges share one value and no visits. Of an
+stand side by side at edge_start .. edge_start + edge_count, legal actions only. Their first `tried` have been
+visited; the next one
+is the untried edge of highest prior. That is all a descent must look at: untried edges share one value and no
+visits. Of an
 untried edge only action and prior are stored; what stands in its other arrays means nothing.
 
 Every value is seen by the player to move at the node it belongs to; an edge's value by the mover of the node it leaves.
@@ -191,7 +194,8 @@ def add_along_path(tree, row, node, edge, mover, value, visits, virtual_loss):
 
 @kernel
 def select(tree, rows, leaves, c_puct, fpu_reduction, root_fpu_reduction, virtual_loss, out_row, out_node, out_edge):
-    """Walk from each root to up to `leaves` unexpanded leaves; returns how many stand in out_row, out_node, out_edge [K].
+    """Walk from each root to up to `leaves` unexpanded leaves; returns how many stand in out_row, out_node, out_edge
+    [K].
 
     A leaf is named by the node it hangs from and the edge; the root itself by NO_PARENT. Walks that end in a terminal
     node are backed up at once and cost a readout, not a place in the batch. Each walk counts as a visit from
@@ -282,7 +286,9 @@ def link(tree, row, node, edge, state, key, mover, value, terminal):
 
 @kernel
 def accept_terminal(tree, out_row, out_node, out_edge, chosen, states, keys, movers, values, virtual_loss):
-    """Make nodes of the leaves chosen [n] (indexes into the batch), which end the game, and back up values [n], exact."""
+    """Make nodes of the leaves chosen [n] (indexes into the batch), which end the game, and back up values [n],
+    exact.
+    """
     for j in range(chosen.size):
         i = chosen[j]
         row, node, edge = out_row[i], out_node[i], out_edge[i]
@@ -416,7 +422,9 @@ def advance(tree, rows, actions, max_nodes):
 
 @kernel
 def root_table(tree, rows, visits, priors):
-    """Fill visits [n, A] int32 and priors [n, A] float32 (the network's, without noise) of expanded roots; 0 elsewhere."""
+    """Fill visits [n, A] int32 and priors [n, A] float32 (the network's, without noise) of expanded roots; 0
+    elsewhere.
+    """
     visits[:] = 0
     priors[:] = 0.0
     for j in range(rows.size):

@@ -1,13 +1,13 @@
 """``selfplay``: a model plays itself; every finished game becomes training data.
 
-Reads a model directory (or the best_model link); writes shards under output_dir/$MODEL/$WORKER. Threads called lanes play;
+Reads a model directory (or the best_model link); writes shards under output_dir/$MODEL/$WORKER. Threads called lanes
+play;
 the calling thread commits what they finish, in groups of about commit_seconds. When the network is a link that is
 re-pointed while games run, the next game to start uses the new model. Ctrl-C loses only unfinished games.
 """
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 import time
@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.config import SearchConfig, SelfplayConfig
+from pipeline.config import SearchConfig, SelfplayConfig, available_cores
 from pipeline.errors import MuGoError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.learning.lane import FinishedGame, GameSeed, Lane, PlaySettings, game_seeds
 from pipeline.progress import SILENT, Progress
-from pipeline.records.models import list_models, read_model, resolve_champion
+from pipeline.records.models import newest_number, read_model, resolve_champion
 from pipeline.records.shards import End, newest_shards, write_shard
 
 if TYPE_CHECKING:
@@ -156,8 +156,8 @@ class _Tally:
         self.no_resign_games += record.no_resign
         if finished.would_have_resigned >= 0:
             self.would_be += 1
-            lost = record.result_first_player < 0 if finished.would_have_resigned == 0 else record.result_first_player > 0
-            self.false += not lost
+            result = record.result_first_player if finished.would_have_resigned == 0 else -record.result_first_player
+            self.false += result >= 0
 
 
 def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySummary:
@@ -169,7 +169,7 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
     wanted, generation = _games_wanted(config)
     if wanted == 0:
         return _summary(resolve_champion(config.network).name, _Tally(), 0, 0.0, f"already has {config.games} games")
-    lanes = min(config.threads or len(os.sched_getaffinity(0)), wanted)
+    lanes = min(config.threads or available_cores(), wanted)
     rows = -(-min(config.parallel_games, wanted) // lanes)
     leaves = leaves_per_tree(rows, config.readouts)
     progress.say(f"loading {config.network}; kernels and network are compiled when this machine sees them first")
@@ -221,7 +221,7 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
             elif isinstance(finished, BaseException):
                 failure = failure or finished
                 stop.set()
-            elif finished is not NOTHING:
+            elif isinstance(finished, FinishedGame):
                 tally.add(finished)
                 committer.add(finished)
                 progress.advance()
@@ -251,7 +251,8 @@ def leaves_per_tree(rows: int, readouts: int) -> int:
 NOTHING = object()  # the queue stayed empty
 
 
-def _next(arrived: queue.SimpleQueue, seconds: float) -> FinishedGame | BaseException | None | object:
+def _next(arrived: queue.SimpleQueue, seconds: float) -> object:
+    """What a lane sent: a FinishedGame, an exception, None as its last word; NOTHING if it stays silent for so long."""
     try:
         return arrived.get(timeout=max(0.0, min(seconds, 0.5)))
     except queue.Empty:
@@ -304,13 +305,12 @@ class _Committer:
 def _games_wanted(config: SelfplayConfig) -> tuple[int, int]:
     """How many games to play, and the generation: the number of the newest model beside the network."""
     path = resolve_champion(config.network)
-    models = list_models(path.parent)
-    generation = models[-1].number if models else 0
+    generation = newest_number(path.parent)
     if not config.top_up:
         return config.games, generation
     have = 0
     for meta in newest_shards(config.output_dir):
-        if meta.generation < generation:
+        if meta.generation is None or meta.generation < generation:
             break
         have += meta.games
     return max(0, config.games - have), generation

@@ -1,0 +1,39 @@
+"""Evaluators for tests: deterministic, a function of each row's planes alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pipeline.search.batch import BatchSearch
+
+
+def zero_evaluator(game):
+    """Uniform policy, value 0: all knowledge comes from decided games."""
+
+    def evaluate(planes):
+        return np.zeros((len(planes), game.num_actions), np.float32), np.zeros(len(planes), np.float32)
+
+    return evaluate
+
+
+def hashed_evaluator(game, seed=0):
+    """Arbitrary but fixed answers per position, in steps of 1/64: sums of them are exact in float32."""
+    weights = np.random.default_rng(seed).integers(1, 2**31, game.num_planes * game.num_points)
+
+    def evaluate(planes):
+        rows = planes.reshape(len(planes), -1).astype(np.int64) @ weights
+        steps = (rows[:, None] * (2654435761 + 2 * np.arange(game.num_actions)[None, :])) >> 7
+        logits = ((steps % 257) / 64).astype(np.float32)
+        return logits, ((rows // 11 % 129 - 64) / 64).astype(np.float32)
+
+    return evaluate
+
+
+def run_searches(search: BatchSearch, evaluate) -> None:
+    """Answer batches until every active row has finished."""
+    while True:
+        planes = search.leaves()
+        if len(planes):
+            search.accept(*evaluate(planes))
+        elif not search._active.any() or len(search.finished()) == search._active.sum():
+            return

@@ -1,0 +1,271 @@
+"""BatchSearch: exact values, legality, independence of rows, reuse of trees, leaf batches."""
+
+import numpy as np
+import pytest
+
+from pipeline.config import SearchConfig
+from pipeline.errors import IllegalMove, MuGoError
+from pipeline.games.registry import parse_game
+from pipeline.search import kernels
+from pipeline.search.batch import BatchSearch
+from tests.search.helpers import hashed_evaluator, run_searches, zero_evaluator
+
+CALM = SearchConfig(noise_weight=0.0)
+QUIET = np.zeros(1, np.bool_)
+
+
+def search_from(game, moves, readouts, evaluate, config=CALM, leaves=1):
+    """One row, the moves played, then a search."""
+    search = BatchSearch(game, 1, readouts, config, leaves)
+    row = np.arange(1)
+    search.new_games(row, np.array([1], np.uint64))
+    for move in moves:
+        search.advance(row, np.array([move], np.int32))
+    search.begin(row, np.array([readouts], np.int32), QUIET)
+    run_searches(search, evaluate)
+    return search
+
+
+def check_tree(search, rows):
+    """What must hold in every tree: counts and sums agree between nodes and edges, nothing is pending."""
+    tree = search._tree
+    for row in rows:
+        assert tree.pending[row] == 0
+        for node in range(tree.num_nodes[row]):
+            start, count, tried = (getattr(tree, name)[row, node] for name in ("edge_start", "edge_count", "tried"))
+            edges = slice(start, start + tried)
+            assert tree.visits[row, node] == tree.edge_visits[row, edges].sum()
+            assert np.isclose(tree.value_sum[row, node], tree.edge_value[row, edges].sum(), atol=1e-4)
+            assert (tree.edge_visits[row, edges] > 0).all()
+            assert (np.abs(tree.edge_value[row, edges]) <= tree.edge_visits[row, edges] + 1e-4).all()
+            assert len(set(tree.edge_action[row, start : start + count])) == count
+            if count:
+                assert np.isclose(tree.edge_prior[row, start : start + count].sum(), 1, atol=1e-5)
+            for edge in range(start, start + tried):
+                child = tree.edge_child[row, edge]
+                assert child != kernels.PENDING
+                if child >= 0:
+                    assert tree.parent[row, child] == node and child > node
+                    assert tree.visits[row, child] <= tree.edge_visits[row, edge]
+
+
+@pytest.mark.parametrize(
+    ("moves", "value"),
+    [
+        ([0, 3, 1, 4], 1.0),  # X to move wins at once with 2
+        ([0, 1, 3, 2], 1.0),  # X: 6 wins
+        ([0, 4, 8], 0.0),  # a drawn game
+        ([0, 1, 4], -1.0),  # O to move is lost: X threatens 8, and then two lines
+        ([], 0.0),
+    ],
+)
+def test_tictactoe_values_are_exact(moves, value):
+    search = search_from(parse_game("tictactoe"), moves, 4000, zero_evaluator(parse_game("tictactoe")))
+    tree = search._tree
+    best = int(search.choose(np.arange(1), np.zeros(1))[0])
+    start = tree.edge_start[0, 0]
+    edges = {int(tree.edge_action[0, e]): e for e in range(start, start + tree.tried[0, 0])}
+    edge = edges[best]
+    assert abs(tree.edge_value[0, edge] / tree.edge_visits[0, edge] - value) < 0.12
+    check_tree(search, [0])
+
+
+def test_connect_four_finds_a_forced_win():
+    game = parse_game("connect4")
+    # X has 2, 3 on the bottom row with both ends free after O's nonsense: 1 or 4 makes an open three that can't be
+    # parried.
+    search = search_from(game, [2, 2, 3, 3], 3000, zero_evaluator(game))
+    assert int(search.choose(np.arange(1), np.zeros(1))[0]) in (1, 4)
+    assert search.root_values(np.arange(1))[0] > 0.5
+
+
+def test_illegal_moves_are_never_visited_in_go_with_superko():
+    game = parse_game("go:5")
+    rng = np.random.default_rng(3)
+    evaluate = hashed_evaluator(game, 1)
+    rows = np.arange(16)
+    search = BatchSearch(game, 16, 30, SearchConfig(), 1)
+    search.new_games(rows, rng.integers(0, 2**63, 16).astype(np.uint64))
+    forbidden_seen = 0
+    for _ in range(40):
+        rows = rows[~search.over(rows)]
+        if rows.size == 0:
+            break
+        search.begin(rows, np.full(len(rows), 30), np.ones(len(rows), np.bool_))
+        run_searches(search, evaluate)
+        legal = game.legal(search.states[rows], search.history.select(rows))
+        visits, priors = search.root_table(rows)
+        assert (visits[~legal] == 0).all() and (priors[~legal] == 0).all()
+        assert (priors[legal] > 0).all()
+        points = search.states[rows][:, : game.num_points]
+        forbidden_seen += int(((points == 0) & ~legal[:, :-1]).sum())
+        check_tree(search, rows)
+        search.advance(rows, search.choose(rows, np.ones(len(rows))))
+    assert forbidden_seen > 0
+
+
+def test_a_row_is_the_same_alone_and_in_a_batch():
+    game = parse_game("go:5")
+    evaluate = hashed_evaluator(game)
+    readouts = np.array([5, 40, 17, 1, 0, 33, 26, 40])
+    seeds = np.arange(100, 108).astype(np.uint64)
+
+    def play(rows_together):
+        search = BatchSearch(game, len(rows_together), 40, SearchConfig(), 1)
+        rows = np.arange(len(rows_together))
+        search.new_games(rows, seeds[rows_together])
+        found = [[] for _ in rows]
+        search.begin(rows, readouts[rows_together], np.ones(len(rows), np.bool_))
+        for _ in range(400):
+            planes = search.leaves()
+            if len(planes):
+                search.accept(*evaluate(planes))
+            done = search.finished()
+            if done.size == 0:
+                continue
+            visits, values = search.root_visits(done), search.root_values(done)
+            actions = search.choose(done, np.ones(len(done)))
+            search.advance(done, actions)
+            over = search.over(done)
+            for i, row in enumerate(done.tolist()):
+                found[row].append((int(actions[i]), float(values[i]), visits[i].tobytes()))
+            going = done[~over]
+            search.begin(going, readouts[rows_together][going], np.ones(len(going), np.bool_))
+        return found
+
+    together = play(np.arange(8))
+    compared = 0
+    for row in range(8):
+        (alone,) = play(np.array([row]))
+        shared = min(len(alone), len(together[row]))
+        compared += shared
+        assert alone[:shared] == together[row][:shared]
+    assert compared >= 40
+
+
+def test_readouts_zero_is_the_raw_policy():
+    game = parse_game("go:5")
+    evaluate = hashed_evaluator(game)
+    search = search_from(game, [], 0, evaluate)
+    logits, value = evaluate(game.observe(search.states, game.legal(search.states, search.history)))
+    policy = np.exp(logits[0] - logits[0].max())
+    assert np.allclose(search.root_policy(np.arange(1))[0], policy / policy.sum(), rtol=1e-5)
+    assert search.root_values(np.arange(1))[0] == value[0]
+    assert search.root_visits(np.arange(1)).sum() == 0
+    assert search.choose(np.arange(1), np.zeros(1))[0] == policy.argmax()
+
+
+def test_sampling_follows_visits_and_temperature():
+    streams = np.array([4], np.uint64)
+    visits = np.array([[0, 10, 30, 60]], np.int32)
+    priors = np.array([[0.7, 0.1, 0.1, 0.1]], np.float32)
+    action = np.empty(1, np.int32)
+    rows = np.zeros(1, np.int64)
+
+    def frequencies(temperature, visits):
+        counts = np.zeros(4)
+        for _ in range(20_000):
+            kernels.sample_actions(streams, rows, visits, priors, np.array([temperature]), action)
+            counts[action[0]] += 1
+        return counts / counts.sum()
+
+    assert np.allclose(frequencies(1.0, visits), [0, 0.1, 0.3, 0.6], atol=0.02)
+    assert np.allclose(frequencies(0.5, visits), np.array([0, 1, 9, 36]) / 46, atol=0.02)
+    assert np.allclose(frequencies(0.0, visits), [0, 0, 0, 1])
+    assert np.allclose(frequencies(1.0, np.zeros((1, 4), np.int32)), priors[0], atol=0.02)
+
+
+def test_noise_moves_the_root_only_and_keeps_a_distribution():
+    game = parse_game("go:5")
+    search = BatchSearch(game, 1, 1, SearchConfig(noise_weight=0.25), 1)
+    row = np.arange(1)
+    search.new_games(row, np.array([3], np.uint64))
+    search.begin(row, np.array([1], np.int32), np.ones(1, np.bool_))
+    run_searches(search, zero_evaluator(game))
+    noisy = search._tree.root_prior[0]
+    assert abs(noisy.sum() - 1) < 1e-5 and noisy.std() > 1e-4
+    assert (noisy >= 0.75 / game.num_actions - 1e-6).all()
+    assert np.allclose(search.root_policy(row), 1 / game.num_actions)
+
+
+@pytest.mark.parametrize("leaves", [1, 4, 8])
+def test_readouts_are_counted_exactly_with_many_leaves(leaves):
+    game = parse_game("go:5")
+    search = search_from(game, [12], 100, hashed_evaluator(game), leaves=leaves)
+    assert search.root_visits(np.arange(1)).sum() == 100
+    check_tree(search, [0])
+
+
+def test_leaf_batches_find_the_same_win():
+    game = parse_game("tictactoe")
+    search = search_from(game, [0, 3, 1, 4], 400, zero_evaluator(game), leaves=8)
+    assert search.choose(np.arange(1), np.zeros(1))[0] == 2
+
+
+def test_the_subtree_of_the_move_is_kept():
+    game = parse_game("go:5")
+    search = search_from(game, [], 60, hashed_evaluator(game))
+    row = np.arange(1)
+    before = search.root_visits(row)[0]
+    move = int(before.argmax())
+    search.advance(row, np.array([move], np.int32))
+    check_tree(search, row)
+    assert search._tree.visits[0, 0] == before[move] - 1
+    search.begin(row, np.array([10], np.int32), QUIET)
+    run_searches(search, hashed_evaluator(game))
+    assert search.root_visits(row).sum() == before[move] - 1 + 10
+
+
+def test_long_forced_games_never_outgrow_their_room():
+    game = parse_game("tictactoe")
+    config = SearchConfig(noise_weight=0.0)
+    search = BatchSearch(game, 2, 3, config, 1)
+    rows = np.arange(2)
+    search.new_games(rows, np.array([1, 2], np.uint64))
+    while not search.over(rows).any():
+        for _ in range(3):  # the forced lines of a small board carry most of each tree along
+            search.begin(rows, np.full(2, 1), np.zeros(2, np.bool_))
+            run_searches(search, zero_evaluator(game))
+        search.advance(rows, search.choose(rows, np.zeros(2)))
+        check_tree(search, rows)
+        assert (search._tree.num_nodes <= search._max_kept).all()
+
+
+def test_more_readouts_than_there_is_room_for_are_refused():
+    search = BatchSearch(parse_game("tictactoe"), 1, 3, CALM)
+    search.new_games(np.arange(1), np.array([1], np.uint64))
+    with pytest.raises(MuGoError, match="room"):
+        search.begin(np.arange(1), np.array([100], np.int32), QUIET)
+
+
+def test_edges_grow_when_a_game_needs_more():
+    game = parse_game("go:9")
+    search = BatchSearch(game, 2, 400, CALM, 1)
+    small = {
+        name: getattr(search._tree, name)[:, :100].copy()
+        for name in ("edge_action", "edge_prior", "edge_visits", "edge_value", "edge_child")
+    }
+    search._tree = search._tree._replace(**small)
+    rows = np.arange(2)
+    search.new_games(rows, np.array([1, 2], np.uint64))
+    search.begin(rows, np.array([400, 7]), np.zeros(2, np.bool_))
+    run_searches(search, hashed_evaluator(game))
+    check_tree(search, rows)
+    roomy = search_from(game, [], 400, hashed_evaluator(game))
+    assert (search.root_visits(rows[:1]) == roomy.root_visits(rows[:1])).all()
+
+
+def test_bad_input_is_refused():
+    game = parse_game("tictactoe")
+    search = BatchSearch(game, 1, 5, CALM)
+    row = np.arange(1)
+    search.new_games(row, np.array([1], np.uint64))
+    search.advance(row, np.array([4], np.int32))
+    states = search.states.copy()
+    with pytest.raises(IllegalMove):
+        search.advance(row, np.array([4], np.int32))
+    assert (search.states == states).all()
+    search.begin(row, np.array([5], np.int32), QUIET)
+    planes = search.leaves()
+    with pytest.raises(MuGoError, match="finite"):
+        search.accept(np.full((len(planes), 9), np.nan, np.float32), np.zeros(len(planes), np.float32))
