@@ -1,0 +1,256 @@
+"""Every name of a file or folder of ours: built and parsed here and nowhere else.
+
+    saved_models/000018-name/            a model: six digits, then a label
+    saved_models/.000018-name.training/  the checkpoint of a training run that will become it
+    saved_models/best_model              the champion, a relative symlink; promotions.jsonl beside it
+    data/selfplay/MODEL/WORKER/20261121T131500.123456-000001.gz   a shard; .meta beside it commits it
+    data/training_data/000007-1a2b3c4d-0003-of-0190.h5            chunk 3 of 190 of set 000007-1a2b3c4d
+    data/training_data/000007-1a2b3c4d-holdout.h5                 its hold-out
+    data/evaluate/CHALLENGER-vs-CHAMPION/                         a match
+    .NAME~HOST~PID~RANDOM.tmp            NAME while it is being written; no reader looks at hidden names
+    .NAME.lock                           held while NAME is changed
+
+Names of one kind sort alphabetically by age: numbers are zero-padded, times are UTC. A set's number counts the sets
+made in its folder, so that age shows even between two sets of one model; the hash after it says what it was made from.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import socket
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+
+from pipeline.errors import UsageError
+
+CHAMPION = "best_model"
+PROMOTIONS = "promotions.jsonl"
+MODEL_JSON = "model.json"
+WEIGHTS = "weights.safetensors"
+OPTIMIZER = "optimizer.safetensors"
+MATCH_GAMES = "games.jsonl"
+MATCH_SUMMARY = "summary.json"
+MATCH_SGF = "sgf"
+SHARD_SUFFIX = ".gz"
+META_SUFFIX = ".meta"
+CHUNK_SUFFIX = ".h5"
+
+MAX_NUMBER = 999_999
+MAX_CHUNKS = 9_999
+VERSUS = "-vs-"
+TIME_FORMAT = "%Y%m%dT%H%M%S.%f"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_WORKER = re.compile(r"[A-Za-z0-9_-]+")
+_MODEL = re.compile(r"(\d{6})-([A-Za-z0-9][A-Za-z0-9._-]*)")
+_CHECKPOINT = re.compile(r"\.(.+)\.training")
+_SHARD = re.compile(r"(\d{8}T\d{6}\.\d{6})-(\d{6})\.(?:gz|meta)")
+_CHUNK = re.compile(r"(\d{6})-([0-9a-f]{8})-(?:(\d{4})-of-(\d{4})|holdout)\.h5")
+_TEMPORARY = re.compile(r"\.(.+)~([A-Za-z0-9-]+)~(\d+)~([0-9a-f]{8})\.tmp", re.DOTALL)
+
+
+# Models
+
+
+@dataclass(frozen=True, order=True)
+class ModelName:
+    number: int  # the initial model is 0, each trained one counts up
+    label: str
+
+    def __str__(self) -> str:
+        return model_name(self.number, self.label)
+
+
+def model_name(number: int, label: str) -> str:
+    """``000018-label``. Raises UsageError for a number or label that the name can't hold."""
+    if not 0 <= number <= MAX_NUMBER:
+        raise UsageError(f"model number {number}: wanted 0 to {MAX_NUMBER}")
+    return check_model_name(f"{number:06d}-{label}")
+
+
+def check_model_name(name: str) -> str:
+    """name, if a model's folder may be called so; numbered or not. Raises UsageError otherwise."""
+    if not _NAME.fullmatch(name) or VERSUS in name or name == CHAMPION:
+        raise UsageError(
+            f"model name {name!r}: wanted letters, digits, '.', '_' and '-', no {VERSUS!r} and not {CHAMPION!r}, "
+            "e.g. 000018-name"
+        )
+    return name
+
+
+def parse_model_name(name: str) -> ModelName | None:
+    """The parts of ``000018-label``; None if name isn't of that form."""
+    match = _MODEL.fullmatch(name)
+    return ModelName(int(match[1]), match[2]) if match and VERSUS not in name else None
+
+
+def checkpoint_path(model: Path) -> Path:
+    """Where a training run that will make this model keeps its checkpoint: hidden, in the same folder."""
+    return model.with_name(f".{model.name}.training")
+
+
+def parse_checkpoint_name(name: str) -> str | None:
+    """The name of the model that a checkpoint folder will become; None if it is no checkpoint folder."""
+    match = _CHECKPOINT.fullmatch(name)
+    return match[1] if match else None
+
+
+# Shards
+
+
+@dataclass(frozen=True, order=True)
+class ShardName:
+    time: datetime  # UTC; strictly increasing within a worker's folder
+    count: int  # of the shards that its writer has written, this one included; 1, 2, …
+
+    @property
+    def shard(self) -> str:
+        return _shard_stem(self.time, self.count) + SHARD_SUFFIX
+
+    @property
+    def meta(self) -> str:
+        return _shard_stem(self.time, self.count) + META_SUFFIX
+
+
+def _shard_stem(time: datetime, count: int) -> str:
+    # A writer that ever gets past a million starts over: order is by time, the count only helps people.
+    return f"{time.astimezone(UTC).strftime(TIME_FORMAT)}-{count % (MAX_NUMBER + 1):06d}"
+
+
+def parse_shard_name(name: str) -> ShardName | None:
+    """The parts of a shard's or a sidecar's file name; None if it is neither."""
+    match = _SHARD.fullmatch(name)
+    if not match:
+        return None
+    try:
+        time = datetime.strptime(match[1], TIME_FORMAT).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return ShardName(time, int(match[2]))
+
+
+def shard_folder(directory: Path, model: str, worker: str) -> Path:
+    """Raises UsageError for a model or worker that can't be a folder's name."""
+    if not _WORKER.fullmatch(worker):
+        raise UsageError(f"worker {worker!r}: wanted letters, digits, '_' and '-', e.g. w03")
+    return directory / check_model_name(model) / worker
+
+
+def is_worker_name(name: str) -> bool:
+    return _WORKER.fullmatch(name) is not None
+
+
+def is_model_folder_name(name: str) -> bool:
+    """Whether a folder of games may stand for a model: any visible name of ours, numbered or not."""
+    return _NAME.fullmatch(name) is not None
+
+
+def meta_path(shard: Path) -> Path:
+    return shard.with_suffix(META_SUFFIX)
+
+
+def shard_path(meta: Path) -> Path:
+    return meta.with_suffix(SHARD_SUFFIX)
+
+
+def shard_id(path: Path) -> str:
+    """``MODEL/WORKER/FILE.gz``: what names a shard wherever its directory stands; path is the shard or its sidecar."""
+    return "/".join((*path.parts[-3:-1], path.stem + SHARD_SUFFIX))
+
+
+# Chunks
+
+
+@dataclass(frozen=True, order=True)
+class SetName:
+    number: int  # counts the sets made in a folder, so names sort by age
+    digest: str  # eight hexadecimal digits of a hash of window, settings and seed
+
+    def __str__(self) -> str:
+        return f"{self.number:06d}-{self.digest}"
+
+
+@dataclass(frozen=True, order=True)
+class ChunkName:
+    set: SetName
+    index: int  # from 0; -1 for the hold-out
+    count: int  # chunks in the set, the hold-out not counted; 0 for the hold-out
+
+    @property
+    def is_holdout(self) -> bool:
+        return self.index < 0
+
+
+def chunk_name(set_name: SetName, index: int, count: int) -> str:
+    """Raises UsageError if the numbers don't fit the name."""
+    if not 0 <= index < count <= MAX_CHUNKS or not 0 <= set_name.number <= MAX_NUMBER:
+        raise UsageError(f"chunk {index} of {count} of set {set_name}: wanted at most {MAX_CHUNKS} chunks in a set")
+    return f"{set_name}-{index:04d}-of-{count:04d}{CHUNK_SUFFIX}"
+
+
+def holdout_name(set_name: SetName) -> str:
+    return f"{set_name}-holdout{CHUNK_SUFFIX}"
+
+
+def parse_chunk_name(name: str) -> ChunkName | None:
+    """The parts of a chunk's or hold-out's file name; None if it is neither."""
+    match = _CHUNK.fullmatch(name)
+    if not match:
+        return None
+    set_name = SetName(int(match[1]), match[2])
+    if match[3] is None:
+        return ChunkName(set_name, -1, 0)
+    index, count = int(match[3]), int(match[4])
+    return ChunkName(set_name, index, count) if index < count else None
+
+
+# Matches
+
+
+def match_name(challenger: str, champion: str) -> str:
+    """``CHALLENGER-vs-CHAMPION``. Raises UsageError for names that it can't hold."""
+    return f"{check_model_name(challenger)}{VERSUS}{check_model_name(champion)}"
+
+
+def parse_match_name(name: str) -> tuple[str, str] | None:
+    """(challenger, champion); None if it is no match's name."""
+    parts = name.split(VERSUS)
+    if len(parts) != 2 or not all(_NAME.fullmatch(part) for part in parts):
+        return None
+    return parts[0], parts[1]
+
+
+# Temporaries and locks
+
+
+@dataclass(frozen=True)
+class TemporaryName:
+    name: str  # what it will be renamed to
+    host: str
+    pid: int
+    random: str
+
+
+@lru_cache(maxsize=1)
+def this_host() -> str:
+    """This machine's name in the letters that temporary names can hold."""
+    return re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname()) or "host"
+
+
+def temporary_path(path: Path) -> Path:
+    """A fresh hidden name in the same folder; it says which process of which host is writing it."""
+    return path.with_name(f".{path.name}~{this_host()}~{os.getpid()}~{secrets.token_hex(4)}.tmp")
+
+
+def parse_temporary_name(name: str) -> TemporaryName | None:
+    match = _TEMPORARY.fullmatch(name)
+    return TemporaryName(match[1], match[2], int(match[3]), match[4]) if match else None
+
+
+def lock_path(path: Path) -> Path:
+    """The lock of a file or folder: beside it, hidden."""
+    return path.with_name(f".{path.name}.lock")

@@ -1,0 +1,445 @@
+"""Shards: the games of one self-play worker, written a group at a time.
+
+A shard is gzip: one line of JSON, then the arrays that it lists, little-endian. Axes: G games, M moves of all games,
+V visited edges of all moves. A position is what stood before a move, so positions = M; position i of a shard is
+before move i, and games follow each other. The sidecar ``.meta`` is written after the shard and commits it:
+a shard without one does not exist.
+
+Doesn't know rules: whether the moves are legal is learning/examples.py's business.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import IntEnum
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import FileError
+from pipeline.records import atomic, layout
+
+try:
+    from isal import igzip_lib, isal_zlib
+except ImportError:  # the standard library reads and writes the same files, slower
+    igzip_lib = isal_zlib = None  # type: ignore[assignment]
+
+SHARD_FORMAT, META_FORMAT = "mugo-shard", "mugo-shard-meta"
+VERSION = 1
+COMPRESSION_LEVEL = 1  # higher levels cost more time than the disk they save
+POLICY_COUNTS = 1  # bit 0 of flags: the visits of this move are a policy target
+
+ARRAYS: dict[str, str] = {  # name → dtype, in the order in which they stand in the file
+    "game_ids": "<u8",  # [G]
+    "lengths": "<i4",  # [G] moves
+    "results": "<f4",  # [G] -1, 0 or +1, seen by the first player
+    "ends": "|u1",  # [G] End
+    "no_resign": "|u1",  # [G] 1: this game was not allowed to resign
+    "moves": "<u2",  # [M]
+    "flags": "|u1",  # [M] bit 0: POLICY_COUNTS
+    "root_values": "<f4",  # [M] in [-1, 1], seen by the player to move
+    "visit_lengths": "<u2",  # [M] edges visited at the root
+    "visit_actions": "<u2",  # [V]
+    "visit_counts": "<u4",  # [V]
+}
+PER_GAME = ("game_ids", "lengths", "results", "ends", "no_resign")
+PER_MOVE = ("moves", "flags", "root_values", "visit_lengths")
+
+
+class End(IntEnum):
+    PLAYED_OUT = 0
+    RESIGNED = 1
+
+
+@dataclass(frozen=True)
+class GameRecord:
+    """One finished game of T moves that visited V edges.
+
+    moves          [T] actions        visit_lengths  [T] edges that the root search of each move visited
+    flags          [T] POLICY_COUNTS  visit_actions  [V] their actions, move after move
+    root_values    [T] to move        visit_counts   [V] their visits
+    """
+
+    game_id: int
+    moves: NDArray[np.integer]
+    flags: NDArray[np.integer]
+    root_values: NDArray[np.floating]
+    visit_lengths: NDArray[np.integer]
+    visit_actions: NDArray[np.integer]
+    visit_counts: NDArray[np.integer]
+    result_first_player: float
+    end: End = End.PLAYED_OUT
+    no_resign: bool = False
+
+
+@dataclass(frozen=True)
+class ShardMeta:
+    """A sidecar: what a shard holds, without opening it."""
+
+    path: Path  # of the shard
+    game: str
+    model: str
+    worker: str
+    generation: int | None
+    positions: int
+    games: int
+    lengths: NDArray[np.int32]  # [G]
+    num_bytes: int  # of the shard
+    sha256: str
+
+    @property
+    def id(self) -> str:
+        """``MODEL/WORKER/FILE.gz``"""
+        return layout.shard_id(self.path)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A shard's columns; see ARRAYS for axes and units."""
+
+    path: Path
+    header: dict[str, Any]
+    game_ids: NDArray[np.uint64]
+    lengths: NDArray[np.int32]
+    results: NDArray[np.float32]
+    ends: NDArray[np.uint8]
+    no_resign: NDArray[np.uint8]
+    moves: NDArray[np.uint16]
+    flags: NDArray[np.uint8]
+    root_values: NDArray[np.float32]
+    visit_lengths: NDArray[np.uint16]
+    visit_actions: NDArray[np.uint16]
+    visit_counts: NDArray[np.uint32]
+    move_offsets: NDArray[np.int64] = field(init=False)  # [G+1] game g has moves move_offsets[g] … [g+1]
+    visit_offsets: NDArray[np.int64] = field(init=False)  # [M+1] the same for the visits of a move
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "move_offsets", _offsets(self.lengths))
+        object.__setattr__(self, "visit_offsets", _offsets(self.visit_lengths))
+
+    @property
+    def game_spec(self) -> str:
+        return str(self.header["game"])
+
+    @property
+    def model(self) -> str:
+        return str(self.header["model"])
+
+    @property
+    def id(self) -> str:
+        return layout.shard_id(self.path)
+
+    @property
+    def num_games(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def num_positions(self) -> int:
+        return len(self.moves)
+
+    def game(self, index: int) -> GameRecord:
+        """One game as it was recorded."""
+        moves = slice(int(self.move_offsets[index]), int(self.move_offsets[index + 1]))
+        visits = slice(int(self.visit_offsets[moves.start]), int(self.visit_offsets[moves.stop]))
+        return GameRecord(
+            game_id=int(self.game_ids[index]),
+            moves=self.moves[moves],
+            flags=self.flags[moves],
+            root_values=self.root_values[moves],
+            visit_lengths=self.visit_lengths[moves],
+            visit_actions=self.visit_actions[visits],
+            visit_counts=self.visit_counts[visits],
+            result_first_player=float(self.results[index]),
+            end=End(int(self.ends[index])),
+            no_resign=bool(self.no_resign[index]),
+        )
+
+
+def _offsets(lengths: NDArray[np.integer]) -> NDArray[np.int64]:
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+# Writing
+
+
+class _Names:
+    """Names for this process's shards: times strictly increase in each folder, though the clock may step back."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._last: dict[Path, layout.ShardName] = {}
+
+    def next(self, folder: Path) -> layout.ShardName:
+        with self._lock:
+            last = self._last.get(folder)
+            if last is None:  # an earlier process may have written here under a clock that was ahead
+                found = [name for name in map(layout.parse_shard_name, os.listdir(folder)) if name]
+                last = layout.ShardName(max(found).time, 0) if found else None
+            time = datetime.now(UTC)
+            if last is not None:
+                time = max(time, last.time + timedelta(microseconds=1))
+            name = layout.ShardName(time, last.count + 1 if last else 1)
+            self._last[folder] = name
+            return name
+
+
+_NAMES = _Names()
+
+
+def write_shard(
+    output_dir: Path,
+    model_name: str,
+    worker: str,
+    game_spec: str,
+    games: Sequence[GameRecord],
+    provenance: dict[str, Any],
+) -> Path:
+    """Write games as one shard and commit it with its sidecar; the shard's path.
+
+    provenance  what else made the games, as JSON: seed, settings, …; "generation" also goes into the sidecar.
+    Two syncs: a kill loses nothing that was returned from here; a power cut may lose the last shards, whole.
+    Raises FileError if the disk is full or read-only, ValueError if games is empty or its arrays contradict each other.
+    """
+    columns = _columns(games)
+    header = {
+        "format": SHARD_FORMAT,
+        "version": VERSION,
+        "game": game_spec,
+        "model": model_name,
+        "worker": worker,
+        "games": len(games),
+        "positions": len(columns["moves"]),
+        "arrays": [{"name": name, "dtype": ARRAYS[name], "count": len(column)} for name, column in columns.items()],
+        "provenance": provenance,
+    }
+    data = json.dumps(header, ensure_ascii=False).encode() + b"\n"
+    packed = compress(data + b"".join(column.tobytes() for column in columns.values()))
+
+    folder = layout.shard_folder(output_dir, model_name, worker)
+    atomic.make_folder(folder)
+    with atomic.os_errors(folder):
+        name = _NAMES.next(folder)
+    path = folder / name.shard
+    meta = {
+        "format": META_FORMAT,
+        "version": VERSION,
+        "game": game_spec,
+        "model": model_name,
+        "worker": worker,
+        "generation": provenance.get("generation"),
+        "positions": header["positions"],
+        "games": len(games),
+        "lengths": columns["lengths"].tolist(),
+        "bytes": len(packed),
+        "sha256": hashlib.sha256(packed).hexdigest(),
+    }
+    atomic.write_bytes(path, packed, folder_sync=False)
+    try:
+        atomic.write_json(folder / name.meta, meta, folder_sync=False)
+    except BaseException:
+        path.unlink(missing_ok=True)  # nobody would ever read it
+        raise
+    return path
+
+
+def _columns(games: Sequence[GameRecord]) -> dict[str, NDArray[Any]]:
+    if not games:
+        raise ValueError("a shard holds at least one game")
+    for game in games:
+        num_moves, num_visits = len(game.moves), int(np.sum(game.visit_lengths))
+        if num_moves < 1 or any(len(getattr(game, name)) != num_moves for name in PER_MOVE):
+            raise ValueError(f"game {game.game_id}: its arrays don't all have its {num_moves} moves")
+        if len(game.visit_actions) != num_visits or len(game.visit_counts) != num_visits:
+            raise ValueError(f"game {game.game_id}: visit_lengths add up to {num_visits}, its visits don't")
+    per_game: dict[str, list[Any]] = {
+        "game_ids": [game.game_id for game in games],
+        "lengths": [len(game.moves) for game in games],
+        "results": [game.result_first_player for game in games],
+        "ends": [int(game.end) for game in games],
+        "no_resign": [game.no_resign for game in games],
+    }
+    return {
+        name: np.array(per_game[name], dtype)
+        if name in per_game
+        else np.concatenate([getattr(game, name) for game in games]).astype(dtype)
+        for name, dtype in ARRAYS.items()
+    }
+
+
+def compress(data: bytes) -> bytes:
+    """gzip, without a time stamp: the same games give the same bytes."""
+    if igzip_lib is not None:
+        return igzip_lib.compress(data, level=COMPRESSION_LEVEL, flag=igzip_lib.COMP_GZIP)
+    return gzip.compress(data, COMPRESSION_LEVEL, mtime=0)
+
+
+def decompress(data: bytes) -> bytes:
+    """Raises EOFError, OSError or zlib.error for damaged or cut data."""
+    if isal_zlib is None:
+        return gzip.decompress(data)
+    stream = isal_zlib.decompressobj(wbits=31)
+    unpacked = stream.decompress(data)
+    if not stream.eof:
+        raise EOFError("cut off")
+    if stream.unused_data:
+        raise zlib.error("something follows the end")
+    return unpacked
+
+
+# Reading
+
+
+def read_meta(path: Path) -> ShardMeta:
+    """The sidecar at path (the ``.meta`` or the shard it belongs to). Raises FileError if missing or damaged."""
+    path = layout.meta_path(path)
+    raw = atomic.read_json(path, "the sidecar of a game shard")
+    _check_format(path, raw, META_FORMAT)
+    try:
+        lengths = np.array(raw["lengths"], np.int32)
+        generation = raw["generation"]
+        meta = ShardMeta(
+            path=layout.shard_path(path),
+            game=str(raw["game"]),
+            model=str(raw["model"]),
+            worker=str(raw["worker"]),
+            generation=None if generation is None else int(generation),
+            positions=int(raw["positions"]),
+            games=int(raw["games"]),
+            lengths=lengths,
+            num_bytes=int(raw["bytes"]),
+            sha256=str(raw["sha256"]),
+        )
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        problem = f"damaged: {type(error).__name__}: {error}; wanted a sidecar of version {VERSION}"
+        raise FileError(path, problem) from error
+    if lengths.shape != (meta.games,) or (lengths < 1).any() or int(lengths.sum()) != meta.positions or meta.games < 1:
+        raise FileError(
+            path, f"damaged: the lengths of its games don't give its {meta.games} games, {meta.positions} positions"
+        )
+    return meta
+
+
+def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
+    """The games of a shard, checked: size and checksum against meta if given, version, array types and totals.
+
+    Raises FileError that says what was found and wanted.
+    """
+    packed = atomic.read_bytes(path, "a game shard")
+    if meta is not None:
+        if len(packed) != meta.num_bytes:
+            raise FileError(path, f"damaged: {len(packed)} bytes; its sidecar says {meta.num_bytes}")
+        if hashlib.sha256(packed).hexdigest() != meta.sha256:
+            raise FileError(path, "damaged: its checksum is not the one in its sidecar")
+    try:
+        data = decompress(packed)
+    except (EOFError, OSError, zlib.error) as error:
+        raise FileError(path, f"damaged: not readable as gzip ({error}); wanted a game shard") from error
+    end = data.find(b"\n")
+    try:
+        header = json.loads(data[:end]) if end >= 0 else None
+    except (ValueError, RecursionError):
+        header = None
+    if not isinstance(header, dict):
+        raise FileError(path, "damaged: its first line is no JSON object; wanted the header of a game shard")
+    _check_format(path, header, SHARD_FORMAT)
+    if not isinstance(header.get("game"), str) or not isinstance(header.get("model"), str):
+        raise FileError(path, "damaged: its header names no game or no model")
+    columns = _parse_columns(path, header, memoryview(data)[end + 1 :])
+    _check_columns(path, columns)
+    shard = Shard(path, header, **columns)
+    if meta is not None and (shard.game_spec != meta.game or not np.array_equal(shard.lengths, meta.lengths)):
+        raise FileError(path, "its games or their lengths are not those in its sidecar")
+    return shard
+
+
+def _check_format(path: Path, raw: dict[str, Any], wanted: str) -> None:
+    if raw.get("format") != wanted:
+        raise FileError(path, f"format {raw.get('format')!r}; wanted {wanted!r}")
+    if raw.get("version") != VERSION:
+        raise FileError(path, f"version {raw.get('version')!r}; this program reads version {VERSION}; update it")
+
+
+def _parse_columns(path: Path, header: dict[str, Any], body: memoryview) -> dict[str, Any]:
+    try:
+        listed = [(str(array["name"]), str(array["dtype"]), int(array["count"])) for array in header["arrays"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise FileError(path, "damaged: its header lists no arrays") from error
+    if [(name, dtype) for name, dtype, _ in listed] != list(ARRAYS.items()):
+        raise FileError(path, f"its arrays are {listed}; wanted {list(ARRAYS.items())}")
+    wanted = sum(np.dtype(dtype).itemsize * count for _, dtype, count in listed)
+    if any(count < 0 for _, _, count in listed) or wanted != len(body):
+        raise FileError(path, f"damaged: {len(body)} bytes of arrays; its header wants {wanted}")
+    columns, offset = {}, 0
+    for name, dtype, count in listed:
+        columns[name] = np.frombuffer(body, dtype, count, offset)
+        offset += columns[name].nbytes
+    return columns
+
+
+def _check_columns(path: Path, columns: dict[str, Any]) -> None:
+    """Whatever can be checked without the rules of the game."""
+    lengths, visit_lengths = columns["lengths"], columns["visit_lengths"]
+    num_moves, num_visits = int(lengths.sum(dtype=np.int64)), int(visit_lengths.sum(dtype=np.int64))
+    if len(lengths) < 1 or any(len(columns[name]) != len(lengths) for name in PER_GAME):
+        raise FileError(path, f"damaged: its columns of games are not all {len(lengths)} long")
+    if (lengths < 1).any() or any(len(columns[name]) != num_moves for name in PER_MOVE):
+        raise FileError(path, f"damaged: its games have {num_moves} moves, its columns of moves do not")
+    if any(len(columns[name]) != num_visits for name in ("visit_actions", "visit_counts")):
+        raise FileError(path, f"damaged: its moves have {num_visits} visited edges, its columns of visits do not")
+    if not np.isin(columns["results"], (-1, 0, 1)).all():
+        raise FileError(path, "damaged: a result is not -1, 0 or +1")
+    if (columns["ends"] > max(End)).any():
+        raise FileError(path, f"damaged: an end of {int(columns['ends'].max())}; wanted at most {int(max(End))}")
+    if not (np.abs(columns["root_values"]) <= 1.001).all():  # also false for NaN; 0.001 forgives rounding
+        raise FileError(path, "damaged: a root value is not in [-1, 1]")
+
+
+def newest_shards(directory: Path, on_damage: Callable[[FileError], None] | None = None) -> Iterator[ShardMeta]:
+    """Sidecars, newest first: by model, then time, then worker. Lazy: stop when you have enough.
+
+    Opens only the sidecars it yields and lists only the folders it comes to; older models cost nothing.
+    on_damage: is told of each sidecar that can't be used, which is then passed over; without it FileError is raised.
+    Sidecars that disappear meanwhile are passed over. A missing directory holds no shards.
+    """
+    for model in sorted(_folders(directory, layout.is_model_folder_name), reverse=True):
+        names = [
+            (name, worker)
+            for worker in _folders(directory / model, layout.is_worker_name)
+            for name in os.listdir(directory / model / worker)
+            if name.endswith(layout.META_SUFFIX) and not name.startswith(".")
+        ]
+        for name, worker in sorted(names, reverse=True):
+            path = directory / model / worker / name
+            if layout.parse_shard_name(name) is None:
+                continue
+            try:
+                meta = read_meta(path)
+            except FileError as error:
+                if not path.exists():
+                    continue
+                if on_damage is None:
+                    raise
+                on_damage(error)
+                continue
+            yield meta
+
+
+def _folders(directory: Path, is_ours: Callable[[str], bool]) -> list[str]:
+    with atomic.os_errors(directory):
+        try:
+            with os.scandir(directory) as entries:
+                return [entry.name for entry in entries if is_ours(entry.name) and entry.is_dir()]
+        except FileNotFoundError:
+            return []
