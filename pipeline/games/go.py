@@ -102,7 +102,7 @@ class Go(Game):
             if name == "komi":
                 if not abs(number) <= board * board or number * 2 != round(number * 2):
                     raise UsageError(f"game go:{size}: komi={text}; wanted a multiple of 0.5, at most {board * board}")
-                komi = number
+                komi = number + 0.0  # no -0 in a spec
             else:
                 if not (text.isdecimal() and 2 <= number <= 30000):
                     raise UsageError(f"game go:{size}: moves={text}; wanted a whole number from 2 to 30000")

@@ -16,6 +16,13 @@ class LineReference:
         self.height, self.width, self.length, self.falls = height, width, length, falls
         self.board = [["."] * width for _ in range(height)]
         self.to_move = "X"
+        self._lines = [
+            [(row + i * down, column + i * right) for i in range(length)]
+            for row in range(height)
+            for column in range(width)
+            for down, right in ((0, 1), (1, 0), (1, 1), (1, -1))
+            if row + (length - 1) * down < height and 0 <= column + (length - 1) * right < width
+        ]
 
     @property
     def is_full(self) -> bool:
@@ -27,12 +34,7 @@ class LineReference:
 
     def has_line(self, stone: str) -> bool:
         """Whether `length` stones of one player stand in a row anywhere: horizontal, vertical or diagonal."""
-        squares = [(r, c) for r in range(self.height) for c in range(self.width) if self.board[r][c] == stone]
-        return any(
-            all((r + i * down, c + i * right) in squares for i in range(self.length))
-            for r, c in squares
-            for down, right in ((0, 1), (1, 0), (1, 1), (1, -1))
-        )
+        return any(all(self.board[row][column] == stone for row, column in line) for line in self._lines)
 
     def result(self) -> int:
         """+1 the first player made a line, -1 the second did, 0 neither (yet)."""

@@ -1,0 +1,79 @@
+"""Game specs: what they mean, that they are canonical, and what a wrong one says."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.errors import UsageError
+from pipeline.games.registry import parse_game
+from tests.games.playing import SPECS
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_spec_round_trip(spec: str) -> None:
+    game = parse_game(spec)
+    assert game.spec == spec
+    assert parse_game(game.spec).spec == spec
+
+
+@pytest.mark.parametrize(
+    ("written", "canonical"),
+    [
+        (" go:9 ", "go:9"),
+        ("go:09", "go:9"),
+        ("go:9,komi=7.5", "go:9"),
+        ("go:9,komi=7.50,moves=162", "go:9"),
+        ("go:9,komi=7.0", "go:9,komi=7"),
+        ("go:9,moves=100,komi=-6.5", "go:9,komi=-6.5,moves=100"),
+        ("go:9,komi=-0", "go:9,komi=0"),
+        ("go:19,komi=360.5", "go:19,komi=360.5"),
+    ],
+)
+def test_specs_are_canonical(written: str, canonical: str) -> None:
+    assert parse_game(written).spec == canonical
+    assert parse_game(canonical).spec == canonical
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        ("", "known games: connect4, go, tictactoe"),
+        ("chess", "known games"),
+        ("GO:9", "known games"),
+        ("go", "from 5 to 19"),
+        ("go:", "nothing after ':'"),
+        ("go:4", "from 5 to 19"),
+        ("go:20", "from 5 to 19"),
+        ("go:9.0", "from 5 to 19"),
+        ("go:-9", "from 5 to 19"),
+        ("go:nine", "from 5 to 19"),
+        ("go:9,7", "name=value"),
+        ("go:9,", "name=value"),
+        ("go:9,komi", "name=value"),
+        ("go:9,komi=", "name=value"),
+        ("go:9,=7", "name=value"),
+        ("go:9,komi=7,komi=7", "twice"),
+        ("go:9,rules=japanese", "known: komi, moves"),
+        ("go:9,komi=seven", "multiple of 0.5"),
+        ("go:9,komi=7.25", "multiple of 0.5"),
+        ("go:9,komi=nan", "multiple of 0.5"),
+        ("go:9,komi=inf", "multiple of 0.5"),
+        ("go:9,komi=82", "at most 81"),
+        ("go:9,moves=1", "from 2 to 30000"),
+        ("go:9,moves=1e3", "from 2 to 30000"),
+        ("go:9,moves=40000", "from 2 to 30000"),
+        ("tictactoe:3", "no size or options"),
+        ("connect4,komi=1", "no size or options"),
+    ],
+)
+def test_wrong_specs_say_what_was_wanted(spec: str, wanted: str) -> None:
+    with pytest.raises(UsageError, match=wanted) as raised:
+        parse_game(spec)
+    assert raised.value.exit_code == 2
+    assert "\n" not in str(raised.value)
+    if not spec.startswith("go"):
+        assert repr(spec) in str(raised.value) or spec.partition(":")[0].partition(",")[0] in str(raised.value)
+
+
+def test_the_same_spec_is_the_same_object() -> None:
+    assert parse_game("go:9") is parse_game("go:9")
