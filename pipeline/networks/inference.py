@@ -1,0 +1,373 @@
+"""Batched inference: positions in, policy logits and values out, on the fastest engine that is right.
+
+``make_evaluators`` gives one ``Evaluator`` per lane; each is called by its own thread. Which engine runs them is
+settled by measurement: with ``backend="auto"`` every engine this machine has is timed for a moment at the real batch
+and number of lanes, and the fastest is remembered in ``~/.cache/mugo/backends.json`` for that processor, architecture,
+batch, lanes and library versions. A lost or damaged cache only costs the next measurement.
+
+Nothing is used unchecked: at every start the engine about to be used answers a few made-up positions, and is refused if
+it differs from plain float32 numpy by more than POLICY_TOLERANCE (any softmax probability) or VALUE_TOLERANCE.
+
+B batch, K rows asked for (0 ≤ K ≤ max_batch), C planes, H×W board, A actions. Values are seen by the player to move.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.config import available_cores
+from pipeline.errors import MuGoError, UsageError
+from pipeline.networks.architecture import Architecture, Weights
+from pipeline.networks.backends import (
+    Backend,
+    Evaluation,
+    Lane,
+    OpenVinoBackend,
+    Planes,
+    has_fast_bfloat16,
+    is_installed,
+    processor_name,
+)
+from pipeline.networks.folding import fold
+from pipeline.networks.reference import evaluate_plain
+from pipeline.progress import SILENT, Progress
+
+POLICY_TOLERANCE = 0.03  # largest difference of any move's probability from float32
+VALUE_TOLERANCE = 0.05  # largest difference of the value, which spans -1 to 1
+CHECKED_POSITIONS = 8
+MEASURED_SECONDS = 0.3  # per engine and window; the best of MEASURED_WINDOWS counts, so a busy moment doesn't decide
+MEASURED_WINDOWS = 3
+BACKENDS = ("auto", "torch", "compile", "openvino")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One way to run a network on this machine."""
+
+    backend: str  # torch, compile or openvino
+    device: str  # cpu, cuda, cuda:1 …
+    precision: str  # float32, bfloat16 or float16
+
+    def __str__(self) -> str:
+        return f"{self.backend} {self.device} {self.precision}"
+
+    def build(self, architecture: Architecture, folded: Weights, num_lanes: int) -> Backend:
+        if self.backend == "openvino":
+            return OpenVinoBackend(architecture, folded, num_lanes, self.precision)
+        from pipeline.networks import torch_backends  # imports torch: over a second that OpenVINO needn't wait for
+
+        if self.device != "cpu":
+            return torch_backends.CudaBackend(architecture, folded, self.precision, self.device)
+        kinds = {"torch": torch_backends.TorchBackend, "compile": torch_backends.CompiledBackend}
+        return kinds[self.backend](architecture, folded, num_lanes, self.precision)
+
+
+class Evaluator:
+    """One lane: ``evaluator(planes [K, C, H, W] uint8) -> (policy_logits [K, A], value_to_move [K])``, float32.
+
+    0 ≤ K ≤ max_batch. Batches are padded with empty boards to the next of a few fixed sizes, so a row's result doesn't
+    depend on what the other rows hold. (How many there are may change its last bits: another size, another kernel;
+    see backends.MIN_BATCH.)
+    Only one thread may call it. The arrays it returns belong to the caller. Another shape or dtype: ValueError.
+    """
+
+    def __init__(self, architecture: Architecture, lane: Lane, sizes: Sequence[int], engine: Engine) -> None:
+        self.engine = engine
+        self._lane = lane
+        self._sizes = np.asarray(sizes)
+        self._board = (architecture.planes, architecture.height, architecture.width)
+        self._num_actions = architecture.actions
+        self._padded: dict[int, Planes] = {}
+
+    @property
+    def max_batch(self) -> int:
+        return int(self._sizes[-1])
+
+    def __call__(self, planes: Planes) -> Evaluation:
+        count = len(planes)
+        if planes.shape[1:] != self._board or planes.dtype != np.uint8 or count > self.max_batch:
+            raise ValueError(
+                f"planes are {planes.dtype}{list(planes.shape)}; "
+                f"wanted uint8[at most {self.max_batch}, {', '.join(map(str, self._board))}]"
+            )
+        if count == 0:
+            return np.zeros((0, self._num_actions), np.float32), np.zeros(0, np.float32)
+        size = int(self._sizes[np.searchsorted(self._sizes, count)])
+        if size == count:
+            return self._lane(np.ascontiguousarray(planes))
+        if size not in self._padded:
+            self._padded[size] = np.zeros((size, *self._board), np.uint8)
+        padded = self._padded[size]
+        padded[:count] = planes
+        padded[count:] = 0
+        policy_logits, value_to_move = self._lane(padded)
+        return policy_logits[:count], value_to_move[:count]
+
+
+def make_evaluators(
+    architecture: Architecture,
+    weights: Weights,
+    max_batch: int,
+    num_lanes: int,
+    backend: str = "auto",
+    device: str | None = None,
+    progress: Progress = SILENT,
+) -> list[Evaluator]:
+    """One evaluator per lane for these weights, on the engine asked for or, with ``auto``, the fastest.
+
+    max_batch: rows per call, per lane. device: None = a CUDA device if there is one, else the processor.
+    Raises UsageError for a backend that is unknown or not installed, MuGoError for weights that don't fit or if no
+    engine computes them correctly.
+    """
+    folded = fold(architecture, weights)
+    engines = available_engines(backend, device)
+    check = _Check(architecture, folded)
+    if backend == "auto" and len(engines) > 1:
+        place = _CachedChoice(architecture, max_batch, num_lanes, device)
+        engines = [engine for engine in engines if engine == place.read()] or engines
+    if backend == "auto" and len(engines) > 1:
+        progress.say("measuring inference backends once for this machine…")
+        rates = _measure_all(engines, architecture, folded, max_batch, num_lanes, check, progress)
+        engines = sorted(rates, key=lambda engine: -rates[engine])
+        if engines:
+            place.write(engines[0], rates)
+            progress.say(f"fastest: {engines[0]}, {rates[engines[0]]:,.0f} evaluations/s")
+    for engine in engines:
+        evaluators = _build(engine, architecture, folded, max_batch, num_lanes)
+        problem = check.problem(evaluators[0])
+        if problem is None:
+            return evaluators
+        progress.warn(f"backend {engine} refused: {problem}")
+    raise MuGoError(
+        f"inference backend {backend}: none of {', '.join(map(str, available_engines(backend, device)))} computes this "
+        f"network within {POLICY_TOLERANCE} (policy) and {VALUE_TOLERANCE} (value) of float32; try --backend torch"
+    )
+
+
+def measure_network(
+    architecture: Architecture,
+    weights: Weights,
+    batch: int,
+    lanes: int,
+    backend: str = "auto",
+    seconds: float = 2.0,
+    progress: Progress = SILENT,
+) -> float:
+    """Evaluations per second of the bare network, all lanes running at once with full batches for this long."""
+    evaluators = make_evaluators(architecture, weights, batch, lanes, backend, progress=progress)
+    return _rate(evaluators, _made_up_planes(architecture, batch), seconds)
+
+
+def available_engines(backend: str, device: str | None = None) -> list[Engine]:
+    """The engines that ``backend`` allows on this machine, those to prefer unmeasured first.
+
+    ``auto`` leaves torch.compile out where OpenVINO is installed: it compiles for tens of seconds and again at each
+    start, and was never faster than OpenVINO on the machines measured.
+    Raises UsageError if the backend is unknown or isn't installed.
+    """
+    if backend not in BACKENDS:
+        raise UsageError(f"inference backend {backend!r}: wanted one of {', '.join(BACKENDS)}")
+    if backend == "openvino" and not is_installed("openvino"):
+        raise UsageError("inference backend openvino: not installed; run pip install '.[fast]' or use --backend auto")
+    compiler = any(shutil.which(name) for name in (os.environ.get("CXX", "c++"), "g++", "clang++"))
+    if backend == "compile" and not compiler:
+        raise UsageError("inference backend compile: no C++ compiler (c++, g++, clang++) found; use --backend auto")
+    if device is None and backend in ("auto", "torch") and _may_have_cuda():
+        import torch
+
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = device or "cpu"
+    if device != "cpu":
+        return [Engine("torch", device, precision) for precision in ("float16", "bfloat16", "float32")]
+    precisions = ("bfloat16", "float32") if has_fast_bfloat16() else ("float32",)
+    names = [backend]
+    if backend == "auto":
+        fastest_last = ["openvino"] if is_installed("openvino") else ["compile"] if compiler else []
+        names = [*fastest_last, "torch"]
+    return [Engine(name, "cpu", precision) for precision in precisions for name in names]
+
+
+def _may_have_cuda() -> bool:
+    """Cheap and without torch: is there an NVIDIA driver at all?"""
+    return Path("/dev/nvidiactl").exists() or Path("/proc/driver/nvidia/version").exists() or os.name == "nt"
+
+
+def _build(
+    engine: Engine, architecture: Architecture, folded: Weights, max_batch: int, num_lanes: int
+) -> list[Evaluator]:
+    built = engine.build(architecture, folded, num_lanes)
+    sizes = built.batch_sizes(max_batch)
+    return [Evaluator(architecture, built.lane(index), sizes, engine) for index in range(num_lanes)]
+
+
+def _made_up_planes(architecture: Architecture, count: int) -> Planes:
+    """Noise as dense as a game's planes: each position fills each plane to its own share, from empty to full."""
+    generator = np.random.default_rng(20)
+    shares = generator.random((count, architecture.planes, 1, 1)) ** 2
+    board = (count, architecture.planes, architecture.height, architecture.width)
+    return (generator.random(board) < shares).astype(np.uint8)
+
+
+class _Check:
+    """Compares an evaluator with float32 numpy on a few made-up positions."""
+
+    def __init__(self, architecture: Architecture, folded: Weights) -> None:
+        self._planes = _made_up_planes(architecture, CHECKED_POSITIONS)
+        self._wanted = evaluate_plain(architecture, folded, self._planes)
+
+    def problem(self, evaluator: Evaluator) -> str | None:
+        """One line on how it differs too much or fails; None if it is right."""
+        found: list[Evaluation] = []
+        size = evaluator.max_batch
+        for start in range(0, len(self._planes), size):
+            batch = self._planes[start : start + size]
+            try:
+                # In a thread of its own: lanes set their thread's share of the cores, and this one isn't a lane.
+                _in_threads([partial(lambda rows: found.append(evaluator(rows)), batch)])
+            except Exception as error:  # an engine may fail in its own ways; any means: not this one
+                return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        logits, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        policy_difference = np.abs(_softmax(logits) - _softmax(self._wanted[0])).max()
+        value_difference = np.abs(values - self._wanted[1]).max()
+        if policy_difference <= POLICY_TOLERANCE and value_difference <= VALUE_TOLERANCE:
+            return None
+        return (
+            f"differs from float32 by {policy_difference:.3g} in policy and {value_difference:.3g} in value; "
+            f"allowed {POLICY_TOLERANCE} and {VALUE_TOLERANCE}"
+        )
+
+
+def _softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def _measure_all(
+    engines: Sequence[Engine],
+    architecture: Architecture,
+    folded: Weights,
+    max_batch: int,
+    num_lanes: int,
+    check: _Check,
+    progress: Progress,
+) -> dict[Engine, float]:
+    """Evaluations per second of each engine that is right. A slower precision is tried only if no faster one is."""
+    planes = _made_up_planes(architecture, max_batch)
+    rates: dict[Engine, float] = {}
+    for engine in engines:
+        if any(engine.precision != other.precision for other in rates):
+            break
+        try:
+            evaluators = _build(engine, architecture, folded, max_batch, num_lanes)
+        except Exception as error:  # an engine that can't start is one that isn't there
+            progress.warn(f"backend {engine} can't be used: {' '.join(str(error).split())[:200]}")
+            continue
+        problem = check.problem(evaluators[0])
+        if problem is not None:
+            progress.warn(f"backend {engine} refused: {problem}")
+            continue
+        rates[engine] = max(_rate(evaluators, planes, MEASURED_SECONDS) for _ in range(MEASURED_WINDOWS))
+        progress.say(f"  {engine}: {rates[engine]:,.0f} evaluations/s")
+    return rates
+
+
+def _rate(evaluators: Sequence[Evaluator], planes: Planes, seconds: float) -> float:
+    """Evaluations per second of all lanes together, each after one call to warm up."""
+    batches = [0] * len(evaluators)
+    started = [0.0] * len(evaluators)
+    ended = [0.0] * len(evaluators)
+    ready = threading.Barrier(len(evaluators))
+
+    def work(lane: int) -> None:
+        evaluators[lane](planes)
+        ready.wait()
+        started[lane] = now = time.perf_counter()
+        stop = now + seconds
+        while now < stop:
+            evaluators[lane](planes)
+            batches[lane] += 1
+            now = time.perf_counter()
+        ended[lane] = now
+
+    _in_threads([partial(work, lane) for lane in range(len(evaluators))])
+    return sum(batches) * len(planes) / (max(ended) - min(started))
+
+
+def _in_threads(works: Sequence[Callable[[], object]]) -> None:
+    """Run each in a thread of its own; raise the first exception that any of them raised."""
+    errors: list[BaseException] = []
+
+    def guarded(work: Callable[[], object]) -> None:
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+class _CachedChoice:
+    """The engine measured fastest before, in a small JSON file of the user's. Never an error: worst case no choice."""
+
+    def __init__(self, architecture: Architecture, max_batch: int, num_lanes: int, device: str | None) -> None:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        self.path = folder / "mugo" / "backends.json"
+        versions = []
+        for library in ("torch", "openvino"):
+            try:
+                versions.append(f"{library} {metadata.version(library)}")
+            except metadata.PackageNotFoundError:
+                versions.append(f"no {library}")
+        cuda = f"cuda {_may_have_cuda()} {os.environ.get('CUDA_VISIBLE_DEVICES', '')} {device or ''}".strip()
+        machine = [processor_name(), f"{available_cores()} cores", cuda, *versions]
+        shape = [f"{name} {number}" for name, number in architecture.to_dict().items()]
+        self._key = "; ".join([*machine, *shape, f"batch {max_batch}", f"lanes {num_lanes}"])
+
+    def read(self) -> Engine | None:
+        entry = self._entries().get(self._key)
+        try:
+            return Engine(**{name: str(entry["engine"][name]) for name in ("backend", "device", "precision")})  # type: ignore[index]
+        except (TypeError, KeyError):
+            return None
+
+    def write(self, engine: Engine, rates: dict[Engine, float]) -> None:
+        entries = self._entries()
+        entries[self._key] = {
+            "engine": {"backend": engine.backend, "device": engine.device, "precision": engine.precision},
+            "evaluations_per_second": {str(measured): round(rate) for measured, rate in rates.items()},
+        }
+        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.{threading.get_ident()}")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_text(json.dumps(entries, indent=1))
+            os.replace(temporary, self.path)
+        except OSError:
+            with suppress(OSError):  # a home that can't be written: measure again next time
+                temporary.unlink()
+
+    def _entries(self) -> dict[str, Any]:
+        try:
+            entries = json.loads(self.path.read_text())
+        except (OSError, ValueError):
+            return {}
+        return entries if isinstance(entries, dict) else {}

@@ -1,0 +1,142 @@
+"""The folded network on torch: plain, through torch.compile, or on a CUDA device. See ``backends.py``."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pipeline.config import available_cores
+from pipeline.networks.architecture import Architecture, Weights
+from pipeline.networks.backends import Backend, Evaluation, Lane, Planes
+from pipeline.networks.modules import per_point_logits, pooled
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+class FoldedNetwork(nn.Module):
+    """What ``folding.fold`` left of a network, in one dtype, channels-last. Twin of ``reference.evaluate_plain``."""
+
+    def __init__(self, architecture: Architecture, folded: Weights, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.architecture = architecture
+        self.dtype = dtype
+        for name, array in folded.items():
+            tensor = torch.from_numpy(np.array(array, np.float32)).to(dtype)
+            if tensor.ndim == 4:
+                tensor = tensor.contiguous(memory_format=torch.channels_last)
+            self.register_parameter(name.replace(".", "_"), nn.Parameter(tensor, requires_grad=False))
+
+    def forward(self, planes: Tensor) -> Tensor:
+        """[B, A + 1] float32, policy logits and value_to_move side by side, of planes [B, C, H, W] uint8."""
+        x = planes.to(self.dtype, memory_format=torch.channels_last)
+        x = F.relu(self._convolution(x, "stem"))
+        for block in range(self.architecture.blocks):
+            y = self._convolution(x, f"blocks_{block}_first")
+            if self.architecture.has_pooling(block):
+                y = y + self._linear(pooled(x), f"blocks_{block}_pooling")[:, :, None, None]
+            x = F.relu(x + self._convolution(F.relu(y), f"blocks_{block}_second"))
+        policy, value = F.relu(self._convolution(x, "heads")).chunk(2, dim=1)
+        if not self.architecture.point_policy:
+            logits = self._linear(policy.flatten(1), "policy_dense")
+        else:
+            logits = per_point_logits(policy, *self._layer("policy_points"))
+            if self.architecture.extra_actions:
+                logits = torch.cat([logits, self._linear(pooled(policy), "policy_extra")], dim=1)
+        hidden = F.relu(self._linear(pooled(value), "value_hidden"))
+        value_to_move = torch.tanh(self._linear(hidden, "value_output").float())
+        return torch.cat([logits.float(), value_to_move], dim=1)
+
+    def _layer(self, name: str) -> tuple[Tensor, Tensor]:
+        return getattr(self, f"{name}_weight"), getattr(self, f"{name}_bias")
+
+    def _convolution(self, x: Tensor, name: str) -> Tensor:
+        weight, bias = self._layer(name)
+        return F.conv2d(x, weight, bias, padding=weight.shape[-1] // 2)
+
+    def _linear(self, x: Tensor, name: str) -> Tensor:
+        return F.linear(x, *self._layer(name))
+
+
+class TorchBackend(Backend):
+    """Torch on the processor, each lane on its share of the cores."""
+
+    def __init__(self, architecture: Architecture, folded: Weights, num_lanes: int, precision: str) -> None:
+        self._network: Any = FoldedNetwork(architecture, folded, DTYPES[precision]).eval()
+        self._num_threads = max(1, available_cores() // num_lanes)
+
+    def lane(self, index: int) -> Lane:
+        threads_set_in = -1
+
+        def run(planes: Planes) -> Evaluation:
+            nonlocal threads_set_in
+            # Torch counts threads per calling thread, so each lane has to say it in its own.
+            if threads_set_in != threading.get_ident():
+                torch.set_num_threads(self._num_threads)
+                threads_set_in = threading.get_ident()
+            with torch.inference_mode():
+                return _split(self._forward(torch.from_numpy(planes)))
+
+        return run
+
+    def _forward(self, planes: Tensor) -> Tensor:
+        return self._network(planes)
+
+
+class CompiledBackend(TorchBackend):
+    """The same through torch.compile with frozen weights. Needs a C++ compiler; compiles for seconds per batch size."""
+
+    fractions = (1, 0.5, 0.25, 0.125)  # few sizes: each one is compiled, and torch gives up after eight
+
+    def __init__(self, architecture: Architecture, folded: Weights, num_lanes: int, precision: str) -> None:
+        super().__init__(architecture, folded, num_lanes, precision)
+        import torch._inductor.config
+
+        torch._inductor.config.freezing = True
+        self._network = torch.compile(self._network, dynamic=False)
+        self._compiled_sizes: set[int] = set()
+        self._lock = threading.Lock()
+
+    def _forward(self, planes: Tensor) -> Tensor:
+        if len(planes) not in self._compiled_sizes:
+            with self._lock:
+                self._network(planes)
+                self._compiled_sizes.add(len(planes))
+        return self._network(planes)
+
+
+class CudaBackend(Backend):
+    """Torch on a CUDA device: one stream and one pair of pinned buffers per lane, so that lanes overlap."""
+
+    def __init__(self, architecture: Architecture, folded: Weights, precision: str, device: str) -> None:
+        self._device = torch.device(device)
+        self._network = FoldedNetwork(architecture, folded, DTYPES[precision]).eval().to(self._device)
+
+    def lane(self, index: int) -> Lane:
+        stream = torch.cuda.Stream(self._device)
+        pinned: dict[int, tuple[Tensor, Tensor]] = {}
+
+        def run(planes: Planes) -> Evaluation:
+            with torch.inference_mode(), torch.cuda.device(self._device), torch.cuda.stream(stream):
+                if len(planes) not in pinned:
+                    outputs = self._network.architecture.actions + 1
+                    pinned[len(planes)] = (
+                        torch.empty(planes.shape, dtype=torch.uint8, pin_memory=True),
+                        torch.empty((len(planes), outputs), dtype=torch.float32, pin_memory=True),
+                    )
+                given, found = pinned[len(planes)]
+                given.numpy()[...] = planes
+                found.copy_(self._network(given.to(self._device, non_blocking=True)), non_blocking=True)
+                stream.synchronize()
+                return _split(found.clone())
+
+        return run
+
+
+def _split(outputs: Tensor) -> Evaluation:
+    array = outputs.numpy()
+    return np.ascontiguousarray(array[:, :-1]), np.ascontiguousarray(array[:, -1])

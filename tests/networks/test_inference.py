@@ -1,0 +1,281 @@
+"""Evaluators: right on every engine, for every batch, from several threads; the measured choice and its cache."""
+
+import json
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.errors import MuGoError, UsageError
+from pipeline.networks import backends, inference
+from pipeline.networks.architecture import Architecture
+from pipeline.networks.folding import fold
+from pipeline.networks.inference import (
+    POLICY_TOLERANCE,
+    VALUE_TOLERANCE,
+    Engine,
+    available_engines,
+    make_evaluators,
+    measure_network,
+)
+from pipeline.networks.reference import evaluate_plain
+from pipeline.progress import Progress
+from tests.networks.conftest import ARCHITECTURES, lively_weights, random_planes
+
+GO = ARCHITECTURES["points and pass"]
+ENGINES = [
+    pytest.param(name, marks=pytest.mark.skipif(not backends.is_installed(module), reason=f"{module} is not installed"))
+    for name, module in (("torch", "torch"), ("openvino", "openvino"))
+]
+
+
+class Recorder(Progress):
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.warned: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def warn(self, text: str) -> None:
+        self.warned.append(text)
+
+
+@pytest.fixture(autouse=True)
+def cache_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(inference, "MEASURED_SECONDS", 0.01)
+    return tmp_path / "cache" / "mugo" / "backends.json"
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    powers = np.exp(logits - logits.max(1, keepdims=True))
+    return powers / powers.sum(1, keepdims=True)
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_every_engine_agrees_with_float32(backend: str, architecture: Architecture) -> None:
+    weights = lively_weights(architecture)
+    evaluator = make_evaluators(architecture, weights, 40, 1, backend)[0]
+    planes = random_planes(architecture, 40)
+    logits, value = evaluator(planes)
+    wanted_logits, wanted_value = evaluate_plain(architecture, fold(architecture, weights), planes)
+    assert np.abs(softmax(logits) - softmax(wanted_logits)).max() < POLICY_TOLERANCE
+    assert np.abs(value - wanted_value).max() < VALUE_TOLERANCE
+    assert logits.dtype == value.dtype == np.float32
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_float32_engines_agree_closely(backend: str, architecture: Architecture) -> None:
+    """A bf16 engine may hide a mistake in its rounding; the same graph in float32 can't."""
+    folded = fold(architecture, lively_weights(architecture))
+    planes = random_planes(architecture, 16)
+    logits, value = Engine(backend, "cpu", "float32").build(architecture, folded, 1).lane(0)(planes)
+    wanted_logits, wanted_value = evaluate_plain(architecture, folded, planes)
+    np.testing.assert_allclose(logits, wanted_logits, atol=1e-4)
+    np.testing.assert_allclose(value, wanted_value, atol=1e-4)
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_any_number_of_rows_up_to_the_largest(backend: str) -> None:
+    weights = lively_weights(GO)
+    evaluator = make_evaluators(GO, weights, 24, 1, backend)[0]
+    assert evaluator.max_batch == 24
+    planes = random_planes(GO, 25)
+    whole_logits, whole_value = evaluator(planes[:24])
+    for count in (0, 1, 2, 15, 16, 17, 23, 24):
+        logits, value = evaluator(planes[:count])
+        assert (logits.shape, value.shape) == ((count, GO.actions), (count,))
+        np.testing.assert_allclose(logits, whole_logits[:count], atol=0.02)
+        np.testing.assert_allclose(value, whole_value[:count], atol=0.02)
+    with pytest.raises(ValueError, match="at most 24"):
+        evaluator(planes)
+    with pytest.raises(ValueError, match="float32"):
+        evaluator(planes[:3].astype(np.float32))
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+@pytest.mark.parametrize("count", [5, 16, 20, 24])
+def test_a_row_does_not_depend_on_what_the_others_hold(backend: str, count: int) -> None:
+    evaluator = make_evaluators(GO, lively_weights(GO), 24, 1, backend)[0]
+    planes, others = random_planes(GO, count, 1), random_planes(GO, count, 2)
+    others[2] = planes[2]
+    first, second = evaluator(planes), evaluator(others)
+    np.testing.assert_array_equal(first[0][2], second[0][2])
+    assert first[1][2] == second[1][2]
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_outputs_belong_to_the_caller(backend: str) -> None:
+    evaluator = make_evaluators(GO, lively_weights(GO), 24, 1, backend)[0]
+    logits, value = evaluator(random_planes(GO, 24, 1))
+    kept = logits.copy(), value.copy()
+    evaluator(random_planes(GO, 24, 2))
+    np.testing.assert_array_equal(logits, kept[0])
+    np.testing.assert_array_equal(value, kept[1])
+    logits[:] = 0  # writable
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_lanes_run_at_once_without_mixing(backend: str) -> None:
+    weights = lively_weights(GO)
+    alone = make_evaluators(GO, weights, 32, 1, backend)[0]
+    lanes = make_evaluators(GO, weights, 32, 3, backend)
+    counts = (32, 19, 7)
+    wanted = [alone(random_planes(GO, counts[lane], lane)) for lane in range(3)]
+    differences: list[float] = []
+
+    def work(lane: int) -> None:
+        planes = random_planes(GO, counts[lane], lane)
+        for _ in range(40):
+            for found, expected in zip(lanes[lane](planes), wanted[lane], strict=True):
+                differences.append(float(np.abs(found - expected).max()))
+
+    threads = [threading.Thread(target=work, args=(lane,)) for lane in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(differences) == 3 * 40 * 2
+    assert max(differences) < 0.02
+
+
+def test_batch_sizes_are_few_and_end_at_the_largest() -> None:
+    class Any(backends.Backend):
+        def lane(self, index: int) -> backends.Lane:
+            raise NotImplementedError
+
+    assert Any().batch_sizes(128) == [16, 24, 32, 48, 64, 96, 128]
+    assert Any().batch_sizes(20) == [16, 20]
+    assert Any().batch_sizes(1) == [1]
+
+
+class TestChoice:
+    def test_is_measured_once_and_then_remembered(self, cache_file: Path) -> None:
+        first, second = Recorder(), Recorder()
+        chosen = make_evaluators(GO, lively_weights(GO), 16, 1, progress=first)[0].engine
+        assert "measuring inference backends once" in first.said[0]
+        again = make_evaluators(GO, lively_weights(GO), 16, 1, progress=second)[0].engine
+        assert again == chosen
+        assert second.said == []
+        (entry,) = json.loads(cache_file.read_text()).values()
+        assert entry["engine"]["backend"] == chosen.backend
+        assert [path.name for path in cache_file.parent.iterdir()] == ["backends.json"]
+
+    def test_another_batch_or_number_of_lanes_is_measured_anew(self, cache_file: Path) -> None:
+        for batch, lanes in ((16, 1), (24, 1), (16, 2)):
+            recorder = Recorder()
+            make_evaluators(GO, lively_weights(GO), batch, lanes, progress=recorder)
+            assert recorder.said
+        assert len(json.loads(cache_file.read_text())) == 3
+
+    @pytest.mark.parametrize("content", ["", "{", "[]", '{"x": 1}', "\x00\xff"])
+    def test_a_damaged_cache_is_replaced(self, cache_file: Path, content: str) -> None:
+        cache_file.parent.mkdir(parents=True)
+        cache_file.write_text(content)
+        make_evaluators(GO, lively_weights(GO), 16, 1)
+        assert len(json.loads(cache_file.read_text())) >= 1
+
+    def test_a_remembered_engine_that_is_gone_is_measured_anew(self, cache_file: Path) -> None:
+        make_evaluators(GO, lively_weights(GO), 16, 1)
+        entries = json.loads(cache_file.read_text())
+        for entry in entries.values():
+            entry["engine"]["backend"] = "abacus"
+        cache_file.write_text(json.dumps(entries))
+        recorder = Recorder()
+        assert make_evaluators(GO, lively_weights(GO), 16, 1, progress=recorder)[0].engine.backend != "abacus"
+        assert recorder.said
+
+    def test_a_cache_that_cannot_be_written_is_no_error(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "file").write_text("")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+        make_evaluators(GO, lively_weights(GO), 16, 1)
+
+    def test_the_fastest_wins(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        slow, fast = Engine("torch", "cpu", "float32"), Engine("openvino", "cpu", "float32")
+        made_of = {slow: 10.0, fast: 20.0}
+        built: list[Engine] = []
+        real = inference._build
+
+        def build(engine: Engine, *rest):
+            built.append(engine)
+            evaluators = real(Engine("torch", "cpu", "float32"), *rest)
+            for evaluator in evaluators:
+                evaluator.engine = engine
+            return evaluators
+
+        monkeypatch.setattr(inference, "available_engines", lambda *_: [slow, fast])
+        monkeypatch.setattr(inference, "_build", build)
+        monkeypatch.setattr(inference, "_rate", lambda evaluators, *_: made_of[evaluators[0].engine])
+        assert make_evaluators(GO, lively_weights(GO), 16, 1)[0].engine == fast
+        assert built == [slow, fast, fast]
+
+    def test_an_engine_out_of_tolerance_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """One that drops the value's last layer is fast and wrong."""
+        wrong, right = Engine("openvino", "cpu", "float32"), Engine("torch", "cpu", "float32")
+        real = Engine.build
+
+        def build(engine: Engine, architecture: Architecture, folded, num_lanes: int):
+            if engine == wrong:
+                folded = {**folded, "value_output.weight": np.zeros_like(folded["value_output.weight"])}
+            return real(right, architecture, folded, num_lanes)
+
+        monkeypatch.setattr(Engine, "build", build)
+        monkeypatch.setattr(inference, "available_engines", lambda *_: [wrong, right])
+        recorder = Recorder()
+        assert make_evaluators(GO, lively_weights(GO), 16, 1, progress=recorder)[0].engine == right
+        assert any("refused: differs from float32" in text for text in recorder.warned)
+        monkeypatch.setattr(inference, "available_engines", lambda *_: [wrong])
+        with pytest.raises(MuGoError, match="none of openvino cpu float32 computes"):
+            make_evaluators(GO, lively_weights(GO), 16, 1)
+
+    def test_an_engine_that_fails_is_passed_over(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        real = Engine.build
+
+        def build(engine: Engine, *rest):
+            if engine.backend == "openvino":
+                raise RuntimeError("no such instruction")
+            return real(engine, *rest)
+
+        engines = [Engine("openvino", "cpu", "float32"), Engine("torch", "cpu", "float32")]
+        monkeypatch.setattr(inference, "available_engines", lambda *_: engines)
+        monkeypatch.setattr(Engine, "build", build)
+        recorder = Recorder()
+        assert make_evaluators(GO, lively_weights(GO), 16, 1, progress=recorder)[0].engine.backend == "torch"
+        assert any("no such instruction" in text for text in recorder.warned)
+
+
+def test_unknown_and_missing_backends_are_usage_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="abacus"):
+        available_engines("abacus")
+    monkeypatch.setattr(inference, "is_installed", lambda _: False)
+    with pytest.raises(UsageError, match="openvino: not installed"):
+        available_engines("openvino")
+    monkeypatch.setattr(inference.shutil, "which", lambda _: None)
+    with pytest.raises(UsageError, match="no C\\+\\+ compiler"):
+        available_engines("compile")
+    assert {engine.backend for engine in available_engines("auto", "cpu")} == {"torch"}
+
+
+def test_weights_of_another_architecture_are_refused() -> None:
+    with pytest.raises(MuGoError, match="has shape"):
+        make_evaluators(GO, lively_weights(ARCHITECTURES["points"]), 16, 1)
+
+
+def test_the_network_can_be_measured() -> None:
+    assert measure_network(GO, lively_weights(GO), 16, 2, "torch", seconds=0.05) > 0
+
+
+@pytest.mark.skipif(not backends.is_installed("openvino"), reason="openvino is not installed")
+def test_openvino_starts_without_torch(tmp_path: Path) -> None:
+    import subprocess
+
+    code = (
+        "import sys, numpy as np; from pipeline.networks.architecture import *; "
+        "from pipeline.networks.inference import make_evaluators; a = Architecture(1, 8, 3, 3, 3, 9); "
+        "make_evaluators(a, random_weights(a, 0), 4, 1, 'openvino')[0](np.zeros((2, 3, 3, 3), np.uint8)); "
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
