@@ -1,0 +1,158 @@
+"""The statistics of a promotion match: how much must be won, how sure that is, and when it is decided.
+
+A match of n games is n Bernoulli trials. A win counts 1, a draw 1/2. Points are counted in half points throughout, as
+integers (2·wins + draws), so that no verdict hangs on a rounding error. The *gate* of a match is the least number of
+half points that promotes the challenger. All results are the challenger's.
+
+Everything is exact (integers or compensated sums), but for the intervals, which are Wilson's. Knows no games or files.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+Z_95 = 1.959963984540054  # two-sided 95 % of a normal distribution
+
+
+@dataclass(frozen=True)
+class Score:
+    """The challenger's results so far."""
+
+    wins: int = 0
+    draws: int = 0
+    losses: int = 0
+
+    @property
+    def games(self) -> int:
+        return self.wins + self.draws + self.losses
+
+    @property
+    def half_points(self) -> int:
+        return 2 * self.wins + self.draws
+
+    @property
+    def share(self) -> float:
+        """Points per game; 1/2 if there are no games."""
+        return self.half_points / (2 * self.games) if self.games else 0.5
+
+
+def derived_threshold(games: int) -> float:
+    """1/2 + 1/sqrt(n): two standard deviations above the mean of n fair games; never more than 1.
+
+    .55 at 400 games, .60 at 100. Below 4 games not even winning all of them is two deviations: then all must be won.
+    """
+    return min(1.0, 0.5 + 1 / math.sqrt(games)) if games else 1.0
+
+
+def gate_half_points(games: int, threshold: float | None = None) -> int:
+    """The least half points whose share of `games` games reaches the threshold; None = the derived one.
+
+    Exact: a threshold counts as the decimal number it is written as (.55 of 400 games is 220, not 220.00000000000003),
+    the derived one as the root it is: (half − n)² ≥ 4n.
+    """
+    if threshold is None:
+        return min(2 * games, games + math.isqrt(4 * games - 1) + 1) if games else 0
+    return math.ceil(Fraction(repr(threshold)) * 2 * games)
+
+
+def wins_needed(gate: int) -> int:
+    """How many wins a match without draws needs to reach the gate (half points)."""
+    return -(-gate // 2)
+
+
+def is_decided(score: Score, games: int, gate: int) -> bool:
+    """Exact curtailment: whether the games still to be played can no longer change the verdict."""
+    return score.half_points >= gate or score.half_points + 2 * (games - score.games) < gate
+
+
+def passes(score: Score, gate: int) -> bool:
+    return score.half_points >= gate
+
+
+def binomial_tail(wins: int, games: int, share: float = 0.5) -> float:
+    """P(at least `wins` of `games` independent games are won), each with probability `share`."""
+    if wins <= 0:
+        return 1.0
+    if wins > games:
+        return 0.0
+    if share == 0.5:
+        ways = term = math.comb(games, wins)
+        for k in range(wins, games):
+            term = term * (games - k) // (k + 1)
+            ways += term
+        return ways / 2**games
+    if not 0 < share < 1:
+        return float(share >= 1)
+    log_win, log_loss = math.log(share), math.log1p(-share)
+    all_ways = math.lgamma(games + 1)
+    return min(
+        1.0,
+        math.fsum(
+            math.exp(all_ways - math.lgamma(k + 1) - math.lgamma(games - k + 1) + k * log_win + (games - k) * log_loss)
+            for k in range(wins, games + 1)
+        ),
+    )
+
+
+def result_tail(score: Score) -> float:
+    """The chance that an equal model does at least this well, given how many games were drawn (the sign test).
+
+    Exact: among equals each decided game is won with probability 1/2, so wins ~ Binomial(games − draws, 1/2). 1 without
+    decided games. It is the chance for a number of games fixed beforehand: where a match was stopped as decided, the
+    chance that matters is the gate's, false_promotion().
+    """
+    return binomial_tail(score.wins, score.games - score.draws)
+
+
+def false_promotion(games: int, gate: int) -> float:
+    """The largest chance, whatever the number of draws, that an equal model reaches the gate.
+
+    With m decided games, S = wins − losses must reach k = gate − games. For k ≥ 1 the chance of that grows with m in
+    steps of 2, as P(S=k−2) ≥ P(S=k); so it is largest with no draw, or with one (which adds half a point to the even
+    totals). For k ≤ 0 drawing every game passes.
+    """
+    if gate <= games:
+        return 1.0
+    return max(binomial_tail(wins_needed(gate - draws), games - draws) for draws in (0, 1) if draws <= games)
+
+
+def power(games: int, gate: int, share: float) -> float:
+    """The chance that a model which truly wins `share` of its games, and draws none, reaches the gate."""
+    return binomial_tail(wins_needed(gate), games, share)
+
+
+def share_of_elo(elo: float) -> float:
+    """The expected share of a player that is `elo` points stronger."""
+    return 1 / (1 + 10 ** (-elo / 400))
+
+
+def elo_of_share(share: float) -> float:
+    """The inverse; −inf at 0, +inf at 1."""
+    if share <= 0 or share >= 1:
+        return math.copysign(math.inf, share - 0.5)
+    return 400 * math.log10(share / (1 - share))
+
+
+def wilson_interval(score: Score, z: float = Z_95) -> tuple[float, float]:
+    """Wilson's interval of the true share; (0, 1) without games.
+
+    Draws count as half a win. Their variance is smaller than that of games won and lost, so the interval is then
+    wider than it need be.
+    """
+    if score.games == 0:
+        return 0.0, 1.0
+    n, share = score.games, score.share
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half_width = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+    # At shares of exactly 0 and 1 the bound is 0 and 1; arithmetic would miss it by a rounding error.
+    low = 0.0 if share == 0 else max(0.0, centre - half_width)
+    high = 1.0 if share == 1 else min(1.0, centre + half_width)
+    return low, high
+
+
+def elo_interval(score: Score) -> tuple[float, float, float]:
+    """(low, difference, high): the challenger's Elo less the champion's, with its 95 % interval; may be infinite."""
+    low, high = wilson_interval(score)
+    return elo_of_share(low), elo_of_share(score.share), elo_of_share(high)

@@ -1,0 +1,194 @@
+"""``ReferenceSearch``: PUCT on one tree, in plain Python. What the batched kernels are compared with, move for move.
+
+Slow and obvious on purpose: a node is an object, every legal edge is scored at every step, nothing is cached.
+Arithmetic is in float32 scalars, in the order in which ``kernels.py`` does it, so that equal inputs give equal bits.
+Has no batches, no virtual loss, no random numbers (noise is handed in) and no limit on kept nodes.
+
+Every value is seen by the player to move at the node it belongs to; an edge's value by the mover of the node it leaves.
+Who moves is asked of the game at every node: players need not alternate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pipeline.config import SearchConfig
+from pipeline.errors import IllegalMove
+from pipeline.games.base import FloatArray, Game, History, IntArray, Planes, States
+
+Evaluate = Callable[[Planes], tuple[FloatArray, FloatArray]]  # planes [1, C, H, W] → logits [1, A], value to move [1]
+
+ZERO, ONE = np.float32(0.0), np.float32(1.0)
+
+
+@dataclass
+class Edge:
+    """One legal action of a node. value_sum: of all values backed up through it, seen by the node's mover."""
+
+    action: int
+    prior: np.float32
+    visits: int = 0
+    value_sum: np.float32 = ZERO
+    child: Node | None = None
+
+
+@dataclass
+class Node:
+    """One position.
+
+    state  [1, S]
+    value  the network's, or the exact one if terminal
+    edges  legal actions in ascending order, none if terminal
+    tried  the visited edges, first visit first
+    visits, value_sum  sums over the edges
+    """
+
+    state: States
+    mover: int
+    value: np.float32
+    terminal: bool
+    edges: list[Edge] = field(default_factory=list)
+    tried: list[Edge] = field(default_factory=list)
+    visits: int = 0
+    value_sum: np.float32 = ZERO
+
+
+class ReferenceSearch:
+    """One game and its tree. See the module docstring."""
+
+    def __init__(self, game: Game, config: SearchConfig, evaluate: Evaluate) -> None:
+        self.game = game
+        self._config = config
+        self._evaluate = evaluate
+        self.new_game()
+
+    def new_game(self) -> None:
+        """Go to the initial position with an empty tree."""
+        self.state = self.game.initial(1)
+        self._past = self.game.initial_history(self.state)
+        self._root: Node | None = None
+
+    def search(self, readouts: int, noise: FloatArray | None = None) -> None:
+        """Descend `readouts` times from the root, terminal leaves included. The root's own evaluation is no readout.
+
+        noise  [A] float32 or None: mixed into the root's priors of this search, P' = (1 − w)·P + w·noise
+        Raises IllegalMove if the game is over.
+        """
+        if self.game.is_over(self.state)[0]:
+            raise IllegalMove(f"{self.game.spec}: search: the game is over")
+        if self._root is None:
+            self._root = self._expand(self.state, self._past)
+        for _ in range(readouts):
+            self._descend(self._root, noise)
+
+    def visits(self) -> IntArray:
+        """[A] int32: visits of the root's edges; 0 for illegal actions."""
+        counts = np.zeros(self.game.num_actions, np.int32)
+        for edge in self._root.edges if self._root else []:
+            counts[edge.action] = edge.visits
+        return counts
+
+    def policy(self) -> FloatArray:
+        """[A] float32: the network's priors at the root, without noise; 0 for illegal actions."""
+        priors = np.zeros(self.game.num_actions, np.float32)
+        for edge in self._root.edges if self._root else []:
+            priors[edge.action] = edge.prior
+        return priors
+
+    def root_value(self) -> np.float32:
+        """The mean of the network's value and all readouts', seen by the player to move. 0 before the first search."""
+        return ZERO if self._root is None else mean_value(self._root)
+
+    def advance(self, action: int) -> None:
+        """Play action; the tree below it is kept, visits and all. Raises IllegalMove."""
+        self.state = self.game.play(self.state, np.array([action], np.int32), self._past)
+        self._past.append(np.array([0]), self.game.keys(self.state))
+        below = [edge.child for edge in self._root.edges if edge.action == action] if self._root else []
+        self._root = below[0] if below and below[0] is not None and not below[0].terminal else None
+
+    def _descend(self, root: Node, noise: FloatArray | None) -> None:
+        """One readout: walk to a leaf, make its node if it has none, back its value up."""
+        path: list[tuple[Node, Edge]] = []
+        past = self._past.select(np.array([0]))
+        node: Node | None = root
+        while node is not None and not node.terminal:
+            edge = self._choose(node, self._priors(node, noise if node is root else None), is_root=node is root)
+            path.append((node, edge))
+            if edge.visits == 0:
+                node.tried.append(edge)
+            node = edge.child
+            if node is not None:
+                past.append(np.array([0]), self.game.keys(node.state))
+        if node is None:
+            parent, edge = path[-1]
+            state = self.game.play(parent.state, np.array([edge.action], np.int32), past)
+            past.append(np.array([0]), self.game.keys(state))
+            node = edge.child = self._expand(state, past)
+        for above, edge in path:
+            value = node.value if above.mover == node.mover else -node.value
+            edge.visits += 1
+            edge.value_sum += value
+            above.visits += 1
+            above.value_sum += value
+
+    def _priors(self, node: Node, noise: FloatArray | None) -> list[np.float32]:
+        """The priors of the node's edges, mixed with noise if there is any."""
+        if noise is None:
+            return [edge.prior for edge in node.edges]
+        keep, weight = np.float32(1.0 - self._config.noise_weight), np.float32(self._config.noise_weight)
+        return [keep * edge.prior + weight * np.float32(noise[edge.action]) for edge in node.edges]
+
+    def _choose(self, node: Node, priors: list[np.float32], is_root: bool) -> Edge:
+        """The edge of highest Q + c_puct·P·sqrt(max(1, ΣN))/(1 + N); the lowest action on ties.
+
+        An unvisited edge has Q = the node's mean value − fpu_reduction·sqrt(ΣP of visited edges).
+        Source: Silver et al. 2017, Methods, "Select".
+        """
+        config = self._config
+        reduction = np.float32(config.root_fpu_reduction if is_root else config.fpu_reduction)
+        prior_of = {edge.action: prior for edge, prior in zip(node.edges, priors, strict=True)}
+        tried_prior = ZERO
+        for edge in node.tried:
+            tried_prior += prior_of[edge.action]
+        first_play = mean_value(node) - reduction * np.sqrt(tried_prior)
+        scale = np.float32(config.c_puct) * np.sqrt(np.float32(max(node.visits, 1)))
+        best, best_score = node.edges[0], np.float32(-np.inf)
+        for edge in node.edges:
+            visits = np.float32(edge.visits)
+            q = edge.value_sum / visits if edge.visits > 0 else first_play
+            score = q + scale * prior_of[edge.action] / (ONE + visits)
+            if score > best_score:
+                best, best_score = edge, score
+        return best
+
+    def _expand(self, state: States, past: History) -> Node:
+        """The node of a new position. past: the keys of all positions of its game, its own included."""
+        mover = int(self.game.to_move(state)[0])
+        if self.game.is_over(state)[0]:
+            result = np.float32(self.game.returns(state)[0])
+            return Node(state, mover, result if mover == 0 else -result, terminal=True)
+        legal, planes = self.game.look(state, past)
+        logits, values = self._evaluate(planes)
+        actions = np.flatnonzero(legal[0]).tolist()
+        edges = [Edge(action, prior) for action, prior in zip(actions, softmax(logits[0, actions]), strict=True)]
+        return Node(state, mover, np.float32(values[0]), terminal=False, edges=edges)
+
+
+def mean_value(node: Node) -> np.float32:
+    """The mean of the node's own value and of all values backed up through it, to its mover."""
+    return (node.value + node.value_sum) / np.float32(1 + node.visits)
+
+
+def softmax(logits: FloatArray) -> list[np.float32]:
+    """Each exponential rounded to float32, their sum taken from left to right in float32."""
+    highest = logits.max()
+    # math.exp on one number, not numpy's vector exp: that one rounds differently from the C library the kernels call.
+    weights = [np.float32(math.exp(logit - highest)) for logit in logits]
+    total = ZERO
+    for weight in weights:
+        total += weight
+    return [weight / total for weight in weights]

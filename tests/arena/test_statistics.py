@@ -1,0 +1,157 @@
+"""Thresholds, tails and intervals against scipy and the table in the project's notes on others' results."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from pipeline.arena import statistics as st
+from pipeline.arena.statistics import Score
+
+
+@pytest.mark.parametrize(
+    ("games", "wins", "tail"),
+    [(40, 27, 0.0192), (100, 60, 0.0284), (200, 115, 0.0200), (400, 220, 0.0255)],
+)
+def test_the_table_of_derived_thresholds(games, wins, tail):
+    gate = st.gate_half_points(games)
+    assert st.wins_needed(gate) == wins
+    assert st.binomial_tail(wins, games) == pytest.approx(tail, abs=0.00006)
+    assert st.derived_threshold(games) == pytest.approx(0.5 + games**-0.5)
+
+
+def test_a_threshold_is_taken_as_written():
+    assert 0.55 * 400 > 220  # what a careless comparison would ask for
+    assert st.gate_half_points(400, 0.55) == 440
+    assert st.gate_half_points(400) == 440
+    assert st.passes(Score(wins=220, losses=180), 440)
+    assert not st.passes(Score(wins=219, draws=1, losses=180), 440)
+    assert st.passes(Score(wins=219, draws=2, losses=179), 440)
+    assert st.gate_half_points(10, 0.7) == 14
+    assert st.gate_half_points(10, 1.0) == 20
+    assert st.gate_half_points(100, 1e-05) == 1
+
+
+@pytest.mark.parametrize("games", [*range(1, 200), 399, 400, 401, 999, 10_000])
+def test_the_derived_gate_is_the_least_share_that_reaches_the_threshold(games):
+    gate = st.gate_half_points(games)
+    if games < 4:
+        assert gate == 2 * games  # all of them
+        return
+    assert (gate - games) ** 2 >= 4 * games > (gate - 1 - games) ** 2
+    assert gate <= 2 * games
+
+
+def test_no_games_are_safe():
+    assert st.gate_half_points(0) == 0
+    assert st.derived_threshold(0) == 1
+    assert st.wilson_interval(Score()) == (0, 1)
+    assert st.elo_interval(Score()) == (-math.inf, 0, math.inf)
+    assert st.result_tail(Score()) == 1
+    assert st.result_tail(Score(draws=10)) == 1
+    assert Score().share == 0.5
+
+
+@pytest.mark.parametrize("share", [0.5, 0.55, 0.05, 0.999])
+@pytest.mark.parametrize("games", [1, 7, 400, 3000])
+def test_binomial_tail_equals_scipy(games, share):
+    for wins in {0, 1, games // 2, int(games * share), games, games + 1}:
+        assert st.binomial_tail(wins, games, share) == pytest.approx(stats.binom.sf(wins - 1, games, share), rel=1e-9)
+
+
+def test_certain_and_impossible_shares():
+    assert st.binomial_tail(3, 10, 0.0) == 0
+    assert st.binomial_tail(3, 10, 1.0) == 1
+    assert st.binomial_tail(0, 10, 0.0) == 1
+
+
+def test_power():
+    assert st.power(400, 440, 0.55) == pytest.approx(0.52, abs=0.005)
+    assert st.share_of_elo(35) == pytest.approx(0.5502, abs=0.0001)
+    assert st.power(400, 440, st.share_of_elo(35)) == pytest.approx(
+        stats.binom.sf(219, 400, st.share_of_elo(35)), rel=1e-9
+    )
+    # A gate of 100 of 200 lets a model pass that is 20 Elo weaker, about a quarter of the time.
+    assert st.power(200, st.gate_half_points(200, 0.5), st.share_of_elo(-20)) == pytest.approx(0.23, abs=0.01)
+
+
+def test_elo_and_share_are_inverse():
+    for elo in (-800.0, -35.0, 0.0, 1.0, 400.0):
+        assert st.elo_of_share(st.share_of_elo(elo)) == pytest.approx(elo, abs=1e-9)
+    assert st.elo_of_share(10 / 11) == pytest.approx(400)
+    assert st.elo_of_share(0) == -math.inf and st.elo_of_share(1) == math.inf
+
+
+@pytest.mark.parametrize(("wins", "losses"), [(220, 180), (1, 9), (0, 5), (5, 0), (95, 5)])
+def test_wilson_interval_equals_scipy(wins, losses):
+    wanted = stats.binomtest(wins, wins + losses).proportion_ci(0.95, method="wilson")
+    assert st.wilson_interval(Score(wins=wins, losses=losses)) == pytest.approx((wanted.low, wanted.high), abs=1e-12)
+    low, middle, high = st.elo_interval(Score(wins=wins, losses=losses))
+    assert low <= middle <= high
+
+
+def test_result_tail_is_the_sign_test_of_the_decided_games():
+    assert st.result_tail(Score(wins=220, losses=180)) == pytest.approx(0.0255, abs=0.00005)
+    score = Score(wins=30, draws=50, losses=20)
+    assert st.result_tail(score) == pytest.approx(stats.binomtest(30, 50, 0.5, "greater").pvalue, rel=1e-12)
+
+
+@pytest.mark.parametrize(("games", "threshold"), [(10, None), (40, None), (12, 0.55), (6, 0.5), (8, 0.99), (4, None)])
+def test_false_promotion_is_the_worst_over_all_numbers_of_draws(games, threshold):
+    gate = st.gate_half_points(games, threshold)
+    worst = max(
+        sum(
+            math.comb(games - draws, wins) / 2 ** (games - draws)
+            for wins in range(games - draws + 1)
+            if 2 * wins + draws >= gate
+        )
+        for draws in range(games + 1)
+    )
+    assert st.false_promotion(games, gate) == pytest.approx(worst, rel=1e-12)
+
+
+@pytest.mark.parametrize("games", [1, 2, 5, 6])
+@pytest.mark.parametrize("threshold", [None, 0.5, 0.51, 0.75, 1.0])
+def test_curtailment_is_exact(games, threshold):
+    """Decided means: whatever the remaining games bring, the verdict is the same; and never a game later."""
+    gate = st.gate_half_points(games, threshold)
+    for played in range(games + 1):
+        for half_points in range(2 * played + 1):
+            wins, draws = divmod(half_points, 2)
+            if wins + draws > played:
+                continue
+            score = Score(wins, draws, played - wins - draws)
+            left = games - played
+            verdicts = {half_points + more >= gate for more in range(2 * left + 1)}
+            assert st.is_decided(score, games, gate) == (len(verdicts) == 1)
+
+
+@pytest.mark.parametrize("draw_share", [0.0, 0.4])
+def test_simulated_matches_between_equals_are_promoted_as_often_as_stated(draw_share):
+    games, matches = 100, 40_000
+    rng = np.random.default_rng(5)
+    draws = rng.binomial(games, draw_share, matches)
+    wins = rng.binomial(games - draws, 0.5)
+    gate = st.gate_half_points(games)
+    results = list(zip(wins.tolist(), draws.tolist(), strict=True))
+    rate = np.mean([st.passes(Score(w, d, games - w - d), gate) for w, d in results])
+    bound = st.false_promotion(games, gate)
+    assert bound == pytest.approx(0.0284, abs=0.0001)
+    error = 4 * math.sqrt(bound / matches)
+    assert rate < bound + error
+    if draw_share == 0:
+        assert rate > bound - error
+    curtailed = [curtail(w, d, games, gate, rng) for w, d in results[:300]]
+    assert all(verdict == full for verdict, full, _ in curtailed)
+    assert np.mean([length for *_, length in curtailed]) < 95
+
+
+def curtail(wins, draws, games, gate, rng):
+    """Play a finished match again in random order until decided: (verdict, full verdict, games played)."""
+    score = Score()
+    for result in rng.permutation([2] * wins + [1] * draws + [0] * (games - wins - draws)).tolist():
+        if st.is_decided(score, games, gate):
+            break
+        score = Score(score.wins + (result == 2), score.draws + (result == 1), score.losses + (result == 0))
+    return st.passes(score, gate), 2 * wins + draws >= gate, score.games
