@@ -38,6 +38,7 @@ from pipeline.search import kernels
 
 Rows = NDArray[np.int64]
 MAX_ROUNDS = 4  # how often a batch is topped up after walks that ended the game
+WORTH_TOPPING_UP = 16  # it is, if one row in so many gave no leaf: a round costs about as much as a few evaluations
 
 
 class _Leaves(NamedTuple):
@@ -164,7 +165,7 @@ class BatchSearch:
         waiting: list[_Leaves] = []
         for _ in range(MAX_ROUNDS):
             again = self._collect(rows, waiting)
-            if again.size == 0:
+            if again.size * WORTH_TOPPING_UP < self.num_rows:
                 break
             rows = again
         self._waiting = waiting
