@@ -63,6 +63,7 @@ class ChunkHeader:
     seed: int
     num_planes: int
     window: dict[str, Any] = field(default_factory=dict)  # what it was drawn from, as JSON
+    num_examples: int = 0  # filled on reading
 
 
 @dataclass(frozen=True)
@@ -152,15 +153,14 @@ def read_chunk(path: Path, game: Game) -> Chunk:
             header = _read_header(path, file)
             if header.game != game.spec:
                 raise FileError(path, f"it holds {header.game}; wanted {game.spec}")
-            num_examples = int(file.attrs["num_examples"])
             columns = {
-                name: _read_column(path, file, name, np.dtype(dtype), (num_examples, *shape), game.spec)
+                name: _read_column(path, file, name, np.dtype(dtype), (header.num_examples, *shape), game.spec)
                 for name, (dtype, shape) in column_types(game).items()
             }
             shards = [name.decode() for name in file[SHARD_LIST][:]]
     except (OSError, KeyError, ValueError, TypeError, RuntimeError, UnicodeDecodeError) as error:
         raise _damaged(path, error) from error
-    if num_examples and int(columns["shard"].max()) >= len(shards):
+    if header.num_examples and int(columns["shard"].max()) >= len(shards):
         raise FileError(path, "damaged: an example's shard is not in its list of shards")
     return Chunk(path, header, columns, shards)
 
@@ -195,6 +195,7 @@ def _read_header(path: Path, file: h5py.File) -> ChunkHeader:
         seed=int(attributes["seed"]),
         num_planes=int(attributes["num_planes"]),
         window=json.loads(attributes["window"]),
+        num_examples=int(attributes["num_examples"]),
     )
 
 

@@ -1,0 +1,241 @@
+"""From recorded games to training examples: replay, check every move, extract.
+
+An example is one position: the planes that the network sees, the policy the search found, the result of the game, and
+who owned what when it was over; records/chunks.py lists the columns. Games are seen by the first player, examples by
+the player to move; this is the only place where the one becomes the other. Axes: N wanted positions, G games,
+T plies, A actions, P points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import FileError, IllegalMove
+from pipeline.games.base import Game, History, States
+from pipeline.records.chunks import column_types
+from pipeline.records.shards import POLICY_COUNTS, End, Shard
+
+Columns = dict[str, NDArray[Any]]
+IndexArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """N positions.
+
+    shard  [N] index into the shards at hand   game  [N] index in the shard   ply  [N] moves made before the position
+    """
+
+    shard: IndexArray
+    game: IndexArray
+    ply: IndexArray
+
+    def __len__(self) -> int:
+        return len(self.ply)
+
+
+def make_examples(game: Game, shards: Sequence[Shard], wanted: Wanted) -> Columns:
+    """The examples of the wanted positions, in their order; columns as in chunks.column_types.
+
+    All games that hold a wanted position are replayed in one batch, to their end; the others are not looked at.
+    The column shard is the index into shards.
+    Raises FileError, whose path is the shard's, if its game is another one, a move is illegal, a result is not
+    the one on the board, or visits are not those of a search in that position.
+    """
+    for shard in shards:
+        if shard.game_spec != game.spec:
+            raise FileError(shard.path, f"games of {shard.game_spec}; wanted {game.spec}")
+    table = _GameTable(shards, wanted)
+    replay = _replay(game, table)
+    _check_results(game, table, replay.final_states)
+
+    to_move = replay.to_move
+    sign = (1 - 2 * to_move).astype(np.float32)  # +1 where the first player is to move
+    played_out = table.ends[table.row] == End.PLAYED_OUT
+    final_ownership = game.ownership(replay.final_states)
+    final_scores = game.scores(replay.final_states)
+    ownership = final_ownership[table.row] * sign[:, None].astype(np.int8)
+    score = final_scores[table.row] * sign
+    ownership[~played_out] = 0
+    score[~played_out] = 0
+    policy, policy_weight = _policies(game, shards, table, wanted, replay.legal)
+    columns: Columns = {
+        "planes": replay.planes,
+        "policy": policy,
+        "policy_weight": policy_weight,
+        "value": table.results[table.row] * sign,
+        "ownership": ownership,
+        "score": score,
+        "final_weight": played_out,
+        "shard": wanted.shard,
+        "game": wanted.game,
+        "ply": wanted.ply,
+    }
+    return {name: columns[name].astype(dtype, copy=False) for name, (dtype, _) in column_types(game).items()}
+
+
+class _GameTable:
+    """The games that hold wanted positions, one a row, longest first: those still running are always a prefix.
+
+    row  [N] where each wanted position's game stands   ply  [N] its ply; the other arrays are [G]
+    """
+
+    def __init__(self, shards: Sequence[Shard], wanted: Wanted) -> None:
+        self.shards = shards
+        first_game = np.cumsum([0, *(shard.num_games for shard in shards)])
+        keys, row = np.unique(first_game[wanted.shard] + wanted.game, return_inverse=True)
+        all_lengths = np.concatenate([shard.lengths for shard in shards]) if shards else np.zeros(0, np.int32)
+        order = np.argsort(-all_lengths[keys], kind="stable")
+        position = np.empty_like(order)
+        position[order] = np.arange(len(order))
+        keys = keys[order]
+        self.row = position[row]
+        self.ply = wanted.ply
+        self.shard = np.searchsorted(first_game, keys, side="right") - 1
+        self.game = keys - first_game[self.shard]
+        self.lengths = all_lengths[keys].astype(np.int64)
+        self.results = self._gather("results", keys)
+        self.ends = self._gather("ends", keys)
+        self.moves = self._moves()  # [T, G] int32, -1 after a game's end
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def _gather(self, name: str, keys: IndexArray) -> NDArray[Any]:
+        return np.concatenate([getattr(shard, name) for shard in self.shards])[keys] if len(keys) else np.zeros(0)
+
+    def _moves(self) -> NDArray[np.int32]:
+        moves = np.full((int(self.lengths.max(initial=0)), len(self)), -1, np.int32)
+        for row in range(len(self)):
+            shard = self.shards[self.shard[row]]
+            start = shard.move_offsets[self.game[row]]
+            moves[: self.lengths[row], row] = shard.moves[start : start + self.lengths[row]]
+        return moves
+
+    def error(self, row: int, problem: str) -> FileError:
+        return FileError(self.shards[self.shard[row]].path, f"game {self.game[row]}{problem}")
+
+
+@dataclass
+class _Replay:
+    """planes [N, bits], legal [N, A], to_move [N] of the wanted positions; final_states [G, S]."""
+
+    planes: NDArray[np.uint8]
+    legal: NDArray[np.bool_]
+    to_move: NDArray[np.int8]
+    final_states: States
+
+
+def _replay(game: Game, table: _GameTable) -> _Replay:
+    """Play all games in lockstep and look at each wanted position as it comes by."""
+    num_wanted, num_bits = len(table.ply), game.num_planes * game.num_points
+    replay = _Replay(
+        planes=np.empty((num_wanted, (num_bits + 7) // 8), np.uint8),
+        legal=np.empty((num_wanted, game.num_actions), np.bool_),
+        to_move=np.empty(num_wanted, np.int8),
+        final_states=np.empty((len(table), game.state_size), np.int16),
+    )
+    by_ply = np.lexsort((table.row, table.ply))
+    starts = np.searchsorted(table.ply[by_ply], np.arange(len(table.moves) + 1))
+    running = (table.lengths[None, :] > np.arange(len(table.moves))[:, None]).sum(axis=1)  # [T] games with a move left
+
+    states = game.initial(len(table))
+    history = game.initial_history(states)
+    for ply, moves in enumerate(table.moves):
+        alive = int(running[ply])
+        states, moves = states[:alive], moves[:alive]
+        history = History(history.keys[:alive], history.lengths[:alive])
+        here = by_ply[starts[ply] : starts[ply + 1]]
+        if len(here):
+            rows = table.row[here]
+            seen = states[rows]
+            legal = game.legal(seen, history.select(rows))
+            planes = game.observe(seen, legal)
+            replay.planes[here] = np.packbits(planes.reshape(len(here), num_bits), axis=1)
+            replay.legal[here] = legal
+            replay.to_move[here] = game.to_move(seen)
+        try:
+            states = game.play(states, moves, history)
+        except IllegalMove as error:
+            raise _blame(game, table, states, moves, history, ply) from error
+        still = int(running[ply + 1]) if ply + 1 < len(running) else 0
+        replay.final_states[still:alive] = states[still:]
+        history.append(np.arange(alive), game.keys(states))
+    return replay
+
+
+def _blame(game: Game, table: _GameTable, states: States, moves: NDArray[Any], history: History, ply: int) -> FileError:
+    """Which game it was: play them one by one."""
+    for row in range(len(states)):
+        one = slice(row, row + 1)
+        try:
+            game.play(states[one], moves[one], History(history.keys[one], history.lengths[one]))
+        except IllegalMove as error:
+            return table.error(row, f", ply {ply}: illegal move: {error}; wanted games as they were played")
+    raise RuntimeError(f"{game.spec}: a move is illegal in a batch but not alone")
+
+
+def _check_results(game: Game, table: _GameTable, final_states: States) -> None:
+    over = game.is_over(final_states)
+    played_out = table.ends == End.PLAYED_OUT
+    returns = game.returns(final_states)
+    for row in np.flatnonzero(over != played_out):
+        found = "the game is over" if over[row] else "the game is not over"
+        wanted = "a resigned game to stop before its end" if over[row] else "a game that was played out"
+        raise table.error(int(row), f", ply {table.lengths[row]}: {found}; wanted {wanted}")
+    for row in np.flatnonzero(played_out & (returns != table.results)):
+        found, wanted = f"{table.results[row]:+g}", f"{returns[row]:+g}"
+        raise table.error(int(row), f": recorded result {found} (first player); the final position gives {wanted}")
+    for row in np.flatnonzero(~played_out & (table.results == 0)):
+        raise table.error(int(row), ": resigned with recorded result 0; wanted +1 or -1")
+
+
+def _policies(
+    game: Game, shards: Sequence[Shard], table: _GameTable, wanted: Wanted, legal: NDArray[np.bool_]
+) -> tuple[NDArray[np.float16], NDArray[np.uint8]]:
+    """policy [N, A]: normalised root visits; weight [N]: 1 where they are a target. Zeros where nothing was visited."""
+    policy = np.zeros((len(wanted), game.num_actions), np.float32)
+    weight = np.zeros(len(wanted), np.uint8)
+    for number, shard in enumerate(shards):
+        here = np.flatnonzero(wanted.shard == number)
+        moves = shard.move_offsets[wanted.game[here]] + wanted.ply[here]
+        lengths = shard.visit_lengths[moves].astype(np.int64)
+        ends = np.cumsum(lengths)
+        # edge j of wanted move i stands at visit_offsets[moves[i]] + j
+        edges = np.arange(int(lengths.sum())) + np.repeat(shard.visit_offsets[moves] - (ends - lengths), lengths)
+        owner = np.repeat(here, lengths)
+        actions = shard.visit_actions[edges]
+        outside = actions >= game.num_actions
+        if outside.any():
+            raise table.error(
+                int(table.row[owner[outside][0]]),
+                f", ply {wanted.ply[owner[outside][0]]}: visits of action {actions[outside][0]}; "
+                f"{game.spec} has {game.num_actions} actions",
+            )
+        counts = shard.visit_counts[edges].astype(np.float32)
+        totals = np.bincount(owner, counts, len(wanted))
+        policy[owner, actions] = counts / totals[owner].clip(1)
+        weight[here] = shard.flags[moves] & POLICY_COUNTS
+    total = policy.sum(axis=1)
+    _check_policies(table, wanted, total, np.any(policy * ~legal, axis=1), weight)
+    return policy.astype(np.float16), weight
+
+
+def _check_policies(
+    table: _GameTable,
+    wanted: Wanted,
+    total: NDArray[np.float32],
+    touches_illegal: NDArray[Any],
+    weight: NDArray[np.uint8],
+) -> None:
+    for index in np.flatnonzero(touches_illegal):
+        raise table.error(int(table.row[index]), f", ply {wanted.ply[index]}: visits of an illegal action")
+    for index in np.flatnonzero((total == 0) & (weight == 1)):
+        raise table.error(int(table.row[index]), f", ply {wanted.ply[index]}: a policy target without visits")
+    for index in np.flatnonzero((total != 0) & (np.abs(total - 1) > 1e-3)):  # an action stands twice
+        raise table.error(int(table.row[index]), f", ply {wanted.ply[index]}: visits of one action stand twice")
