@@ -16,13 +16,6 @@ class LineReference:
         self.height, self.width, self.length, self.falls = height, width, length, falls
         self.board = [["."] * width for _ in range(height)]
         self.to_move = "X"
-        self._lines = [
-            [(row + i * down, column + i * right) for i in range(length)]
-            for row in range(height)
-            for column in range(width)
-            for down, right in ((0, 1), (1, 0), (1, 1), (1, -1))
-            if row + (length - 1) * down < height and 0 <= column + (length - 1) * right < width
-        ]
 
     @property
     def is_full(self) -> bool:
@@ -34,7 +27,15 @@ class LineReference:
 
     def has_line(self, stone: str) -> bool:
         """Whether `length` stones of one player stand in a row anywhere: horizontal, vertical or diagonal."""
-        return any(all(self.board[row][column] == stone for row, column in line) for line in self._lines)
+        rows = ["".join(row) for row in self.board]
+        # Rows pushed apart by one point each turn diagonals into columns; the dots added win nothing.
+        leaning = ["." * i + row + "." * (self.height - 1 - i) for i, row in enumerate(rows)]
+        tilting = ["." * (self.height - 1 - i) + row + "." * i for i, row in enumerate(rows)]
+        lines = [
+            *rows,
+            *map("".join, [*zip(*rows, strict=True), *zip(*leaning, strict=True), *zip(*tilting, strict=True)]),
+        ]
+        return any(stone * self.length in line for line in lines)
 
     def result(self) -> int:
         """+1 the first player made a line, -1 the second did, 0 neither (yet)."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 from pipeline.games.base import Actions, BoolArray, Game, History, States
-from pipeline.games.registry import parse_game
 
 SPECS = ("tictactoe", "connect4", "go:5", "go:5,moves=200", "go:7", "go:9", "go:9,komi=7", "go:13", "go:19")
 
@@ -82,15 +81,13 @@ def draw_board(values: np.ndarray | list[int], width: int) -> list[str]:
     return [" ".join(text[at : at + width]) for at in range(0, len(text), width)]
 
 
-def assert_same_board(expected: np.ndarray | list[int], found: np.ndarray | list[int], width: int, what: str) -> None:
-    """Fail with both boards side by side, the rows that differ marked."""
-    if [int(value) for value in expected] == [int(value) for value in found]:
+def assert_same_board(
+    expected: np.ndarray | list[int], found: np.ndarray | list[int], width: int, what: Callable[[], str] | str
+) -> None:
+    """Fail with both boards side by side, the rows that differ marked. what: the headline, asked for only then."""
+    if np.array_equal(expected, found):
         return
     left, right = draw_board(expected, width), draw_board(found, width)
     head = f"{'expected':<{2 * width + 3}}found"
     rows = [f"{a:<{2 * width}}   {b}{'' if a == b else '   <'}" for a, b in zip(left, right, strict=True)]
-    pytest.fail("\n".join([what, head, *rows]), pytrace=False)
-
-
-def game_of(spec: str) -> Game:
-    return parse_game(spec)
+    pytest.fail("\n".join([what if isinstance(what, str) else what(), head, *rows]), pytrace=False)
