@@ -72,11 +72,12 @@ newest_generation() {
     name=$(basename "${models[-1]}")
     [[ $name =~ ^([0-9]{6})- ]] && echo $((10#${BASH_REMATCH[1]})) || echo 0
 }
-# main COMMAND …: run a command of main.py; returns 0, or 75 for "nothing to do yet"; any other exit code ends the loop.
+# main COMMAND …: run a command of main.py. Returns 0, or 75 if evaluate, selfplay or gather have nothing to do yet; any
+# other exit code ends the loop.
 main() {
     local code=0
     run "$python" "$root/main.py" "$@" || code=$?
-    ((code == 0 || code == 75)) || fail "$1 failed (exit code $code); the line above says why" "$code"
+    ((code == 0)) || [[ $code == 75 && $1 =~ ^(evaluate|selfplay|gather)$ ]] || fail "$1 failed (exit code $code); the line above says why" "$code"
     return "$code"
 }
 
@@ -100,4 +101,12 @@ while true; do
     main train --preset "$preset"
 done
 
-run "$python" "$root/main.py" show
+[[ $PWD == "$root" ]] && shown=. || shown=$PWD
+run "$python" "$root/main.py" show "$shown"
+again="./rl_loop.sh --preset $preset"
+[[ $PWD == "$root" ]] || again+=" --directory $PWD"
+cat <<END
+  $again --generations $((generation + 5))
+  $again --generations 0     (until stopped)
+END
+[[ -n ${MUGO_PYTHON:-} ]] || echo "where python is that of .venv: source .venv/bin/activate"

@@ -1,0 +1,108 @@
+"""Positions and moves as text: what ``show`` draws of shards and chunks.
+
+Axes: T plies of one game, A actions, C planes, H×W the board.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.games.base import Game, Planes, States
+
+TOP_MOVES = 5
+LONGEST_LIST = 6  # items of a list in a manifest or summary that are shown
+NUMBER = re.compile(r"[-+]?[\d.,/]*%?")
+OWN_STONES, OPPONENTS_STONES = "own stones", "opponent's stones"  # planes that every game of stones has
+
+
+def replayed(game: Game, moves: NDArray[np.integer]) -> Iterator[States]:
+    """The T + 1 states [1, S] of one game, from the start to its end. moves [T] actions.
+
+    Raises IllegalMove if the rules forbid one.
+    """
+    state = game.initial(1)
+    history = game.initial_history(state)
+    yield state
+    for move in moves:
+        state = game.play(state, np.array([move], np.int32), history)
+        history.append(np.array([0]), game.keys(state))
+        yield state
+
+
+def top_moves(game: Game, actions: NDArray[np.integer], weights: NDArray[np.number], unit: str = "") -> str:
+    """The heaviest of some actions, e.g. "D4 18 (56%)  E5 9 (28%)  and 3 more".
+
+    actions [n], weights [n] visits or probabilities; unit "" leaves the weight itself out and shows shares only.
+    """
+    total = float(weights.sum())
+    if total <= 0:
+        return "none"
+    order = np.argsort(-weights.astype(np.float64), kind="stable")
+    order = order[weights[order] > 0]
+    shown = []
+    for i in order[:TOP_MOVES]:
+        share = f"{100 * float(weights[i]) / total:.0f}%"
+        name = game.action_name(int(actions[i]))
+        shown.append(f"{name} {int(weights[i])}{unit} ({share})" if unit else f"{name} {share}")
+    left = len(order) - len(shown)
+    return "  ".join(shown) + (f"  and {left} more" if left else "")
+
+
+def planes_diagram(game: Game, planes: Planes) -> str:
+    """A position as the network sees it [C, H, W]: X the mover's stones, O the opponent's; and what full planes say."""
+    lines = []
+    if {OWN_STONES, OPPONENTS_STONES} <= set(game.plane_names):
+        own = planes[game.plane_names.index(OWN_STONES)]
+        opponents = planes[game.plane_names.index(OPPONENTS_STONES)]
+        lines += [" ".join(".XO"[min(2, mine + 2 * theirs)] for mine, theirs in zip(*row, strict=True)) for row in
+                  zip(own.tolist(), opponents.tolist(), strict=True)]  # fmt: skip
+    full = [name for name, plane in zip(game.plane_names, planes, strict=True) if plane.all()]
+    if full:
+        lines.append(f"planes all 1: {', '.join(full)}")
+    return "\n".join(lines)
+
+
+def indented(text: str, by: int = 4) -> str:
+    return "\n".join(" " * by + line for line in text.splitlines())
+
+
+def table(rows: Sequence[tuple[str, ...]], header: tuple[str, ...]) -> str:
+    """Aligned columns; those that hold only numbers (or "-") are set to the right."""
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    numeric = [bool(rows) and all(NUMBER.fullmatch(row[i]) for row in rows) for i in range(len(header))]
+
+    def line(cells: tuple[str, ...]) -> str:
+        pairs = zip(cells, widths, numeric, strict=True)
+        return "  ".join(f"{cell:>{width}}" if right else f"{cell:<{width}}" for cell, width, right in pairs).rstrip()
+
+    return "\n".join([line(header), *(line(row) for row in rows)])
+
+
+def described(pairs: Mapping[str, object]) -> str:
+    """One aligned line per fact."""
+    width = max((len(name) for name in pairs), default=0)
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in pairs.items())
+
+
+def flattened(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """(name, text) of every leaf of a manifest or summary, nested names joined by a blank."""
+    for name, value in values.items():
+        full = f"{prefix} {name}".strip()
+        if isinstance(value, dict):
+            yield from flattened(value, full)
+        elif isinstance(value, list):
+            shown = ", ".join(_leaf(item) for item in value[:LONGEST_LIST])
+            yield full, shown + (f", … ({len(value)} in all)" if len(value) > LONGEST_LIST else "") if value else "-"
+        else:
+            yield full, _leaf(value)
+
+
+def _leaf(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.5g}"
+    return "-" if value is None else str(value)

@@ -1,0 +1,119 @@
+"""``show``: any file of ours as text for a person. Reads only; what it can't make sense of is a FileError."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipeline.errors import FileError, UsageError
+from pipeline.records import layout
+from pipeline.records.chunks import list_sets
+from pipeline.records.models import Model, list_models, read_info, read_model
+from pipeline.records.shards import newest_shards
+from pipeline.reports.boards import described, flattened
+from pipeline.reports.show_chunks import show_chunk
+from pipeline.reports.show_games import show_shard, show_sidecar
+from pipeline.reports.show_match import show_match
+from pipeline.reports.summary import is_run, models_table, summarise
+
+KNOWN = (
+    "a game shard (.gz), its .meta, a chunk (.h5), a model or match directory, or a folder that holds such files"
+)
+
+
+def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[str]:
+    """Texts that describe what is at path, in order. A folder of games, chunks or matches stands for its newest one.
+
+    game, moves: of a shard or a match, show this game, move by move, with boards.
+    Raises FileError if nothing of ours is there or it is damaged, UsageError if game or moves don't apply.
+    """
+    if not os.path.lexists(path):
+        raise FileError(path, f"no such file; wanted {KNOWN}")
+    if not path.is_dir():
+        if path.suffix == layout.SHARD_SUFFIX:
+            yield from show_shard(path, game, moves)
+            return
+        _refuse(path, game, moves)
+        if path.suffix == layout.META_SUFFIX:
+            yield from show_sidecar(path)
+        elif path.suffix == layout.CHUNK_SUFFIX:
+            yield from show_chunk(path)
+        else:
+            raise FileError(path, f"not a file of ours; wanted {KNOWN}")
+    elif (path / layout.MODEL_JSON).exists():
+        _refuse(path, game, moves)
+        yield from show_model(path)
+    elif (path / layout.MATCH_GAMES).exists() or (path / layout.MATCH_SUMMARY).exists():
+        yield from show_match(path, game, moves)
+    elif is_run(path):
+        _refuse(path, game, moves)
+        yield from summarise(path)
+    else:
+        yield from show_folder(path, game, moves)
+
+
+def _refuse(path: Path, game: int | None, moves: bool) -> None:
+    if game is not None or moves:
+        raise UsageError(f"show {path}: --game and --moves are for game shards and matches")
+
+
+def show_folder(path: Path, game: int | None, moves: bool) -> Iterator[str]:
+    """The table of a folder's models, or its newest shard, chunk or match."""
+    if models := list_models(path):
+        _refuse(path, game, moves)
+        yield models_table(path, [read_info(model) for model in models])
+        return
+    if sets := list_sets(path):
+        newest = next(reversed(sets.values()))[0]
+    elif matches := sorted(name for name in os.listdir(path) if layout.parse_match_name(name)):
+        newest = path / matches[-1]
+    elif (shard := _newest_shard(path)) is not None:
+        newest = shard
+    else:
+        raise FileError(path, f"nothing of ours in this folder; wanted {KNOWN}")
+    yield f"the newest in {path}:"
+    yield from show(newest, game, moves)
+
+
+def _newest_shard(path: Path) -> Path | None:
+    """In data/selfplay, in one model's folder there, or in one worker's."""
+    meta = next(newest_shards(path, on_damage=lambda error: None), None)
+    if meta is not None:
+        return meta.path
+    found = [
+        meta
+        for folder in (path, *(path / name for name in os.listdir(path) if layout.is_worker_name(name)))
+        if folder.is_dir()
+        for meta in folder.glob(f"*{layout.META_SUFFIX}")
+        if layout.parse_shard_name(meta.name)
+    ]
+    return layout.shard_path(max(found, key=lambda meta: meta.name)) if found else None
+
+
+def show_model(path: Path) -> Iterator[str]:
+    """What a model is, where it came from, how good it was."""
+    model = read_model(path)
+    info = model.info
+    yield described(
+        {
+            "model": path if path.name == info.name else f"{path} → {info.name}",
+            "game": info.game,
+            "network": _network(model),
+            "method": info.method,
+            "parents": ", ".join(info.parents) or "none: random weights",
+            "created": info.created,
+            "files": ", ".join(f"{name} {stamp.bytes:,} bytes" for name, stamp in info.files.items()),
+        }
+    )
+    facts = dict(flattened(info.manifest))
+    if facts:
+        yield ""
+        yield described(facts)
+
+
+def _network(model: Model) -> str:
+    numbers = sum(array.size for array in model.weights.values())
+    architecture = model.info.architecture
+    size = "b{blocks}c{channels}, ".format(**architecture) if {"blocks", "channels"} <= set(architecture) else ""
+    return f"{size}{numbers:,} numbers in {len(model.weights)} arrays"

@@ -1,0 +1,150 @@
+"""The state of a whole run, from its files alone: games, models, losses, matches, the champion, what to try next."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import FileError
+from pipeline.records import layout
+from pipeline.records.matches import list_matches, read_match
+from pipeline.records.models import ModelInfo, list_models, read_info, resolve_champion
+from pipeline.records.shards import newest_shards
+from pipeline.reports.boards import described, table
+from pipeline.reports.show_match import tally
+
+SAVED_MODELS = Path("saved_models")
+SELFPLAY, TRAINING, EVALUATE = Path("data/selfplay"), Path("data/training_data"), Path("data/evaluate")
+LOSSES = ("policy", "value")  # of the terms of the loss, those that every game has
+
+
+@dataclass
+class Played:
+    """What one model played."""
+
+    games: int = 0
+    positions: int = 0
+
+
+def is_run(path: Path) -> bool:
+    return (path / SAVED_MODELS).is_dir() or (path / SELFPLAY).is_dir()
+
+
+def summarise(directory: Path) -> Iterator[str]:
+    """What there is in the folder that holds data/ and saved_models/, as texts, in order."""
+    infos = [read_info(model) for model in list_models(directory / SAVED_MODELS)]
+    champion = champion_name(directory / SAVED_MODELS)
+    damaged: list[FileError] = []
+    played = games_by_model(directory / SELFPLAY, damaged)
+    yield described(
+        {
+            "run": directory.resolve(),
+            "game": ", ".join(sorted({info.game for info in infos})) or "-",
+            "models": f"{len(infos)}",
+            "champion": champion or "none yet",
+            "games": f"{sum(one.games for one in played.values()):,}",
+            "positions": f"{sum(one.positions for one in played.values()):,}",
+        }
+    )
+    for error in damaged:
+        yield f"skipped: {error}"
+    if infos:
+        yield ""
+        yield models_table(directory / SAVED_MODELS, infos, played)
+        yield "(loss on the games held out from training; games and positions that the model played)"
+    matches = list(match_lines(directory / EVALUATE))
+    if matches:
+        yield ""
+        yield table(matches, ("challenger", "champion", "games", "won", "drawn", "lost", "wins", "verdict"))
+    yield ""
+    yield "next:"
+    yield from (f"  {line}" for line in next_commands(directory, infos, champion, bool(played), bool(matches)))
+
+
+def champion_name(saved_models: Path) -> str | None:
+    try:
+        return resolve_champion(saved_models / layout.CHAMPION).name
+    except FileError:
+        return None
+
+
+def games_by_model(directory: Path, damaged: list[FileError]) -> dict[str, Played]:
+    """Read from the sidecars alone; those that can't be read are added to damaged."""
+    played: dict[str, Played] = defaultdict(Played)
+    for meta in newest_shards(directory, on_damage=damaged.append):
+        played[meta.model].games += meta.games
+        played[meta.model].positions += meta.positions
+    return dict(played)
+
+
+def models_table(saved_models: Path, infos: Sequence[ModelInfo], played: dict[str, Played] | None = None) -> str:
+    """A line per model, oldest first. played: what each played, if known."""
+    champion = champion_name(saved_models)
+    rows = []
+    for info in infos:
+        row = [info.name + (" *" if info.name == champion else ""), ", ".join(info.parents) or "-"]
+        if played is not None:
+            one = played.get(info.name, Played())
+            row += [f"{one.games:,}", f"{one.positions:,}"]
+        row += [_loss(info.manifest, name) for name in LOSSES]
+        rows.append(tuple(row))
+    counts = ("games", "positions") if played is not None else ()
+    header = ("model", "trained from", *counts, *(f"{name} loss" for name in LOSSES))
+    return table(rows, header) + ("\n* the champion" if champion else "")
+
+
+def _loss(manifest: dict[str, Any], name: str) -> str:
+    """The hold-out's loss if there was a hold-out, else the one of training."""
+    metrics = manifest.get("metrics", {})
+    for part, note in (("holdout_after", ""), ("train", " (training)")):
+        value = (metrics.get(part) or {}).get(name)
+        if isinstance(value, int | float):
+            return f"{value:.3f}{note}"
+    return "-"
+
+
+def match_lines(directory: Path) -> Iterator[tuple[str, ...]]:
+    for folder in list_matches(directory):
+        match = read_match(folder)
+        result = tally(match.games)
+        share = f"{result.wins / result.games:.1%}" if result.games else "-"
+        yield (
+            match.header.challenger, match.header.champion, f"{result.games}/{match.header.games}", str(result.wins),
+            str(result.draws), str(result.losses), share, _verdict(match.summary),
+        )  # fmt: skip
+
+
+def _verdict(summary: dict[str, Any] | None) -> str:
+    if summary is None:
+        return "not finished"
+    if summary.get("promoted"):
+        return "promoted"
+    return "passed" if summary.get("passed") else "not promoted"
+
+
+def next_commands(
+    directory: Path, infos: Sequence[ModelInfo], champion: str | None, has_games: bool, has_matches: bool
+) -> Iterator[str]:
+    """Commands that make sense now, with what each is for."""
+    chunks = any((directory / TRAINING).glob(f"*{layout.CHUNK_SUFFIX}"))
+    commands: list[tuple[str, str]] = []
+    if not infos or champion is None:
+        commands.append(("init", "make a first model"))
+    elif not has_games:
+        commands.append(("selfplay --games 100 --readouts 32", "let it play"))
+    else:
+        commands.append((f"show {directory / SELFPLAY}", "the newest games"))
+        if not chunks:
+            commands.append(("gather --as-many-as-possible", "make training data of the games"))
+    if chunks:
+        commands.append((f"show {directory / TRAINING}", "what it learns from"))
+    if has_matches:
+        commands.append((f"show {directory / EVALUATE}", "the newest match, with its games"))
+    if champion is not None:
+        commands.append((f"show {directory / SAVED_MODELS / layout.CHAMPION}", "how the champion was made"))
+    width = max(len(command) for command, _ in commands)
+    for command, purpose in commands:
+        yield f"python main.py {command:<{width}}  {purpose}"
