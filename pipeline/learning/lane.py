@@ -149,9 +149,9 @@ class Lane:
             if rows.size == 0:
                 return
         temperature = np.where(search.plies(rows) < settings.temperature_plies, 1.0, 0.0)
-        visits = search.root_visits(rows)
-        actions = search.choose(rows, temperature)
-        self._buffer.add(rows, actions, visits, values)
+        table = search.root_table(rows)
+        actions = search.choose(rows, temperature, table)
+        self._buffer.add(rows, actions, table[0], values)
         search.advance(rows, actions)
         over = search.over(rows)
         if over.any():

@@ -86,6 +86,7 @@ class BatchSearch:
         self._actions = np.empty(batch, np.int32)
         self._keys = np.zeros((batch, game.max_plies + 2), np.uint64)
         self._num_keys = np.empty(batch, np.int32)
+        self._places = np.arange(batch)
         self._waiting: list[_Leaves] = []
         self.simulations = 0  # readouts done so far, terminal ones included
         self.evaluations = 0  # positions that the network was asked about
@@ -183,7 +184,7 @@ class BatchSearch:
 
         Raises MuGoError if one of them isn't finite.
         """
-        if not (np.isfinite(policy_logits).all() and np.isfinite(value_to_move).all()):
+        if not (np.isfinite(policy_logits.sum()) and np.isfinite(value_to_move.sum())):
             raise MuGoError("search: the network answered with numbers that are not finite; is the model damaged?")
         begin = 0
         for part in self._waiting:
@@ -232,11 +233,14 @@ class BatchSearch:
         total = tree.value[rows, root] + tree.value_sum[rows, root]
         return total / (1 + tree.visits[rows, root]).astype(np.float32)
 
-    def choose(self, rows: Rows, temperature: FloatArray) -> Actions:
-        """[n] actions drawn by visits^(1/temperature), the largest at temperature 0; by prior if nothing was
-        visited.
+    def choose(
+        self, rows: Rows, temperature: FloatArray, table: tuple[IntArray, FloatArray] | None = None
+    ) -> Actions:
+        """[n] actions drawn by visits^(1/temperature), the largest at temperature 0; by prior if nothing was visited.
+
+        table: what root_table(rows) gave, if the caller has it already.
         """
-        visits, priors = self.root_table(rows)
+        visits, priors = table or self.root_table(rows)
         actions = np.empty(len(rows), np.int32)
         kernels.sample_actions(
             self._tree.streams, rows, visits, priors, np.asarray(temperature, np.float64), actions
@@ -250,8 +254,7 @@ class BatchSearch:
         ones.
         """
         config, tree = self._config, self._tree
-        before = int(tree.remaining[rows].sum())
-        count = kernels.select(
+        count, num_roots, spent = kernels.select(
             tree,
             rows,
             self.num_leaves,
@@ -263,13 +266,13 @@ class BatchSearch:
             self._node,
             self._edge,
         )
-        self.simulations += before - int(tree.remaining[rows].sum())
+        self.simulations += spent
         none = np.empty(0, np.int64)
         if count == 0:
             return none
         row, node, edge = self._row[:count].copy(), self._node[:count].copy(), self._edge[:count].copy()
-        is_root = node == kernels.NO_PARENT
-        if is_root.any():
+        if num_roots:
+            is_root = node == kernels.NO_PARENT
             roots = np.flatnonzero(is_root)
             at = row[roots]
             past = self.history.select(at)
@@ -286,7 +289,7 @@ class BatchSearch:
         history = History(self._keys[:count], self._num_keys[:count])
         states = self.game.play(self._parents[:count], self._actions[:count], history)
         keys = self.game.keys(states)
-        history.append(np.arange(count), keys)
+        history.append(self._places[:count], keys)
         over = self.game.is_over(states)
         if not over.any():
             waiting.append(self._look(row, node, edge, states, history, keys))

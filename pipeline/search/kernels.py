@@ -194,14 +194,14 @@ def add_along_path(tree, row, node, edge, mover, value, visits, virtual_loss):
 
 @kernel
 def select(tree, rows, leaves, c_puct, fpu_reduction, root_fpu_reduction, virtual_loss, out_row, out_node, out_edge):
-    """Walk from each root to up to `leaves` unexpanded leaves; returns how many stand in out_row, out_node, out_edge
-    [K].
+    """Walk from each root to up to `leaves` unexpanded leaves, named in out_row, out_node, out_edge [K].
 
     A leaf is named by the node it hangs from and the edge; the root itself by NO_PARENT. Walks that end in a terminal
     node are backed up at once and cost a readout, not a place in the batch. Each walk counts as a visit from
     now on, with virtual_loss until its value comes. A row stops early where a walk meets a pending leaf.
+    Returns how many leaves were found, how many of them are roots, and how many readouts were spent.
     """
-    found = 0
+    found, roots, spent = 0, 0, 0
     for i in range(rows.size):
         row = rows[i]
         if tree.num_nodes[row] == 0:
@@ -209,6 +209,7 @@ def select(tree, rows, leaves, c_puct, fpu_reduction, root_fpu_reduction, virtua
                 tree.pending[row] = 1
                 out_row[found], out_node[found], out_edge[found] = row, NO_PARENT, 0
                 found += 1
+                roots += 1
             continue
         while tree.remaining[row] > 0 and tree.pending[row] < leaves:
             node, edge = ROOT, 0
@@ -223,6 +224,7 @@ def select(tree, rows, leaves, c_puct, fpu_reduction, root_fpu_reduction, virtua
             if child == PENDING:
                 break
             tree.remaining[row] -= 1
+            spent += 1
             if child >= 0:
                 add_along_path(
                     tree, row, node, edge, tree.mover[row, child], tree.value[row, child], 1, np.float32(0.0)
@@ -239,7 +241,7 @@ def select(tree, rows, leaves, c_puct, fpu_reduction, root_fpu_reduction, virtua
             tree.pending[row] += 1
             out_row[found], out_node[found], out_edge[found] = row, node, edge
             found += 1
-    return found
+    return found, roots, spent
 
 
 @kernel
