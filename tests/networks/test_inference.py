@@ -213,13 +213,13 @@ class TestChoice:
         assert built == [slow, fast, fast]
 
     def test_an_engine_out_of_tolerance_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """One that drops the value's last layer is fast and wrong."""
+        """One whose value is shifted is fast and wrong."""
         wrong, right = Engine("openvino", "cpu", "float32"), Engine("torch", "cpu", "float32")
         real = Engine.build
 
         def build(engine: Engine, architecture: Architecture, folded, num_lanes: int):
             if engine == wrong:
-                folded = {**folded, "value_output.weight": np.zeros_like(folded["value_output.weight"])}
+                folded = {**folded, "value_output.bias": folded["value_output.bias"] + 1}
             return real(right, architecture, folded, num_lanes)
 
         monkeypatch.setattr(Engine, "build", build)

@@ -1,0 +1,208 @@
+"""One training run over arrays: weights, optimiser and statistics in, the same out, one step at a time.
+
+Adam with decoupled weight decay (Loshchilov & Hutter 2019, arXiv 1711.05101) on the weights of convolutions and linear
+layers only, never on biases or norms. The rate rises linearly over the optimiser's first warmup_steps and stays; a run
+that continues an optimiser continues its count, so it doesn't warm up again. Convolutions run channels-last, in
+bfloat16 where the processor is fast at it; weights, norms' statistics, losses and the optimiser stay float32.
+
+Its weights and ``optimizer_state`` are all it is: an equal trainer can be made from them, equal to the last bit on the
+same machine with as many threads. Doesn't read or write files, and doesn't know where batches come from.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pipeline.config import TrainConfig, available_cores
+from pipeline.errors import MuGoError
+from pipeline.learning.losses import METRICS, Batch, LossWeights, accuracies, losses
+from pipeline.networks.architecture import Architecture, Weights
+from pipeline.networks.backends import has_fast_bfloat16
+from pipeline.networks.modules import load_network, network_weights
+
+Arrays = dict[str, NDArray[Any]]
+
+MOMENTS = ("exp_avg", "exp_avg_sq")
+STEP = "step"  # how many steps the optimiser has made, over all runs
+MIN_SECONDS_MEASURED = 0.2
+
+
+class NotFinite(MuGoError):
+    """The loss or its gradient is infinite or no number: training can't go on."""
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """Of one step, before its update. metrics: by METRICS."""
+
+    metrics: dict[str, float]
+    gradient_norm: float  # before clipping
+    learning_rate: float
+    num_samples: int
+
+
+class Trainer:
+    """A network that is being trained."""
+
+    def __init__(
+        self, architecture: Architecture, weights: Weights, config: TrainConfig, optimizer: Arrays | None = None
+    ) -> None:
+        """optimizer: what optimizer_state gave in an earlier run, to go on from.
+
+        Raises MuGoError if weights or optimiser don't fit the architecture.
+        """
+        torch.set_num_threads(available_cores())
+        self.architecture = architecture
+        self._config = config
+        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self._network = load_network(architecture, weights).to(self._device)
+        self._loss_weights = LossWeights(config.value_weight, config.ownership_weight, config.score_weight)
+        fast = self._device.type == "cuda" or has_fast_bfloat16()
+        self._bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and fast)
+        self._parameters = dict(self._network.named_parameters())
+        decayed = [parameter for parameter in self._parameters.values() if parameter.ndim > 1]
+        others = [parameter for parameter in self._parameters.values() if parameter.ndim <= 1]
+        self._optimizer = torch.optim.AdamW(
+            [{"params": decayed, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}],
+            lr=config.learning_rate,
+            fused=True,
+        )
+        self.total_steps = 0
+        if optimizer is not None:
+            self._load_optimizer(optimizer)
+
+    @property
+    def weights(self) -> Weights:
+        """A copy, by the names of weight_shapes."""
+        return network_weights(self._network)
+
+    @property
+    def optimizer_state(self) -> Arrays:
+        """A copy: the moments as ``exp_avg.NAME`` and ``exp_avg_sq.NAME``, float32, and ``step``, int64 [1]."""
+        arrays: Arrays = {STEP: np.array([self.total_steps], np.int64)}
+        for name, parameter in self._parameters.items():
+            for moment in MOMENTS:
+                found = self._optimizer.state[parameter].get(moment) if parameter in self._optimizer.state else None
+                arrays[f"{moment}.{name}"] = (
+                    np.zeros(parameter.shape, np.float32)
+                    if found is None
+                    else np.array(found.cpu().contiguous().numpy(), np.float32, order="C")
+                )
+        return arrays
+
+    def _load_optimizer(self, arrays: Arrays) -> None:
+        if STEP not in arrays or arrays[STEP].size != 1:
+            raise MuGoError(f"optimiser state: {STEP} is missing; remove the file to start the optimiser anew")
+        self.total_steps = int(arrays[STEP].reshape(-1)[0])
+        for name, parameter in self._parameters.items():
+            state: dict[str, Any] = {STEP: torch.tensor(float(self.total_steps))}
+            for moment in MOMENTS:
+                found = arrays.get(f"{moment}.{name}")
+                if found is None or found.shape != tuple(parameter.shape):
+                    shape = "missing" if found is None else f"of shape {list(found.shape)}"
+                    raise MuGoError(
+                        f"optimiser state: {moment}.{name} is {shape}; wanted {list(parameter.shape)}; "
+                        "remove the file to start the optimiser anew"
+                    )
+                # In the parameter's own memory format, so that the update runs through the same kernel as before.
+                state[moment] = torch.empty_like(parameter, requires_grad=False).copy_(torch.from_numpy(found))
+            self._optimizer.state[parameter] = state
+
+    def step(self, batch: Batch) -> StepResult:
+        """One update. Raises NotFinite, before changing any weight, if the loss or its gradient isn't finite."""
+        batch = Batch(*(part.to(self._device, non_blocking=True) for part in batch))
+        self._network.train()
+        self._optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bfloat16):
+            outputs = self._network(batch.planes)
+        terms = losses(outputs, batch, self._loss_weights, self.architecture.score_scale)
+        terms["total"].backward()
+        norm = torch.nn.utils.clip_grad_norm_(self._parameters.values(), self._config.gradient_clip)
+        with torch.no_grad():
+            found = {**terms, **accuracies(outputs, batch)}
+            *values, gradient_norm = torch.stack([*(found[name].detach() for name in METRICS), norm]).tolist()
+        metrics = dict(zip(METRICS, values, strict=True))
+        if not math.isfinite(metrics["total"]) or not math.isfinite(gradient_norm):
+            listed = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items() if "accuracy" not in name)
+            raise NotFinite(
+                f"training step {self.total_steps + 1}: the loss is not finite ({listed}; gradient "
+                f"{gradient_norm:.4g}); nothing was written; try a smaller --learning-rate than "
+                f"{self._config.learning_rate:g}"
+            )
+        rate = self._config.learning_rate * min(1.0, (self.total_steps + 1) / max(1, self._config.warmup_steps))
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        self._optimizer.step()
+        self.total_steps += 1
+        return StepResult(metrics, gradient_norm, rate, len(batch.value))
+
+    def evaluate(self, batches: Iterable[Batch]) -> dict[str, float]:
+        """METRICS over batches that are not trained on, in float32 and with the norms' running statistics.
+
+        Each is weighted by the rows that count for it. {} if there are no rows.
+        """
+        self._network.eval()
+        sums = dict.fromkeys(METRICS, 0.0)
+        counts = dict.fromkeys(METRICS, 0.0)
+        with torch.inference_mode():
+            for given in batches:
+                batch = Batch(*(part.to(self._device) for part in given))
+                outputs = self._network(batch.planes)
+                terms = losses(outputs, batch, self._loss_weights, self.architecture.score_scale)
+                found = {**terms, **accuracies(outputs, batch)}
+                rows = _counting_rows(batch)
+                for name in METRICS:
+                    sums[name] += found[name].item() * rows[name]
+                    counts[name] += rows[name]
+        if not counts["value"]:
+            return {}
+        means = {name: sums[name] / counts[name] if counts[name] else 0.0 for name in METRICS}
+        # The total of means, not the mean of totals: a batch's total mixes terms that other rows count for.
+        means["total"] = (
+            means["policy"]
+            + self._loss_weights.value * means["value"]
+            + self._loss_weights.ownership * means["ownership"]
+            + self._loss_weights.score * means["score"]
+        )
+        return means
+
+
+def _counting_rows(batch: Batch) -> dict[str, float]:
+    policy, final = batch.policy_weight.sum().item(), batch.final_weight.sum().item()
+    rows = float(len(batch.value))
+    return {
+        "total": rows,
+        "policy": policy,
+        "value": rows,
+        "ownership": final,
+        "score": final,
+        "policy_accuracy": policy,
+        "value_sign_accuracy": (batch.value != 0).float().sum().item(),
+    }
+
+
+def mean_metrics(results: Sequence[StepResult]) -> dict[str, float]:
+    """METRICS averaged over steps; {} if there are none."""
+    if not results:
+        return {}
+    return {name: float(np.mean([result.metrics[name] for result in results])) for name in METRICS}
+
+
+def samples_per_second(trainer: Trainer, batches: Iterable[Batch], seconds: float) -> float:
+    """How fast the trainer takes these batches, after one to warm up; ends after so many seconds or the last batch."""
+    source = iter(batches)
+    trainer.step(next(source))
+    samples, started = 0, time.perf_counter()
+    for batch in source:
+        samples += trainer.step(batch).num_samples
+        if time.perf_counter() - started >= max(seconds, MIN_SECONDS_MEASURED):
+            break
+    return samples / (time.perf_counter() - started)
