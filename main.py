@@ -27,7 +27,16 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import typer
 from pydantic.fields import FieldInfo
 
-from pipeline.config import CONFIGS, PRESET_FOLDER, SearchConfig, StageConfig, make_config, preset_names, read_preset
+from pipeline.config import (
+    CONFIGS,
+    PRESET_FOLDER,
+    BenchConfig,
+    SearchConfig,
+    StageConfig,
+    make_config,
+    preset_names,
+    read_preset,
+)
 from pipeline.errors import MuGoError, UsageError
 
 ABOUT = """MuGo: self-play training for board games, as four commands over files.
@@ -96,7 +105,7 @@ Example: python main.py evaluate --games 100 --readouts 32
 Reads:   nothing
 Writes:  nothing but temporary files
 Exit:    0 measured, 1 failed, 2 wrong usage
-Example: python main.py bench --game go:9 --network-size b2c32 --json
+Example: python main.py bench --game go:9 --network-size b2c32 --seconds 5
 """,
 }
 
@@ -150,7 +159,8 @@ def reported(command: str) -> Iterator[None]:
         yield
         sys.stdout.flush()
     except MuGoError as error:
-        print(f"mugo {command}: {str(error).removeprefix(command + ' ')}", file=sys.stderr)
+        text = str(error).removeprefix(command).lstrip(": ")
+        print(f"mugo {command}: {text}", file=sys.stderr)
         raise typer.Exit(error.exit_code) from error
     except KeyboardInterrupt as error:
         print(f"mugo {command}: interrupted; the same command goes on where it stood", file=sys.stderr)
@@ -192,7 +202,7 @@ def extra_option(name: str, kind: Any, default: Any, text: str, declaration: str
 
 
 def add_stage_command(name: str, kind: type[StageConfig]) -> None:
-    """Register `main.py NAME` with an option for every field of its config."""
+    """Register `main.py NAME` with an option for every field of its config, and --preset if presets fill it."""
 
     def command(preset: str | None = None, as_json: bool = False, **options: Any) -> None:
         with reported(name):
@@ -208,8 +218,9 @@ def add_stage_command(name: str, kind: type[StageConfig]) -> None:
 
     own_first = sorted(kind.model_fields.items(), key=lambda item: item[0] in SearchConfig.model_fields)
     parameters = [option_of(field_name, field) for field_name, field in own_first]
-    preset_text = f"Settings to start from: {', '.join(preset_names())}, or a .yaml file. Options given here win."
-    parameters.insert(0, extra_option("preset", str | None, None, preset_text, "--preset"))
+    if name in CONFIGS:
+        text = f"Settings to start from: {', '.join(preset_names())}, or a .yaml file. Options given here win."
+        parameters.insert(0, extra_option("preset", str | None, None, text, "--preset"))
     parameters.append(extra_option("as_json", bool, False, "Print the summary as JSON.", "--json"))
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -268,6 +279,7 @@ def value_text(value: Any) -> str:
 
 for stage_name, config_class in CONFIGS.items():
     add_stage_command(stage_name, config_class)
+add_stage_command("bench", BenchConfig)
 
 
 @app.command()

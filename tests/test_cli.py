@@ -20,7 +20,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import main
-from pipeline.config import CONFIGS, SelfplayConfig, preset_names
+from pipeline.config import CONFIGS, BenchConfig, SelfplayConfig, StageConfig, preset_names
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.progress import Progress
 
@@ -94,12 +94,13 @@ def test_the_example_of_every_command_parses(name: str) -> None:
     COMMANDS[name].make_context(name, words[1:])  # raises on an unknown option or a bad value
 
 
-@pytest.mark.parametrize("name", CONFIGS)
-def test_options_are_the_fields_of_the_config(name: str) -> None:
+@pytest.mark.parametrize(("name", "config"), [*CONFIGS.items(), ("bench", BenchConfig)])
+def test_options_are_the_fields_of_the_config(name: str, config: type[StageConfig]) -> None:
     options = {option.name for option in COMMANDS[name].params}
-    assert options == {*CONFIGS[name].model_fields, "preset", "as_json"}
+    assert options - {"preset"} == {*config.model_fields, "as_json"}
+    assert ("preset" in options) == (name in CONFIGS)
     shown = run(name, "--help").output
-    for field in CONFIGS[name].model_fields:
+    for field in config.model_fields:
         assert f"--{field.replace('_', '-')}" in shown
 
 

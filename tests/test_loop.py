@@ -1,0 +1,166 @@
+"""The whole loop on tic-tac-toe with a tiny network: real commands, real files, real kills.
+
+tests/test_loop_script.py covers the order of commands, locking and the set-up with a stand-in.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from pipeline.games.registry import parse_game
+from pipeline.records.chunks import newest_complete_set, read_chunk
+from pipeline.records.matches import list_matches, read_match
+from pipeline.records.models import list_models, read_info, read_model, read_promotions, resolve_champion
+from pipeline.records.shards import newest_shards, read_shard
+from pipeline.reports.show import show
+
+ROOT = Path(__file__).parent.parent
+GAMES = 30
+PRESET = f"""
+init: {{game: tictactoe, network_size: b1c8}}
+selfplay: {{games: {GAMES}, readouts: 4, temperature_plies: 9, backend: torch, threads: 1, commit_seconds: 0.1,
+           parallel_games: 8}}
+gather: {{max_positions: 2000, positions_per_chunk: 32, as_many_as_possible: true}}
+train: {{epochs: 1, batch_size: 32, checkpoint_seconds: 0}}
+evaluate: {{games: 4, readouts: 2, opening_plies: 1, backend: torch, threads: 1, parallel_games: 2}}
+"""
+
+
+class Run:
+    """A folder with a run of the loop in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "tiny.yaml").write_text(PRESET)
+        self.number = 0
+        self.log = folder / "log"
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self, generations: int) -> subprocess.Popen[bytes]:
+        self.number += 1
+        self.log = self.folder / f"log{self.number}"
+        command = [str(ROOT / "rl_loop.sh"), "--preset", str(self.folder / "tiny.yaml")]
+        with open(self.log, "wb") as log:
+            process = subprocess.Popen(
+                [*command, "--directory", str(self.folder), "--generations", str(generations)],
+                env={**os.environ, "MUGO_PYTHON": sys.executable},
+                stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+        self.processes.append(process)
+        return process
+
+    def finish(self, generations: int) -> str:
+        process = self.start(generations)
+        code = process.wait(timeout=300)
+        said = self.log.read_text()
+        assert code == 0, said
+        return said
+
+    def wait_until_said(self, text: str, process: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + 200
+        while text not in self.log.read_text():
+            assert process.poll() is None and time.monotonic() < deadline, f"{text!r} not in: {self.log.read_text()}"
+            time.sleep(0.02)
+
+    def check(self, generations: int) -> None:
+        """What must hold after a finished run, whatever happened on the way."""
+        models = list_models(self.folder / "saved_models")
+        assert [int(path.name[:6]) for path in models] == list(range(generations + 1))
+        for path in models:
+            assert read_model(path).weights
+        for path, parent in zip(models[1:], models, strict=False):
+            assert read_info(path).parents == [parent.name]
+
+        games: Counter[int | None] = Counter()
+        ids = []
+        for meta in newest_shards(self.folder / "data/selfplay"):  # raises on damage
+            shard = read_shard(meta.path, meta)
+            games[meta.generation] += shard.num_games
+            ids += shard.game_ids.tolist()
+        assert games == {generation: GAMES for generation in range(generations)}
+        assert len(set(ids)) == len(ids)
+
+        chunks = newest_complete_set(self.folder / "data/training_data")
+        assert chunks is not None
+        for path in chunks.files:
+            read_chunk(path, parse_game("tictactoe"))
+
+        matches = [read_match(folder) for folder in list_matches(self.folder / "data/evaluate")]
+        assert len(matches) == generations and all(match.summary for match in matches)
+        champion = resolve_champion(self.folder / "saved_models/best_model").name
+        assert read_promotions(self.folder / "saved_models")[-1]["champion"] == champion
+        assert not [path for path in (self.folder / "saved_models").iterdir() if path.name.endswith(".training")]
+
+
+@pytest.fixture
+def run(tmp_path: Path):  # type: ignore[no-untyped-def]
+    run = Run(tmp_path)
+    yield run
+    for process in run.processes:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(timeout=30)
+
+
+def test_a_generation_from_nothing_and_a_rerun(run: Run) -> None:
+    said = run.finish(generations=1)
+    run.check(generations=1)
+    for wanted in ("champion", "policy loss", "next:", "--generations 6"):
+        assert wanted in said
+    before = sorted(path for path in run.folder.rglob("*") if path.is_file() and "log" not in path.name)
+    run.finish(generations=1)
+    assert before == sorted(path for path in run.folder.rglob("*") if path.is_file() and "log" not in path.name)
+
+    for path in ("", "saved_models", "saved_models/best_model", "data/selfplay", "data/training_data", "data/evaluate"):
+        assert list(show(run.folder / path))
+
+
+def test_killed_in_every_stage_and_run_again(run: Run) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    delays = random.Random(seed)
+    kills = [
+        ("init", signal.SIGKILL),
+        ("1 of 1: selfplay", signal.SIGKILL),
+        ("1 of 1: selfplay", signal.SIGTERM),
+        ("1 of 1: gather", signal.SIGKILL),
+        ("1 of 1: train", signal.SIGTERM),
+        ("1 of 1: train", signal.SIGKILL),
+        ("generation 1: evaluate", signal.SIGKILL),
+    ]
+    for stage, number in kills:
+        process = run.start(generations=1)
+        while process.poll() is None and stage not in run.log.read_text():
+            time.sleep(0.02)
+        time.sleep(delays.uniform(0, 4))
+        if number == signal.SIGTERM:
+            process.terminate()
+            assert process.wait(timeout=100) in (143, 0)
+        else:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                break  # it was faster, and has finished
+            process.wait(timeout=30)
+    run.finish(generations=1)
+    run.check(generations=1)
+
+
+def test_second_copy_leaves_the_first_alone(run: Run) -> None:
+    first = run.start(generations=1)
+    run.wait_until_said("generation 1 of 1: selfplay", first)
+    second = run.start(generations=1)
+    assert second.wait(timeout=100) == 75
+    assert f"process {first.pid}" in run.log.read_text()
+    assert first.poll() is None
+    first.send_signal(signal.SIGINT)
+    assert first.wait(timeout=100) == 130
