@@ -65,7 +65,7 @@ def show_folder(path: Path, game: int | None, moves: bool) -> Iterator[str]:
         yield models_table(path, [read_info(model) for model in models])
         return
     if sets := list_sets(path):
-        newest = next(reversed(sets.values()))[0]
+        newest = next(reversed(sets.values()))[-1]  # a set's hold-out comes first
     elif matches := sorted(name for name in os.listdir(path) if layout.parse_match_name(name)):
         newest = path / matches[-1]
     elif (shard := _newest_shard(path)) is not None:

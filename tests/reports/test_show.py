@@ -9,7 +9,8 @@ import pytest
 
 from pipeline.errors import FileError, UsageError
 from pipeline.games.registry import parse_game
-from pipeline.records.layout import match_name
+from pipeline.records.chunks import ChunkHeader, column_types, write_chunk
+from pipeline.records.layout import SetName, chunk_name, holdout_name, match_name
 from pipeline.records.matches import MatchGame, MatchHeader, match_lock, open_match, write_summary
 from pipeline.records.models import ModelInfo, set_champion, write_model
 from pipeline.records.shards import write_shard
@@ -35,6 +36,15 @@ def make_model(folder: Path, number: int, parents: list[str], manifest: dict[str
     return name
 
 
+def make_set(folder: Path, name: SetName) -> None:
+    """A hold-out and two chunks of two empty boards each."""
+    folder.mkdir(parents=True, exist_ok=True)
+    columns = {key: np.zeros((2, *shape), dtype) for key, (dtype, shape) in column_types(GAME).items()}
+    for index, file in ((-1, holdout_name(name)), (0, chunk_name(name, 0, 2)), (1, chunk_name(name, 1, 2))):
+        header = ChunkHeader("tictactoe", str(name), index, 2, 0, GAME.num_planes)
+        write_chunk(folder / file, GAME, header, columns, ["000000-m/w00/x.gz"])
+
+
 def match_game(index: int, moves: list[int], result: int) -> MatchGame:
     return MatchGame(
         index=index, challenger_player=index % 2, opening_plies=1, moves=moves,
@@ -53,6 +63,8 @@ def run(tmp_path: Path) -> Path:
     games = [record(LEFT_COLUMN), record([4, 0])]
     write_shard(tmp_path / "data/selfplay", first, "w00", "tictactoe", games, {"generation": 0})
     write_shard(tmp_path / "data/selfplay", first, "w01", "tictactoe", games, {"generation": 0})
+    for number, digest in ((1, "ffffffff"), (2, "00000000")):
+        make_set(tmp_path / "data/training_data", SetName(number, digest))
     folder = tmp_path / "data/evaluate" / match_name(second, first)
     header = MatchHeader(
         challenger=second, champion=first, challenger_weights="a", champion_weights="b", game="tictactoe", games=4,
@@ -133,6 +145,7 @@ def test_empty_run_says_how_to_begin(tmp_path: Path) -> None:
         ("data/selfplay", "positions   7"),
         ("data/selfplay/000000-m", "positions   7"),
         ("data/selfplay/000000-m/w01", "w01"),
+        ("data/training_data", "000002-00000000-0001-of-0002.h5"),
         ("data/evaluate", "000001-m-vs-000000-m"),
     ],
 )
