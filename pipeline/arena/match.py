@@ -2,8 +2,8 @@
 
 A lane is a thread that owns a share of the games. It has one BatchSearch per side with a row for each game; a move is
 played in both and searched in that of the side to move: about half of each one's rows are active, and both keep their
-trees. A game depends on its opening, its number, the two networks and the settings; not on lane, row or neighbours, as far as
-the networks' arithmetic doesn't depend on the batch. So an interrupted match goes on as if nothing had happened.
+trees. A game depends on its opening, its number, the two networks and the settings; not on lane, row or neighbours, as
+far as the networks' arithmetic doesn't depend on the batch. So an interrupted match goes on as if nothing had happened.
 
 Sides: CHALLENGER = 0, CHAMPION = 1; players: 0 moves first, 1 second. Axes: K leaves, n rows. Writes no files.
 """

@@ -114,7 +114,7 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
     game = parse_game(champion.info.game)
     if config.opening_plies >= game.max_plies:
         raise UsageError(
-            f"evaluate --opening-plies {config.opening_plies}: a game of {game.spec} ends within {game.max_plies} plies; "
+            f"evaluate --opening-plies {config.opening_plies}: games of {game.spec} end within {game.max_plies} plies; "
             "wanted fewer"
         )
     folder = config.output_dir / layout.match_name(challenger_path.name, champion_path.name)

@@ -1,0 +1,202 @@
+"""Match folders: what is written is read back, whatever a kill left; another match is never mixed in."""
+
+import json
+import os
+
+import pytest
+
+from pipeline.errors import FileError
+from pipeline.games.registry import parse_game
+from pipeline.records import layout
+from pipeline.records.matches import (
+    MatchGame,
+    MatchHeader,
+    has_match,
+    list_matches,
+    match_lock,
+    open_match,
+    read_match,
+    read_summary,
+    verify_games,
+    write_summary,
+)
+
+GAME = parse_game("tictactoe")
+OPENINGS = [[0], [4], [8]]
+
+
+def header(**changes):
+    values = dict(
+        challenger="000002-b", champion="000001-a", challenger_weights="22", champion_weights="11", game="tictactoe",
+        games=6, threshold=None, settings={"readouts": 8, "seed": 0}, openings=OPENINGS,
+    )  # fmt: skip
+    return MatchHeader(**{**values, **changes})
+
+
+def made_up_game(index):
+    first = OPENINGS[index // 2][0]
+    lines = {0: [0, 3, 1, 5, 2], 4: [4, 1, 0, 3, 8], 8: [8, 1, 5, 3, 2]}  # the first player wins each
+    return MatchGame(
+        index=index, challenger_player=index % 2, opening_plies=1, moves=lines[first],
+        values_to_move=[None, 0.5, -0.25, 0.0, 1.0], result_first_player=1, end="played_out",
+    )  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "evaluate" / "000002-b-vs-000001-a"
+
+
+def games_path(folder):
+    return folder / layout.MATCH_GAMES
+
+
+def test_games_are_read_back(folder):
+    writer = open_match(folder, header())
+    writer.add([made_up_game(3), made_up_game(0)])
+    writer.add([made_up_game(5)])
+    writer.add([])
+    assert writer.missing() == [1, 2, 4]
+    match = read_match(folder)
+    assert match.header == writer.header
+    assert match.games == [made_up_game(index) for index in (0, 3, 5)]
+    assert match.summary is None
+    assert [game.challenger_result for game in match.games] == [1, -1, -1]
+    again = open_match(folder, header(openings=[[7], [7], [7]]))  # the first run's openings count
+    assert again.header.openings == OPENINGS
+    assert again.missing() == [1, 2, 4]
+    assert again.added == set()
+
+
+def test_a_file_cut_anywhere_loses_only_the_last_line(folder):
+    writer = open_match(folder, header())
+    writer.add([made_up_game(index) for index in range(3)])
+    data = games_path(folder).read_bytes()
+    starts = [i + 1 for i, byte in enumerate(data) if byte == ord("\n")]
+    for cut in range(starts[0], len(data) + 1):
+        games_path(folder).write_bytes(data[:cut])
+        whole = sum(start <= cut for start in starts) - 1
+        assert len(read_match(folder).games) == whole
+        if cut % 37 == 0 or cut in starts:
+            resumed = open_match(folder, header())
+            resumed.add([made_up_game(index) for index in resumed.missing()])
+            assert [game.index for game in read_match(folder).games] == list(range(6))
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"settings": {"readouts": 9, "seed": 0}}, "readouts"),
+        ({"settings": {"readouts": 8, "seed": 0, "new": 1}}, "new"),
+        ({"games": 4, "openings": OPENINGS[:2]}, "games"),
+        ({"threshold": 0.6}, "threshold"),
+        ({"champion_weights": "12"}, "champion_weights"),
+        ({"game": "connect4"}, "game"),
+    ],
+)
+def test_a_match_with_other_settings_is_refused(folder, changes, name):
+    open_match(folder, header()).add([made_up_game(0)])
+    before = games_path(folder).read_bytes()
+    with pytest.raises(FileError, match=f"begun with {name} .* now it is .*--output-dir"):
+        open_match(folder, header(**changes))
+    assert games_path(folder).read_bytes() == before
+
+
+def replace_in(folder, old, new):
+    text = games_path(folder).read_text()
+    assert old in text
+    games_path(folder).write_text(text.replace(old, new, 1))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ('{"index":1', '{"index":x', "line 3"),
+        ('{"index":1', '{"index":0', "line 3: game 0: the challenger moves second, it must move first"),
+        ('"index":1,"challenger_player":1', '"index":0,"challenger_player":0', "line 3: game 0 stands twice"),
+        ('{"index":1', '{"index":7', "line 3: game 7 of 6"),
+        ('"opening_plies":1', '"opening_plies":2', "line 2: game 0: it doesn't begin with its opening"),
+        ('"moves":[0,3', '"moves":[3,0', "line 2: game 0: it doesn't begin with its opening"),
+        ("[null,0.5,", "[0.5,", "line 2: game 0: 4 values for 5 moves"),
+        ('"result_first_player":1', '"result_first_player":2', "line 2: result_first_player"),
+        ('"end":"played_out"', '"end":"tired"', "line 2: end"),
+        ('"mugo-match"', '"other"', "not a match"),
+        ('"version":1', '"version":2', "version 2; this program reads version 1"),
+        ('"games":6', '"games":8', "3 openings for 8 games"),
+        ('"games":6', '"games":"many"', "damaged: games"),
+        ('{"format', "{format", "first line"),
+    ],
+)
+def test_damage_is_named(folder, old, new, problem):
+    open_match(folder, header()).add([made_up_game(index) for index in range(3)])
+    replace_in(folder, old, new)
+    with pytest.raises(FileError) as caught:
+        read_match(folder)
+    assert problem in str(caught.value)
+    assert str(caught.value).startswith(str(games_path(folder)))
+    assert "\n" not in str(caught.value)
+
+
+def test_an_empty_or_missing_file_is_an_error(folder):
+    with pytest.raises(FileError, match="no such file"):
+        read_match(folder)
+    assert not has_match(folder)
+    folder.mkdir(parents=True)
+    games_path(folder).write_bytes(b"")
+    with pytest.raises(FileError, match="first line"):
+        read_match(folder)
+
+
+def test_games_are_verified_by_playing_them_again():
+    games = [made_up_game(index) for index in range(6)]
+    verify_games("here", GAME, games)
+    verify_games("here", GAME, [])
+    with pytest.raises(FileError, match="game 2: its moves don't lead to its result -1"):
+        verify_games("here", GAME, [games[0], games[2].model_copy(update={"result_first_player": -1})])
+    with pytest.raises(FileError, match=r"ply 1.*occupied"):
+        verify_games("here", GAME, [games[0], games[1].model_copy(update={"moves": [0, 0, 1, 2, 3]})])
+    with pytest.raises(FileError, match="game 1"):
+        verify_games("here", GAME, [games[0], games[1].model_copy(update={"moves": [0, 1, 2]})])
+
+
+def test_a_full_disk_leaves_the_games_as_they_were(folder, monkeypatch):
+    writer = open_match(folder, header())
+    writer.add([made_up_game(0)])
+    before = games_path(folder).read_bytes()
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(FileError, match="disk is full"):
+        writer.add([made_up_game(1)])
+    assert games_path(folder).read_bytes() == before
+    assert writer.missing() == [1, 2, 3, 4, 5]
+
+
+def test_one_process_at_a_time(folder):
+    with match_lock(folder), pytest.raises(FileError, match="another process"), match_lock(folder):
+        pass
+    with match_lock(folder):
+        pass
+
+
+def test_listing_and_summaries(folder):
+    assert list_matches(folder.parent) == []
+    open_match(folder, header())
+    (folder.parent / "notes").mkdir()
+    (folder.parent / "000003-c-vs-000001-a").mkdir()  # begun and killed before its first line: no match yet
+    assert list_matches(folder.parent) == [folder]
+    assert read_summary(folder) is None
+    write_summary(folder, {"wins": 3})
+    assert read_match(folder).summary == {"wins": 3}
+    (folder / layout.MATCH_SUMMARY).write_text("{")
+    with pytest.raises(FileError, match="damaged"):
+        read_match(folder)
+
+
+def test_every_line_is_plain_json(folder):
+    open_match(folder, header()).add([made_up_game(2)])
+    first, second = games_path(folder).read_text().splitlines()
+    assert json.loads(first)["openings"] == OPENINGS
+    assert json.loads(second)["moves"] == [4, 1, 0, 3, 8]
