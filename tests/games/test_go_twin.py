@@ -54,9 +54,9 @@ def assert_same_refusals(game: Go, twin: GoReference, step: Step, i: int) -> lis
 
 # Game and number of games; those with a longer limit are played on until the board has filled many times.
 CASES = [
-    ("go:5", 1500),
+    ("go:5", 1100),
     ("go:5,komi=0,moves=250", 100),
-    ("go:6,komi=7", 250),
+    ("go:6,komi=7", 180),
     ("go:7", 100),
     ("go:7,komi=1,moves=300", 25),
     ("go:8", 40),

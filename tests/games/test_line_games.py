@@ -109,7 +109,7 @@ def test_connect4_distinct_positions() -> None:
     assert tuple(found) == CONNECT4_POSITIONS
 
 
-@pytest.mark.parametrize(("spec", "num_games"), [("tictactoe", 1500), ("connect4", 1000)])
+@pytest.mark.parametrize(("spec", "num_games"), [("tictactoe", 1500), ("connect4", 600)])
 def test_kernels_equal_the_plain_twin(spec: str, num_games: int) -> None:
     game = parse_game(spec)
     twins = [twin_of(game) for _ in range(num_games)]
