@@ -94,6 +94,13 @@ def test_the_example_of_every_command_parses(name: str) -> None:
     COMMANDS[name].make_context(name, words[1:])  # raises on an unknown option or a bad value
 
 
+def test_every_command_line_in_the_readme_parses() -> None:
+    lines = re.findall(r"^(?:.*&& )?\S*python \S*main\.py (\w+)([^#\n&|>]*)", README, re.MULTILINE)
+    assert len(lines) > 15
+    for name, rest in lines:
+        COMMANDS[name].make_context(name, rest.split())
+
+
 @pytest.mark.parametrize(("name", "config"), [*CONFIGS.items(), ("bench", BenchConfig)])
 def test_options_are_the_fields_of_the_config(name: str, config: type[StageConfig]) -> None:
     options = {option.name for option in COMMANDS[name].params}
