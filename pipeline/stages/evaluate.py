@@ -10,7 +10,6 @@ White is the challenger, black the champion, whatever colour each has in a game.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from pathlib import Path
 from pipeline.arena import statistics
 from pipeline.arena.match import MatchSettings, Sides, make_openings, play_match
 from pipeline.arena.statistics import Score
-from pipeline.config import EvaluateConfig, SearchConfig
+from pipeline.config import EvaluateConfig, SearchConfig, available_cores
 from pipeline.errors import FileError, NotYet, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
@@ -224,7 +223,7 @@ def _load(
 
 
 def _num_lanes(config: EvaluateConfig, num_games: int) -> int:
-    return max(1, min(config.threads or len(os.sched_getaffinity(0)), num_games))
+    return max(1, min(config.threads or available_cores(), num_games))
 
 
 def _rows_per_lane(config: EvaluateConfig, num_games: int) -> int:
