@@ -7,6 +7,7 @@ chunk, so a set is complete when all its numbered chunks are there.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -24,6 +25,7 @@ from pipeline.records import atomic, layout
 
 FORMAT, VERSION = "mugo-chunk", 1
 SHARD_LIST = "shards"  # dataset of names, beside the columns
+SEAL_BYTES = 512  # the least that HDF5 allows before its own part
 
 
 def column_types(game: Game) -> dict[str, tuple[str, tuple[int, ...]]]:
@@ -116,10 +118,8 @@ def write_chunk(
         if columns[name].shape != (num_examples, *shape) or columns[name].dtype != np.dtype(dtype):
             found = f"{columns[name].dtype} {columns[name].shape}"
             raise ValueError(f"{path}: column {name} is {found}, wanted {dtype} {(num_examples, *shape)}")
-    image = io.BytesIO()
-    # In memory first: HDF5 itself answers a full disk with a heap of errors, and we rename whole files anyway.
-    # The new file format and Fletcher's checksums let a reader notice flipped bits.
-    with h5py.File(image, "w", libver="v110") as file:
+    image = io.BytesIO()  # in memory first: HDF5 answers a full disk with a heap of errors, and we rename whole files
+    with h5py.File(image, "w", userblock_size=SEAL_BYTES) as file:
         attributes = {
             "format": FORMAT,
             "version": VERSION,
@@ -135,22 +135,52 @@ def write_chunk(
         for key, value in attributes.items():
             file.attrs[key] = value
         for name, column in columns.items():
-            filled = column.size > 0  # HDF5 refuses filters on what is empty
-            file.create_dataset(name, data=column, chunks=column.shape if filled else None, fletcher32=filled)
+            file.create_dataset(name, data=column)
         names = np.array([name.encode() for name in shards], "S" if shards else "S1")
-        file.create_dataset(
-            SHARD_LIST, data=names, chunks=names.shape if shards else None, compression=1 if shards else None
+        file.create_dataset(SHARD_LIST, data=names, compression=1 if shards else None)
+    sealed = image.getbuffer()
+    sealed[:SEAL_BYTES] = _seal(sealed)
+    atomic.write_bytes(path, sealed, folder_sync)
+
+
+def _seal(data: memoryview) -> bytes:
+    """The block before the HDF5 part: one line of JSON that says how long that part is and what its checksum is.
+
+    HDF5 skips it. With it we notice every flipped bit before HDF5 sees it: what it does with damage is not defined,
+    endless loops included.
+    """
+    body = data[SEAL_BYTES:]
+    seal = {"format": FORMAT, "version": VERSION, "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+    return json.dumps(seal).encode().ljust(SEAL_BYTES - 1) + b"\n"
+
+
+def _unseal(path: Path) -> io.BytesIO:
+    """The whole file, checked against its seal."""
+    data = atomic.read_bytes(path, "a chunk of training examples; run `python main.py gather`")
+    try:
+        seal = json.loads(data[:SEAL_BYTES])
+    except ValueError:
+        seal = None
+    if not isinstance(seal, dict) or seal.get("format") != FORMAT:
+        raise FileError(path, "damaged, or no chunk of training examples; wanted one; remove it and run gather again")
+    if seal.get("version") != VERSION:
+        raise FileError(path, f"version {seal.get('version')}; this program reads version {VERSION}; update it")
+    if data[:SEAL_BYTES] != _seal(memoryview(data)):
+        found = (
+            f"{len(data) - SEAL_BYTES} bytes" if len(data) != seal.get("bytes", -1) + SEAL_BYTES else "another checksum"
         )
-    atomic.write_bytes(path, image.getbuffer(), folder_sync)
+        raise FileError(
+            path, f"damaged or cut off: {found}; wanted what its first line says; remove it, run gather again"
+        )
+    return io.BytesIO(data)
 
 
 def read_chunk(path: Path, game: Game) -> Chunk:
     """A chunk, checked. Raises FileError if it is missing, cut off, damaged, of another version or another game."""
-    if not path.is_file():
-        raise FileError(path, "no such file; wanted a chunk of training examples; run `python main.py gather`")
+    data = _unseal(path)
     try:
-        with h5py.File(path, "r", locking=False) as file:
-            header = _read_header(path, file)
+        with h5py.File(data, "r") as file:
+            header = _read_header(file)
             if header.game != game.spec:
                 raise FileError(path, f"it holds {header.game}; wanted {game.spec}")
             columns = {
@@ -158,35 +188,30 @@ def read_chunk(path: Path, game: Game) -> Chunk:
                 for name, (dtype, shape) in column_types(game).items()
             }
             shards = [name.decode() for name in file[SHARD_LIST][:]]
-    except (OSError, KeyError, ValueError, TypeError, RuntimeError, UnicodeDecodeError) as error:
-        raise _damaged(path, error) from error
+    except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
+        raise _unreadable(path, error) from error
     if header.num_examples and int(columns["shard"].max()) >= len(shards):
         raise FileError(path, "damaged: an example's shard is not in its list of shards")
     return Chunk(path, header, columns, shards)
 
 
 def read_header(path: Path) -> ChunkHeader:
-    """What a chunk is, without its examples. Raises FileError like read_chunk, for any game."""
-    if not path.is_file():
-        raise FileError(path, "no such file; wanted a chunk of training examples; run `python main.py gather`")
+    """What a chunk is, whatever its game. Raises FileError like read_chunk."""
+    data = _unseal(path)
     try:
-        with h5py.File(path, "r", locking=False) as file:
-            return _read_header(path, file)
+        with h5py.File(data, "r") as file:
+            return _read_header(file)
     except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
-        raise _damaged(path, error) from error
+        raise _unreadable(path, error) from error
 
 
-def _damaged(path: Path, error: Exception) -> FileError:
+def _unreadable(path: Path, error: Exception) -> FileError:
     text = " ".join(str(error).split())
-    return FileError(path, f"damaged or cut off ({text}); wanted a chunk; remove it and run gather again")
+    return FileError(path, f"not readable as HDF5 ({text}); wanted a chunk; remove it and run gather again")
 
 
-def _read_header(path: Path, file: h5py.File) -> ChunkHeader:
+def _read_header(file: h5py.File) -> ChunkHeader:
     attributes = file.attrs
-    if attributes.get("format") != FORMAT:
-        raise FileError(path, f"format {attributes.get('format')!r}; wanted {FORMAT!r}")
-    if attributes.get("version") != VERSION:
-        raise FileError(path, f"version {attributes.get('version')}; this program reads {VERSION}; update it")
     return ChunkHeader(
         game=str(attributes["game"]),
         set_id=str(attributes["set_id"]),
