@@ -80,6 +80,8 @@ def _sample(
     openings: list[list[int]] = [[] for _ in streams]
     rows = np.arange(len(streams))
     for _ in range(plies):
+        if rows.size == 0:
+            break
         legal, planes = game.look(states[rows], history.select(rows))
         chances = sum(_policy(evaluate(planes)[0], legal, temperature) for evaluate in sides)
         bounds = np.cumsum(chances, axis=1)
