@@ -1,0 +1,308 @@
+"""The stage: what it makes and records, that it resumes to the last bit however it was stopped, and what it refuses."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.config import InitConfig, TrainConfig
+from pipeline.errors import FileError, MuGoError, NotYet
+from pipeline.games.registry import parse_game
+from pipeline.learning import trainer
+from pipeline.progress import Progress
+from pipeline.records import layout
+from pipeline.records.models import read_info, read_model, read_optimizer
+from pipeline.stages.init import init
+from pipeline.stages.train import train
+from tests.learning.chunk_sets import write_set
+
+GAME = parse_game("tictactoe")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with an initial model and a set of chunks, to work in."""
+    monkeypatch.chdir(tmp_path)
+    init(InitConfig(game="tictactoe", network_size="b1c8"))
+    write_set(Path("data/training_data"), GAME, [40, 40], holdout=20)
+    return tmp_path
+
+
+def config(**changes: object) -> TrainConfig:
+    return TrainConfig(**{"epochs": 3, "batch_size": 16, "learning_rate": 0.01, **changes})
+
+
+class Stopper(Progress):
+    """Interrupts after so many steps."""
+
+    def __init__(self, after: int) -> None:
+        self.after, self.steps, self.said, self.warned = after, 0, [], []
+
+    def advance(self, count: int = 1) -> None:
+        self.steps += count
+        if self.steps == self.after:
+            raise KeyboardInterrupt
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def warn(self, text: str) -> None:
+        self.warned.append(text)
+
+
+def arrays_of(path: Path) -> dict[str, np.ndarray]:
+    return {**read_model(path).weights, **(read_optimizer(path) or {})}
+
+
+def assert_equal_models(first: Path, second: Path) -> None:
+    one, other = arrays_of(first), arrays_of(second)
+    assert set(one) == set(other)
+    different = [name for name in one if not np.array_equal(one[name], other[name])]
+    assert different == []
+
+
+def hidden(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name.startswith(".") and "lock" not in path.name)
+
+
+def test_makes_the_next_model_and_records_where_it_came_from(folder: Path) -> None:
+    summary = train(config())
+    assert summary.model == Path("saved_models/000001-b1c8")
+    info = read_info(summary.model)
+    assert (info.number, info.game, info.parents) == (1, "tictactoe", ["000000-init"])
+    assert info.manifest["chunk_set"] == summary.chunk_set == "000001-00000000"
+    assert info.manifest["config"]["learning_rate"] == 0.01
+    assert info.manifest["window"] == {"positions": 80}
+    assert summary.steps == info.manifest["steps"] == info.manifest["total_steps"] == 15
+    assert (summary.examples, summary.holdout_examples, summary.resumed_from_step) == (80, 20, 0)
+    assert summary.loss > 0
+    assert summary.samples_per_second > 0
+    metrics = info.manifest["metrics"]
+    assert metrics["holdout_before"]["total"] == summary.holdout_loss_before > 0
+    assert metrics["holdout_after"]["total"] == summary.holdout_loss_after > 0
+    assert hidden(Path("saved_models")) == []
+    before, after = (read_model(path).weights["stem.conv.weight"] for path in (summary.original_model, summary.model))
+    assert np.abs(after - before).max() > 0.001
+
+
+def test_curves_are_written(folder: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    summary = train(config())
+    accumulator = EventAccumulator(str(Path("data/logs") / summary.model.name))
+    accumulator.Reload()
+    tags = set(accumulator.Tags()["scalars"])
+    wanted = {"total", "policy", "value", "ownership", "score", "policy_accuracy", "value_sign_accuracy"}
+    assert tags == {f"train/{name}" for name in wanted | {"gradient_norm", "learning_rate"}} | {
+        f"holdout/{name}" for name in wanted
+    }
+    before, after = accumulator.Scalars("holdout/total")
+    assert (before.step, after.step) == (0, 15)
+    assert after.value == pytest.approx(summary.holdout_loss_after, rel=1e-5)
+
+
+def test_the_next_training_continues_model_and_optimiser(folder: Path) -> None:
+    first = train(config())
+    write_set(Path("data/training_data"), GAME, [40], number=2, seed=2)
+    second = train(config())
+    info = read_info(second.model)
+    assert second.model.name == "000002-b1c8"
+    assert second.original_model.name == first.model.name
+    assert info.parents == [first.model.name]
+    assert info.manifest["total_steps"] == 15 + 9
+    assert read_optimizer(second.model)["step"].tolist() == [24]
+    assert second.holdout_examples == 0
+
+
+def test_the_same_command_gives_the_same_model(folder: Path) -> None:
+    first, second = (train(config(**paths(name))) for name in "ab")
+    other = train(config(**paths("c"), seed=1))
+    assert_equal_models(first.model, second.model)
+    assert not np.array_equal(arrays_of(first.model)["stem.conv.weight"], arrays_of(other.model)["stem.conv.weight"])
+
+
+def paths(name: str) -> dict[str, Path]:
+    """A run from the initial model to a model in a folder of its own."""
+    return {"original_model": Path("saved_models/000000-init"), "new_model": Path(name) / "000001-x"}
+
+
+class TestResume:
+    @pytest.mark.parametrize("after", [1, 2, 7, 14, 15])
+    def test_an_interrupted_run_ends_with_the_same_bits(self, folder: Path, after: int) -> None:
+        whole = train(config(**paths("whole")))
+        with pytest.raises(KeyboardInterrupt):
+            # the call that starts the bar at 0 counts no step
+            train(config(**paths("parts")), Stopper(after))
+        assert not Path("parts/000001-x").exists()
+        assert hidden(Path("parts")) == [".000001-x.training"]
+        progress = Stopper(-1)
+        resumed = train(config(**paths("parts")), progress)
+        assert resumed.resumed_from_step == after
+        assert any("resuming at step" in text for text in progress.said)
+        assert_equal_models(whole.model, resumed.model)
+        assert resumed.loss == whole.loss
+        assert resumed.holdout_loss_before == whole.holdout_loss_before
+        assert hidden(Path("parts")) == []
+
+    def test_a_killed_run_ends_with_the_same_bits(self, folder: Path) -> None:
+        """kill -9, twice, somewhere; each time it goes on from its last checkpoint."""
+        whole = train(config(**paths("whole"), epochs=20))
+        script = (
+            "from pathlib import Path; from pipeline.config import TrainConfig; "
+            "from pipeline.stages.train import train; "
+            "train(TrainConfig(epochs=20, batch_size=16, learning_rate=0.01, checkpoint_seconds=0, "
+            "original_model=Path('saved_models/000000-init'), new_model=Path('parts/000001-x')))"
+        )
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        checkpoint = layout.checkpoint_path(Path("parts/000001-x")) / "checkpoint.safetensors"
+        for _ in range(2):
+            seen = checkpoint.stat().st_mtime_ns if checkpoint.exists() else None
+            process = subprocess.Popen([sys.executable, "-c", script], env=environment)
+            while process.poll() is None:
+                if checkpoint.exists() and checkpoint.stat().st_mtime_ns != seen:
+                    process.kill()
+                time.sleep(0.002)
+            assert process.wait() == -signal.SIGKILL, "it finished before it was killed"
+        resumed = train(config(**paths("parts"), epochs=20))
+        assert 0 < resumed.resumed_from_step < 100
+        assert_equal_models(whole.model, resumed.model)
+        assert hidden(Path("parts")) == []
+
+    @pytest.mark.parametrize("change", [{"learning_rate": 0.02}, {"seed": 3}, {"epochs": 2}])
+    def test_other_settings_start_over(self, folder: Path, change: dict) -> None:
+        with pytest.raises(KeyboardInterrupt):
+            train(config(**paths("parts")), Stopper(5))
+        progress = Stopper(-1)
+        assert train(config(**{**paths("parts"), **change}), progress).resumed_from_step == 0
+        assert any("starting over" in text for text in progress.said)
+
+    def test_settings_that_change_no_result_do_not(self, folder: Path) -> None:
+        with pytest.raises(KeyboardInterrupt):
+            train(config(**paths("parts")), Stopper(5))
+        assert train(config(**paths("parts"), checkpoint_seconds=1, logdir=Path("x"))).resumed_from_step == 5
+
+    @pytest.mark.parametrize(
+        "damage", [lambda data: data[: len(data) // 2], lambda data: b"", lambda data: data[:-3] + b"abc"]
+    )
+    def test_a_damaged_checkpoint_starts_over(self, folder: Path, damage) -> None:
+        with pytest.raises(KeyboardInterrupt):
+            train(config(**paths("parts")), Stopper(5))
+        file = Path("parts/.000001-x.training/checkpoint.safetensors")
+        file.write_bytes(damage(file.read_bytes()))
+        progress = Stopper(-1)
+        assert train(config(**paths("parts")), progress).resumed_from_step == 0
+        assert any("damaged" in text for text in progress.warned)
+
+    def test_a_checkpoint_left_beside_its_model_is_removed(self, folder: Path) -> None:
+        left = layout.checkpoint_path(train(config()).model)
+        left.mkdir()
+        (left / "checkpoint.safetensors").write_bytes(b"x")
+        with pytest.raises(NotYet):
+            train(config())
+        write_set(Path("data/training_data"), GAME, [40], number=2, seed=2)
+        train(config())
+        assert not left.exists()
+
+    def test_two_runs_at_once_are_refused(self, folder: Path) -> None:
+        class Second(Progress):
+            error: Exception | None = None
+
+            def advance(self, count: int = 1) -> None:
+                if self.error is None:
+                    with pytest.raises(FileError, match="another process is at work") as caught:
+                        train(config())
+                    self.error = caught.value
+
+        assert train(config(), Second()).model.name == "000001-b1c8"
+
+    def test_signals_wait_for_the_end_of_a_step(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        real = trainer.Trainer.step
+
+        def interrupted_step(self, batch):
+            if self.total_steps == 4:
+                os.kill(os.getpid(), signal.SIGINT)  # in the middle of the fifth
+            return real(self, batch)
+
+        monkeypatch.setattr(trainer.Trainer, "step", interrupted_step)
+        before = signal.getsignal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            train(config(**paths("parts")))
+        assert signal.getsignal(signal.SIGINT) is before
+        monkeypatch.undo()
+        monkeypatch.chdir(folder)
+        assert train(config(**paths("parts"))).resumed_from_step == 5
+
+
+class TestRefusals:
+    def test_no_chunks_is_not_yet(self, folder: Path) -> None:
+        for directory in (Path("nowhere"), folder):
+            with pytest.raises(NotYet, match="no complete set of chunks"):
+                train(config(directory=directory))
+
+    def test_a_half_made_set_is_not_yet(self, folder: Path) -> None:
+        next(Path("data/training_data").glob("*-0001-of-0002.h5")).unlink()
+        with pytest.raises(NotYet):
+            train(config())
+
+    def test_nothing_new_is_not_yet(self, folder: Path) -> None:
+        train(config())
+        with pytest.raises(NotYet, match="no new chunks since 000001-b1c8"):
+            train(config())
+        assert train(config(original_model=Path("saved_models/000001-b1c8"))).model.name == "000002-b1c8"
+
+    def test_a_model_of_another_game(self, folder: Path) -> None:
+        write_set(Path("data/training_data"), parse_game("connect4"), [40], number=2, seed=2)
+        with pytest.raises(FileError, match="000000-init: it plays tictactoe; wanted a model that plays connect4"):
+            train(config())
+
+    def test_chunks_of_two_games_in_a_set(self, folder: Path) -> None:
+        other = write_set(folder / "other", parse_game("connect4"), [40, 40])
+        os.replace(other.chunks[1], Path("data/training_data") / other.chunks[1].name)
+        with pytest.raises(FileError, match="it holds connect4; wanted tictactoe"):
+            train(config())
+
+    def test_a_truncated_chunk(self, folder: Path) -> None:
+        chunk = next(Path("data/training_data").glob("*-0001-of-0002.h5"))
+        chunk.write_bytes(chunk.read_bytes()[:3000])
+        with pytest.raises(FileError, match="damaged or cut off"):
+            train(config())
+        assert hidden(Path("saved_models")) == []
+
+    def test_no_model_and_a_damaged_one(self, folder: Path) -> None:
+        with pytest.raises(FileError, match="no models here"):
+            train(config(new_model=Path("empty/000001-x")))
+        weights = Path("saved_models/000000-init/weights.safetensors")
+        data = bytearray(weights.read_bytes())
+        data[-5] ^= 1
+        weights.write_bytes(data)
+        with pytest.raises(FileError, match="checksum"):
+            train(config())
+
+    def test_an_existing_new_model_is_not_overwritten(self, folder: Path) -> None:
+        with pytest.raises(FileError, match="exists already"):
+            train(config(new_model=Path("saved_models/000000-init")))
+
+    def test_a_loss_that_is_not_finite_writes_nothing(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        real = trainer.Trainer.step
+
+        def step(self, batch):
+            if self.total_steps == 3:
+                batch = batch._replace(value=batch.value * float("nan"))
+            return real(self, batch)
+
+        monkeypatch.setattr(trainer.Trainer, "step", step)
+        with pytest.raises(MuGoError, match="training step 4: the loss is not finite"):
+            train(config(checkpoint_seconds=0))
+        assert [path.name for path in Path("saved_models").glob("00*")] == ["000000-init"]
+        assert hidden(Path("saved_models")) == []
+
+    def test_a_log_folder_that_cannot_be_written(self, folder: Path) -> None:
+        Path("file").write_text("")
+        with pytest.raises(FileError, match="file"):
+            train(config(logdir=Path("file")))
+        assert [path.name for path in Path("saved_models").glob("00*")] == ["000000-init"]
