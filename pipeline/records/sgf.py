@@ -66,7 +66,7 @@ def game_sgf(game: Go, moves: Sequence[int], text: SgfText, comments: Sequence[s
         _property("FF", "4"),
         _property("GM", str(GAME_CODES[type(game)])),
         _property("CA", "UTF-8"),
-        _property("AP", "MuGo", colon_escaped=True),
+        _property("AP", "MuGo:1"),
         _property("SZ", str(game.size)),
         _property("KM", f"{game.komi:g}"),
         _property("RU", GO_RULES),
@@ -87,9 +87,9 @@ def _point(game: Go, move: int) -> str:
     return chr(ord("a") + column) + chr(ord("a") + row)
 
 
-def _property(name: str, value: str, colon_escaped: bool = False) -> str:
+def _property(name: str, value: str) -> str:
     """``NAME[value]`` with what must be escaped escaped; nothing for an empty value."""
     if not value:
         return ""
-    value = value.replace("\\", "\\\\").replace("]", "\\]")
-    return f"{name}[{value.replace(':', chr(92) + ':') if colon_escaped else value}]"
+    escaped = value.replace("\\", "\\\\").replace("]", "\\]")
+    return f"{name}[{escaped}]"

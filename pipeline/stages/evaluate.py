@@ -144,7 +144,7 @@ def _challenger(config: EvaluateConfig, champion: Path) -> Path:
         summary = read_summary(config.output_dir / layout.match_name(path.name, champion.name))
         if summary is None or summary.get(PENDING):
             return resolve_champion(path)
-    found = f"all {len(newer)} newer ones have played it" if newer else "no model is newer"
+    found = f"newer ones: {len(newer)}, all have played it" if newer else "no model is newer"
     raise NotYet(
         f"evaluate: no new challenger for {champion.name} in {models} ({found}); 1 more model needed: run train first",
         1,

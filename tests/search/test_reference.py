@@ -119,6 +119,30 @@ def test_no_node_of_the_tree_breaks_superko():
     assert retakes > 0  # after a move elsewhere it is legal, and the search knows
 
 
+def test_superko_counts_positions_of_the_tree_itself():
+    game = parse_game("go:5")
+    a5, d3, c3 = (game.parse_action(name) for name in ("a5", "d3", "c3"))
+    second_to_move = game.plane_names.index("white to move")
+
+    def evaluate(planes):  # O plays elsewhere, X takes the ko, O wants to take it back
+        logits = np.zeros((1, game.num_actions), np.float32)
+        if planes[0, second_to_move].any():
+            logits[0, [c3, a5]] = 12, 8
+        else:
+            logits[0, d3] = 8
+        return logits, np.zeros(1, np.float32)
+
+    # The ko as above, but O is to move: what c3 would repeat comes about only within the tree, by a5.
+    search = search_from("go:5", ["b3", "c3", "c4", "d4", "c2", "d2", "a1", "e3", "a2"], 30, evaluate)
+    node = search._root
+    for move in (a5, d3):
+        node = next(edge.child for edge in node.edges if edge.action == move)
+    assert node.visits > 0
+    assert node.state[0, c3] == 0
+    assert c3 not in [edge.action for edge in node.edges]
+    assert a5 not in [edge.action for edge in node.edges]  # it is occupied
+
+
 def test_noise_is_mixed_into_a_copy_of_the_priors():
     game = parse_game("tictactoe")
     config = SearchConfig(noise_weight=0.5)
