@@ -1,0 +1,90 @@
+"""Bare inference and training speed of the named network sizes: every engine of this machine, side by side.
+
+    python benchmarks/network.py [--seconds 2] [--game go:9] [--sizes b2c32 b4c64]
+
+Inference is measured as self-play uses it: two lanes of 128, and one of 256, full batches. Training is measured fed
+from one batch in memory and from a chunk set with symmetries drawn at load time; the second should be at least 0.90 of
+the first. The two are taken in turn, best of three, because a busy machine slows whichever runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.config import TrainConfig
+from pipeline.errors import MuGoError
+from pipeline.games.base import Game
+from pipeline.games.registry import parse_game
+from pipeline.learning.dataset import Dataset, prefetched
+from pipeline.learning.trainer import Trainer, samples_per_second
+from pipeline.networks.architecture import KNOWN_SIZES, Architecture, random_weights
+from pipeline.networks.inference import measure_network
+from pipeline.records import layout
+from pipeline.records.chunks import ChunkHeader, ChunkSet, column_types, newest_complete_set, write_chunk
+
+BATCHES = ((128, 2), (256, 1))  # rows per lane, lanes
+
+
+def noise_set(folder: Path, game: Game, num_chunks: int = 10, positions: int = 2048) -> ChunkSet:
+    """Chunks of the right shapes filled with noise: speed doesn't depend on what they say."""
+    rng = np.random.default_rng(0)
+    name = layout.SetName(1, "00000000")
+    for index in range(num_chunks):
+        columns = {
+            column: rng.integers(0, 2, (positions, *shape)).astype(dtype)
+            for column, (dtype, shape) in column_types(game).items()
+        }
+        columns["shard"][:] = 0
+        header = ChunkHeader(game.spec, str(name), index, num_chunks, 0, game.num_planes)
+        write_chunk(folder / layout.chunk_name(name, index, num_chunks), game, header, columns, ["a/b/c.gz"])
+    found = newest_complete_set(folder)
+    assert found is not None
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=2.0, help="per measurement")
+    parser.add_argument("--game", default="go:9")
+    parser.add_argument("--sizes", nargs="+", default=list(KNOWN_SIZES))
+    parser.add_argument("--backends", nargs="+", default=["openvino", "torch"])
+    arguments = parser.parse_args()
+    game = parse_game(arguments.game)
+
+    print(f"{'size':8} {'engine':10} " + " ".join(f"{f'{lanes} x {batch}':>12}" for batch, lanes in BATCHES))
+    for size, backend in itertools.product(arguments.sizes, arguments.backends):
+        architecture = Architecture.for_game(size, game)
+        weights = random_weights(architecture, 0)
+        try:
+            rates = [
+                measure_network(architecture, weights, batch, lanes, backend, arguments.seconds)
+                for batch, lanes in BATCHES
+            ]
+        except MuGoError as error:
+            print(f"{size:8} {backend:10} {error}")
+            continue
+        print(f"{size:8} {backend:10} " + " ".join(f"{rate:12,.0f}" for rate in rates), flush=True)
+
+    print(f"\n{'size':8} {'in memory':>12} {'streamed':>12} {'share':>6}   (training, samples/s)")
+    with tempfile.TemporaryDirectory() as folder:
+        chunks = noise_set(Path(folder), game)
+        for size in arguments.sizes:
+            architecture = Architecture.for_game(size, game)
+            trainer = Trainer(architecture, random_weights(architecture, 0), TrainConfig())
+            dataset = Dataset(game, chunks, TrainConfig().batch_size, seed=0)
+            one = next(dataset.batches(1))
+            in_memory, streamed = 0.0, 0.0
+            for _ in range(3):
+                in_memory = max(in_memory, samples_per_second(trainer, itertools.repeat(one), arguments.seconds))
+                with prefetched(dataset.batches(1_000_000)) as batches:
+                    streamed = max(streamed, samples_per_second(trainer, batches, arguments.seconds))
+            print(f"{size:8} {in_memory:12,.0f} {streamed:12,.0f} {streamed / in_memory:6.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
