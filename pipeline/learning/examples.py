@@ -154,8 +154,7 @@ def _replay(game: Game, table: _GameTable) -> _Replay:
         if len(here):
             rows = table.row[here]
             seen = states[rows]
-            legal = game.legal(seen, history.select(rows))
-            planes = game.observe(seen, legal)
+            legal, planes = game.look(seen, history.select(rows))
             replay.planes[here] = np.packbits(planes.reshape(len(here), num_bits), axis=1)
             replay.legal[here] = legal
             replay.to_move[here] = game.to_move(seen)

@@ -136,7 +136,7 @@ def write_chunk(
             file.attrs[key] = value
         for name, column in columns.items():
             file.create_dataset(name, data=column)
-        names = np.array([name.encode() for name in shards], "S" if shards else "S1")
+        names = np.array(shards, "S" if shards else "S1")
         file.create_dataset(SHARD_LIST, data=names, compression=1 if shards else None)
     sealed = image.getbuffer()
     sealed[:SEAL_BYTES] = _seal(sealed)

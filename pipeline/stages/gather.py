@@ -46,7 +46,7 @@ from pipeline.records.chunks import (
 )
 from pipeline.records.shards import Shard, read_shard
 
-POSITIONS_PER_GROUP = 16_384  # replayed in one batch: enough to keep kernels busy, little enough to stay in memory
+POSITIONS_PER_GROUP = 32_768  # replayed in one batch: enough to keep kernels busy, little enough to stay in memory
 MAX_THREADS = 8
 HOLDOUT_CHUNKS = 4  # the hold-out is at most this many chunks large
 DRAW_TRAINING, DRAW_HOLDOUT, DRAW_REPLACEMENTS = 0, 1, 2  # the random streams of a seed

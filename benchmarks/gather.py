@@ -1,0 +1,81 @@
+"""How fast gather writes positions from warm shards, and how the scan depends on the history behind the window.
+
+    python -m benchmarks.gather [--shards 40] [--chunks 190]
+
+Prints positions per second of whole runs (window scan, replay, features, HDF5, syncs), the median of five, and how long
+the scan for the same window takes with 100 and with 100,000 older shards behind it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from pipeline.config import GatherConfig
+from pipeline.games.registry import parse_game
+from pipeline.learning.window import scan_window
+from pipeline.records import layout
+from pipeline.stages.gather import gather
+from tests.records.random_games import random_shards
+
+RUNS = 5
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--game", default="go:9")
+    parser.add_argument("--shards", type=int, default=40, help="of 100 random games each")
+    parser.add_argument("--chunks", type=int, default=190)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=".") as name:
+        folder = Path(name)
+        print(f"making {options.shards} shards of {options.game} ...", flush=True)
+        random_shards(folder / "selfplay", parse_game(options.game), options.shards, 100, model="000009-new")
+        measure_gather(folder, options.chunks)
+        measure_scan(folder)
+
+
+def measure_gather(folder: Path, num_chunks: int) -> None:
+    speeds = []
+    for run in range(RUNS + 1):  # the first one loads kernels
+        output = folder / "chunks"
+        shutil.rmtree(output, ignore_errors=True)
+        summary = gather(
+            GatherConfig(
+                directory=folder / "selfplay",
+                output_directory=output,
+                chunks_to_make=num_chunks,
+                as_many_as_possible=True,
+                seed=run,
+            )
+        )
+        speeds.append(summary.positions_per_second)
+    print(
+        f"{summary.positions:,} positions of {summary.window_positions:,}: {statistics.median(speeds[1:]):,.0f}/s "
+        f"(from {min(speeds[1:]):,.0f} to {max(speeds[1:]):,.0f}; the first run {speeds[0]:,.0f})"
+    )
+
+
+def measure_scan(folder: Path) -> None:
+    window = scan_window(folder / "selfplay", 10**9, 0.05, print)
+    old = folder / "selfplay" / "000001-old" / "w00"
+    old.mkdir(parents=True)
+    meta = layout.meta_path(window.metas[0].path).read_bytes()
+    made = 0
+    for num_older in (100, 100_000):
+        for made in range(made, num_older):  # noqa: B020
+            (old / f"20260101T000000.{made:06d}-000001.meta").write_bytes(meta)
+        seconds = []
+        for _ in range(RUNS):
+            start = time.perf_counter()
+            scan_window(folder / "selfplay", window.num_positions, 0.05, print)
+            seconds.append(time.perf_counter() - start)
+        print(f"scan with {num_older:,} older shards: {statistics.median(seconds) * 1000:.1f} ms")
+
+
+if __name__ == "__main__":
+    main()
