@@ -18,7 +18,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -45,6 +45,7 @@ from pipeline.networks.backends import (
 from pipeline.networks.folding import fold
 from pipeline.networks.reference import evaluate_plain
 from pipeline.progress import SILENT, Progress
+from pipeline.threads import run_together
 
 POLICY_TOLERANCE = 0.03  # largest difference of any move's probability from float32
 VALUE_TOLERANCE = 0.05  # largest difference of the value, which spans -1 to 1
@@ -169,7 +170,7 @@ def measure_network(
 ) -> float:
     """Evaluations per second of the bare network, all lanes running at once with full batches for this long."""
     evaluators = make_evaluators(architecture, weights, batch, lanes, backend, progress=progress)
-    return _rate(evaluators, _made_up_planes(architecture, batch), seconds)
+    return evaluation_rate(evaluators, _made_up_planes(architecture, batch), seconds)
 
 
 def available_engines(backend: str, device: str | None = None) -> list[Engine]:
@@ -237,7 +238,7 @@ class _Check:
             batch = self._planes[start : start + size]
             try:
                 # In a thread of its own: lanes set their thread's share of the cores, and this one isn't a lane.
-                _in_threads([partial(lambda rows: found.append(evaluator(rows)), batch)])
+                run_together([partial(lambda rows: found.append(evaluator(rows)), batch)])
             except Exception as error:  # an engine may fail in its own ways; any means: not this one
                 return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         logits, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
@@ -280,12 +281,12 @@ def _measure_all(
         if problem is not None:
             progress.warn(f"backend {engine} refused: {problem}")
             continue
-        rates[engine] = max(_rate(evaluators, planes, MEASURED_SECONDS) for _ in range(MEASURED_WINDOWS))
+        rates[engine] = max(evaluation_rate(evaluators, planes, MEASURED_SECONDS) for _ in range(MEASURED_WINDOWS))
         progress.say(f"  {engine}: {rates[engine]:,.0f} evaluations/s")
     return rates
 
 
-def _rate(evaluators: Sequence[Evaluator], planes: Planes, seconds: float) -> float:
+def evaluation_rate(evaluators: Sequence[Evaluator], planes: Planes, seconds: float) -> float:
     """Evaluations per second of all lanes together, each after one call to warm up."""
     batches = [0] * len(evaluators)
     started = [0.0] * len(evaluators)
@@ -303,27 +304,8 @@ def _rate(evaluators: Sequence[Evaluator], planes: Planes, seconds: float) -> fl
             now = time.perf_counter()
         ended[lane] = now
 
-    _in_threads([partial(work, lane) for lane in range(len(evaluators))])
+    run_together([partial(work, lane) for lane in range(len(evaluators))])
     return sum(batches) * len(planes) / (max(ended) - min(started))
-
-
-def _in_threads(works: Sequence[Callable[[], object]]) -> None:
-    """Run each in a thread of its own; raise the first exception that any of them raised."""
-    errors: list[BaseException] = []
-
-    def guarded(work: Callable[[], object]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
 
 
 class _CachedChoice:

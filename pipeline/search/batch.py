@@ -35,6 +35,7 @@ from pipeline.games.base import (
     States,
 )
 from pipeline.search import kernels
+from pipeline.search.tree import NO_PARENT, ROOT, empty_tree
 
 Rows = NDArray[np.int64]
 MAX_ROUNDS = 4  # how often a batch is topped up after walks that ended the game
@@ -71,7 +72,7 @@ class BatchSearch:
         num_nodes = 4 * max_readouts + leaves + 2
         self._max_kept = num_nodes - max_readouts - leaves - 1
         num_edges = max(4 * game.num_actions * leaves, num_nodes * min(game.num_actions, 64))
-        self._tree = kernels.empty_tree(num_rows, num_nodes, num_edges, game.num_actions, game.state_size)
+        self._tree = empty_tree(num_rows, num_nodes, num_edges, game.num_actions, game.state_size)
         # With one leaf a tree there is nothing to keep apart; 0 then keeps the sums exact.
         self._virtual_loss = np.float32(config.virtual_loss if leaves > 1 else 0.0)
         self._active = np.zeros(num_rows, np.bool_)
@@ -203,7 +204,7 @@ class BatchSearch:
                 value_to_move[begin:end],
                 self._virtual_loss,
             )
-            self._prepare_roots(part.row[part.node == kernels.NO_PARENT])
+            self._prepare_roots(part.row[part.node == NO_PARENT])
             begin = end
         self.evaluations += begin
         self._waiting = []
@@ -229,7 +230,7 @@ class BatchSearch:
 
     def root_values(self, rows: Rows) -> FloatArray:
         """[n] float32: the mean of the network's value and all readouts', seen by the player to move."""
-        tree, root = self._tree, kernels.ROOT
+        tree, root = self._tree, ROOT
         total = tree.value[rows, root] + tree.value_sum[rows, root]
         return total / (1 + tree.visits[rows, root]).astype(np.float32)
 
@@ -272,7 +273,7 @@ class BatchSearch:
             return none
         row, node, edge = self._row[:count].copy(), self._node[:count].copy(), self._edge[:count].copy()
         if num_roots:
-            is_root = node == kernels.NO_PARENT
+            is_root = node == NO_PARENT
             roots = np.flatnonzero(is_root)
             at = row[roots]
             past = self.history.select(at)

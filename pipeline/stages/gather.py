@@ -209,13 +209,15 @@ class _Run:
     def make(self, num_chunks: int) -> int:
         """Make whatever is missing; how many chunks that was."""
         sets = list_sets(self.output)
-        if complete_set(self.set_name, sets.get(self.set_name, [])) is not None:
+        existing = sets.get(self.set_name, [])
+        if complete_set(self.set_name, existing) is not None:
             newest = max(sets)
             later = "" if newest == self.set_name else f"; note that set {newest} is newer, and train takes the newest"
             self.progress.say(f"set {self.set_name} of this window, settings and seed is already made{later}")
             return 0
-        paths = self._paths(num_chunks)
-        missing = [index for index, path in enumerate(paths) if not path.exists()]
+        if existing and _had_replacements(existing[0]):
+            self._remove_partial()  # which row stands in for a damaged shard is only known when all are drawn anew
+        missing = [index for index, path in enumerate(self._paths(num_chunks)) if not path.exists()]
         num_drawn = num_chunks * self.config.positions_per_chunk
         drawn = self.window.pool(held_out=False).draw(num_drawn, self._rng(DRAW_TRAINING))
         rows = np.concatenate([self._rows_of(index) for index in missing])
@@ -226,8 +228,7 @@ class _Run:
             self.progress.start("reading games", len(wanted), "positions")
             failed = self._extract(scratch, wanted, np.arange(len(wanted)))
             if self.bad and len(missing) < num_chunks:
-                # What stood in for a damaged shard in the chunks that exist can't be known: make all again.
-                self.progress.finish()
+                self.progress.finish()  # damaged since the others were made
                 self._remove_partial()
                 return self.make(num_chunks)
             kept_holdout = np.setdiff1d(np.arange(num_rows, len(wanted)), failed)
@@ -235,11 +236,8 @@ class _Run:
             self.progress.finish()
             if len(failed):
                 num_chunks = self._close_gaps(scratch, num_rows, failed)
-                paths = self._paths(num_chunks)
-                missing = [index for index, path in enumerate(paths) if not path.exists()]
-                slots = {index: index for index in missing}
-            else:
-                slots = {index: slot for slot, index in enumerate(missing)}
+                missing = list(range(num_chunks))
+            slots = {index: slot for slot, index in enumerate(missing)}
             self._write(scratch, num_chunks, slots, kept_holdout)
         return len(missing)
 
@@ -376,9 +374,18 @@ class _Run:
                 "newest": self.window.metas[0].id,
                 "oldest": self.window.metas[-1].id,
                 "holdout_share": self.config.holdout_share,
+                "skipped": sorted(self.window.metas[shard].id for shard in self.bad),
             },
         )
         write_chunk(path, self.game, header, columns, shards, folder_sync=index < 0)
+
+
+def _had_replacements(chunk: Path) -> bool:
+    """Whether damaged shards were skipped when this chunk's set was begun; also if the chunk itself is damaged."""
+    try:
+        return bool(read_header(chunk).window.get("skipped", True))
+    except FileError:
+        return True
 
 
 @dataclass(frozen=True)

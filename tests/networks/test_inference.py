@@ -208,7 +208,7 @@ class TestChoice:
 
         monkeypatch.setattr(inference, "available_engines", lambda *_: [slow, fast])
         monkeypatch.setattr(inference, "_build", build)
-        monkeypatch.setattr(inference, "_rate", lambda evaluators, *_: made_of[evaluators[0].engine])
+        monkeypatch.setattr(inference, "evaluation_rate", lambda evaluators, *_: made_of[evaluators[0].engine])
         assert make_evaluators(GO, lively_weights(GO), 16, 1)[0].engine == fast
         assert built == [slow, fast, fast]
 
