@@ -21,5 +21,5 @@ run "$python" -m pytest -n 2 -ra
 # of its own, because numba would take the unchecked code from the usual one.
 say "kernel tests with bounds checked"
 NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR="${TMPDIR:-/tmp}/mugo-boundscheck-$(id -u)" \
-    run "$python" -m pytest -n 2 -m "not slow" tests/games tests/search
+    run "$python" -m pytest -n 2 tests/games tests/search
 say "all passed"
