@@ -184,7 +184,9 @@ def test_the_hold_out_is_bounded(tmp_path: Path, selfplay: Path) -> None:
 def test_one_game_shards(tmp_path: Path) -> None:
     for number, record in enumerate(random_games(GAME, 60)):
         write_shard(tmp_path / "selfplay", "000001-a", f"w{number % 2}", "tictactoe", [record], {})
-    assert gather(config(tmp_path, chunks_to_make=4)).shards_read == 60
+    size = training_positions(tmp_path / "selfplay")
+    summary = gather(config(tmp_path, chunks_to_make=1, positions_per_chunk=size))
+    assert summary.shards_read == summary.window_shards == 60
 
 
 @pytest.mark.parametrize("num_chunks", [1, 8])
@@ -309,7 +311,7 @@ gather(GatherConfig(**json.loads(sys.argv[1])))
 
 
 def test_killed_at_any_moment_a_rerun_gives_the_same_set(tmp_path: Path, selfplay: Path) -> None:
-    whole_config = config(tmp_path, chunks_to_make=40, positions_per_chunk=25, output_directory=tmp_path / "whole")
+    whole_config = config(tmp_path, chunks_to_make=36, positions_per_chunk=25, output_directory=tmp_path / "whole")
     gather(whole_config)
     whole = content(tmp_path / "whole")
     options = json.dumps({**whole_config.model_dump(mode="json"), "output_directory": str(tmp_path / "chunks")})
@@ -329,7 +331,7 @@ def test_killed_at_any_moment_a_rerun_gives_the_same_set(tmp_path: Path, selfpla
             assert all(whole[name] == made[name] for name in made)  # nothing partial, ever
             partial += 0 < len(made) < len(whole)
     assert partial
-    gather(config(tmp_path, chunks_to_make=40, positions_per_chunk=25))
+    gather(config(tmp_path, chunks_to_make=36, positions_per_chunk=25))
     assert content(tmp_path / "chunks") == whole
     assert leftovers(tmp_path / "chunks") == []
 
@@ -359,13 +361,13 @@ def test_a_damaged_shard_is_skipped_named_and_replaced(tmp_path: Path, selfplay:
     bad = sorted(selfplay.rglob("*.gz"))[7]
     damage(bad)
     listener = Listener()
-    summary = gather(config(tmp_path, chunks_to_make=15), listener)
+    summary = gather(config(tmp_path, chunks_to_make=14), listener)
     assert summary.shards_skipped == 1 and len(listener.warnings) == 1
     assert str(bad) in listener.warnings[0] and "skipped" in listener.warnings[0]
     seen = [position for chunk in chunks_of(tmp_path / "chunks") for position in positions(chunk)]
-    assert len(set(seen)) == 15 * 64
+    assert len(set(seen)) == 14 * 64
     assert layout.shard_id(bad) not in {name for name, _, _ in seen}
-    again = config(tmp_path, chunks_to_make=15, output_directory=tmp_path / "again")
+    again = config(tmp_path, chunks_to_make=14, output_directory=tmp_path / "again")
     gather(again)
     assert content(tmp_path / "again") == content(tmp_path / "chunks")
     # a set with replacements that is cut off is made anew, equal
