@@ -12,6 +12,7 @@ Every value is seen by the player to move at the node it belongs to; an edge's v
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,8 @@ ROOT = 0
 UNVISITED = -1  # edge_child of an edge without a node
 PENDING = -2  # edge_child of an edge whose leaf is being evaluated
 NO_PARENT = -1
+
+CACHE_LINE = 64
 
 
 class Tree(NamedTuple):
@@ -77,39 +80,47 @@ class Tree(NamedTuple):
 
 
 def empty_tree(num_rows: int, num_nodes: int, num_edges: int, num_actions: int, state_size: int) -> Tree:
-    """Room for R trees. Pages that are never touched cost no memory."""
+    """Room for R trees. Pages that are never touched cost no memory.
 
-    def per_row(kind: type) -> NDArray:
-        return np.zeros(num_rows, kind)
-
-    def per_node(kind: type) -> NDArray:
-        return np.empty((num_rows, num_nodes), kind)
-
-    def per_edge(kind: type) -> NDArray:
-        return np.empty((num_rows, num_edges), kind)
-
-    return Tree(
-        num_nodes=per_row(np.int32),
-        num_edges=per_row(np.int32),
-        remaining=per_row(np.int32),
-        pending=per_row(np.int32),
-        streams=per_row(np.uint64),
-        root_prior=np.empty((num_rows, num_actions), np.float32),
-        state=np.empty((num_rows, num_nodes, state_size), np.int16),
-        key=per_node(np.uint64),
-        mover=per_node(np.int8),
-        terminal=per_node(np.bool_),
-        value=per_node(np.float32),
-        parent=per_node(np.int32),
-        parent_edge=per_node(np.int32),
-        edge_start=per_node(np.int32),
-        edge_count=per_node(np.int32),
-        tried=per_node(np.int32),
-        visits=per_node(np.int32),
-        value_sum=per_node(np.float32),
-        edge_action=per_edge(np.int16),
-        edge_prior=per_edge(np.float32),
-        edge_visits=per_edge(np.int32),
-        edge_value=per_edge(np.float32),
-        edge_child=per_edge(np.int32),
-    )
+    All arrays are carved from one buffer: a descent touches a dozen of them at random places, and only a large
+    buffer gets the huge pages that spare it a page walk each time.
+    """
+    nodes, edges = (num_rows, num_nodes), (num_rows, num_edges)
+    shapes: dict[str, tuple[tuple[int, ...], type]] = {
+        "num_nodes": ((num_rows,), np.int32),
+        "num_edges": ((num_rows,), np.int32),
+        "remaining": ((num_rows,), np.int32),
+        "pending": ((num_rows,), np.int32),
+        "streams": ((num_rows,), np.uint64),
+        "root_prior": ((num_rows, num_actions), np.float32),
+        "state": ((num_rows, num_nodes, state_size), np.int16),
+        "key": (nodes, np.uint64),
+        "mover": (nodes, np.int8),
+        "terminal": (nodes, np.bool_),
+        "value": (nodes, np.float32),
+        "parent": (nodes, np.int32),
+        "parent_edge": (nodes, np.int32),
+        "edge_start": (nodes, np.int32),
+        "edge_count": (nodes, np.int32),
+        "tried": (nodes, np.int32),
+        "visits": (nodes, np.int32),
+        "value_sum": (nodes, np.float32),
+        "edge_action": (edges, np.int16),
+        "edge_prior": (edges, np.float32),
+        "edge_visits": (edges, np.int32),
+        "edge_value": (edges, np.float32),
+        "edge_child": (edges, np.int32),
+    }
+    sizes = {
+        name: math.prod(shape) * np.dtype(kind).itemsize + CACHE_LINE for name, (shape, kind) in shapes.items()
+    }
+    buffer = np.empty(sum(sizes.values()) + CACHE_LINE, np.uint8)
+    arrays: dict[str, NDArray] = {}
+    offset = -buffer.ctypes.data % CACHE_LINE
+    for name, (shape, kind) in shapes.items():
+        count = math.prod(shape) * np.dtype(kind).itemsize
+        arrays[name] = buffer[offset : offset + count].view(kind).reshape(shape)
+        offset += -(-count // CACHE_LINE) * CACHE_LINE
+    for name in ("num_nodes", "num_edges", "remaining", "pending", "streams"):
+        arrays[name][:] = 0
+    return Tree(**arrays)
