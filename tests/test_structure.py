@@ -22,13 +22,14 @@ SOURCES = sorted(
 )  # fmt: skip
 MAX_LINES = 450
 
-FOUNDATION = {"config", "errors", "progress"}
+FOUNDATION = {"config", "errors", "progress", "threads"}
 MIDDLE = {"arena", "learning", "reports"}
 # What a room may import, besides itself and the foundation.
 MAY_IMPORT = {
     "config": {"errors"},
     "errors": set(),
     "progress": set(),
+    "threads": set(),
     "games": FOUNDATION,
     "search": {"games"} | FOUNDATION,
     "networks": {"games"} | FOUNDATION,
