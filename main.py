@@ -109,7 +109,9 @@ Example: python main.py bench --game go:9 --network-size b2c32 --seconds 5
 """,
 }
 
-app = typer.Typer(help=ABOUT, rich_markup_mode=None, no_args_is_help=True, add_completion=False)
+app = typer.Typer(
+    help=ABOUT, rich_markup_mode=None, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+)
 
 
 class Interrupts:
