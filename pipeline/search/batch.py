@@ -35,15 +35,19 @@ from pipeline.games.base import (
     States,
 )
 from pipeline.search import kernels
-from pipeline.search.tree import NO_PARENT, ROOT, empty_tree
+from pipeline.search.tree import EDGE_ARRAYS, NO_PARENT, ROOT, empty_tree
 
 Rows = NDArray[np.int64]
 MAX_ROUNDS = 4  # how often a batch is topped up after walks that ended the game
-WORTH_TOPPING_UP = 16  # it is, if one row in so many gave no leaf: a round costs about as much as a few evaluations
+WORTH_TOPPING_UP = 12  # it is, if one row in so many gave no leaf: a round costs about as much as a few evaluations
 
 
 class _Leaves(NamedTuple):
-    """A batch of leaves on its way: where each hangs and what stands there."""
+    """A batch of leaves on its way, the first K entries of arrays that are used again and again.
+
+    row [K], node [K] and edge [K] say where each hangs; states [K, S], keys [K] and movers [K] what stands there;
+    past [K, T] and num_past [K] are its history, which ends with its own key once it is known.
+    """
 
     row: IntArray
     node: IntArray
@@ -51,8 +55,28 @@ class _Leaves(NamedTuple):
     states: States
     keys: KeyArray
     movers: NDArray[np.int8]
-    legal: BoolArray
-    planes: Planes
+    past: KeyArray
+    num_past: IntArray
+
+    @staticmethod
+    def room(count: int, game: Game) -> _Leaves:
+        return _Leaves(
+            row=np.empty(count, np.int32),
+            node=np.empty(count, np.int32),
+            edge=np.empty(count, np.int32),
+            states=np.empty((count, game.state_size), np.int16),
+            keys=np.empty(count, np.uint64),
+            movers=np.empty(count, np.int8),
+            past=np.zeros((count, game.max_plies + 2), np.uint64),
+            num_past=np.empty(count, np.int32),
+        )
+
+    def part(self, begin: int, end: int) -> _Leaves:
+        return _Leaves._make(array[begin:end] for array in self)
+
+    @property
+    def history(self) -> History:
+        return History(self.past, self.num_past)
 
 
 class BatchSearch:
@@ -80,15 +104,12 @@ class BatchSearch:
         self.states = game.initial(num_rows)
         self.history = History.empty(num_rows, game.max_plies + 1)
         batch = num_rows * leaves
-        self._row = np.empty(batch, np.int32)
-        self._node = np.empty(batch, np.int32)
-        self._edge = np.empty(batch, np.int32)
-        self._parents = np.empty((batch, game.state_size), np.int16)
+        self._leaves = _Leaves.room(batch, game)
         self._actions = np.empty(batch, np.int32)
-        self._keys = np.zeros((batch, game.max_plies + 2), np.uint64)
-        self._num_keys = np.empty(batch, np.int32)
         self._places = np.arange(batch)
-        self._waiting: list[_Leaves] = []
+        self._num_waiting = 0
+        self._num_roots = 0  # of those that wait
+        self._legal = np.zeros((0, game.num_actions), np.bool_)
         self.simulations = 0  # readouts done so far, terminal ones included
         self.evaluations = 0  # positions that the network was asked about
 
@@ -144,7 +165,7 @@ class BatchSearch:
         """
         if len(rows):
             most = int((self._tree.num_nodes[rows] + readouts).max()) + self.num_leaves + 1
-            if most > self._tree.key.shape[1]:
+            if most > self._tree.node.shape[1]:
                 raise MuGoError(f"search: no room for {np.max(readouts)} readouts; it was made for {self.max_readouts}")
         self._tree.remaining[rows] = readouts
         self._noise[rows] = noise
@@ -161,23 +182,22 @@ class BatchSearch:
 
         K is 0 when every active row is finished, or when all walks of this turn ended in decided games.
         """
-        if self._waiting:
+        if self._num_waiting:
             raise MuGoError("search: leaves() called again before accept()")
         rows = np.flatnonzero(self._active)
-        waiting: list[_Leaves] = []
+        self._num_roots = 0
         for _ in range(MAX_ROUNDS):
-            again = self._collect(rows, waiting)
+            again = self._collect(rows)
             if again.size * WORTH_TOPPING_UP < self.num_rows:
                 break
             rows = again
-        self._waiting = waiting
-        if not waiting:
-            return np.zeros((0, self.game.num_planes, *self.game.board_shape), np.uint8)
-        return waiting[0].planes if len(waiting) == 1 else np.concatenate([part.planes for part in waiting])
+        batch = self._leaves.part(0, self._num_waiting)
+        self._legal, planes = self.game.look(batch.states, batch.history)
+        return planes
 
     def leaf_rows(self) -> IntArray:
         """[K] the row that each position of the last leaves() belongs to."""
-        return np.concatenate([part.row for part in self._waiting]) if self._waiting else np.empty(0, np.int32)
+        return self._leaves.row[: self._num_waiting]
 
     def accept(self, policy_logits: FloatArray, value_to_move: FloatArray) -> None:
         """The network's answer to the last leaves(): [K, A] logits over all actions, [K] values in [−1, 1], by the
@@ -187,27 +207,25 @@ class BatchSearch:
         """
         if not (np.isfinite(policy_logits.sum()) and np.isfinite(value_to_move.sum())):
             raise MuGoError("search: the network answered with numbers that are not finite; is the model damaged?")
-        begin = 0
-        for part in self._waiting:
-            end = begin + len(part.row)
-            self._reserve_edges()
-            kernels.accept(
-                self._tree,
-                part.row,
-                part.node,
-                part.edge,
-                part.states,
-                part.keys,
-                part.movers,
-                part.legal,
-                policy_logits[begin:end],
-                value_to_move[begin:end],
-                self._virtual_loss,
-            )
-            self._prepare_roots(part.row[part.node == NO_PARENT])
-            begin = end
-        self.evaluations += begin
-        self._waiting = []
+        batch = self._leaves.part(0, self._num_waiting)
+        self._reserve_edges()
+        kernels.accept(
+            self._tree,
+            batch.row,
+            batch.node,
+            batch.edge,
+            batch.states,
+            batch.keys,
+            batch.movers,
+            self._legal,
+            policy_logits,
+            value_to_move,
+            self._virtual_loss,
+        )
+        if self._num_roots:
+            self._prepare_roots(batch.row[batch.node == NO_PARENT])
+        self.evaluations += self._num_waiting
+        self._num_waiting = 0
 
     # --- what the search found --------------------------------------------------------------------------------------
 
@@ -230,9 +248,8 @@ class BatchSearch:
 
     def root_values(self, rows: Rows) -> FloatArray:
         """[n] float32: the mean of the network's value and all readouts', seen by the player to move."""
-        tree, root = self._tree, ROOT
-        total = tree.value[rows, root] + tree.value_sum[rows, root]
-        return total / (1 + tree.visits[rows, root]).astype(np.float32)
+        roots = self._tree.node[rows, ROOT]
+        return (roots["value"] + roots["value_sum"]) / (1 + roots["visits"]).astype(np.float32)
 
     def choose(
         self, rows: Rows, temperature: FloatArray, table: tuple[IntArray, FloatArray] | None = None
@@ -250,11 +267,10 @@ class BatchSearch:
 
     # --- inside -----------------------------------------------------------------------------------------------------
 
-    def _collect(self, rows: Rows, waiting: list[_Leaves]) -> Rows:
-        """Select leaves of rows; back decided ones up, append the others to waiting; returns rows that had decided
-        ones.
-        """
-        config, tree = self._config, self._tree
+    def _collect(self, rows: Rows) -> Rows:
+        """Add leaves of rows to the batch; those that end the game are backed up at once, and their rows returned."""
+        config, tree, begin = self._config, self._tree, self._num_waiting
+        free = self._leaves.part(begin, len(self._places))
         count, num_roots, spent = kernels.select(
             tree,
             rows,
@@ -263,54 +279,53 @@ class BatchSearch:
             config.fpu_reduction,
             config.root_fpu_reduction,
             self._virtual_loss,
-            self._row,
-            self._node,
-            self._edge,
+            self.states,
+            self.history.keys,
+            self.history.lengths,
+            free.row,
+            free.node,
+            free.edge,
+            free.states,
+            self._actions,
+            free.past,
+            free.num_past,
         )
         self.simulations += spent
-        none = np.empty(0, np.int64)
-        if count == 0:
-            return none
-        row, node, edge = self._row[:count].copy(), self._node[:count].copy(), self._edge[:count].copy()
-        if num_roots:
-            is_root = node == NO_PARENT
-            roots = np.flatnonzero(is_root)
-            at = row[roots]
-            past = self.history.select(at)
-            waiting.append(self._look(at, node[roots], edge[roots], self.states[at], past, past.keys[:, 0]))
-            inner = np.flatnonzero(~is_root)
-            if inner.size == 0:
-                return none
-            row, node, edge = row[inner], node[inner], edge[inner]
-        count = len(row)
-        kernels.prepare_leaves(
-            tree, row, node, edge, count, self.history.keys, self.history.lengths,
-            self._parents, self._actions, self._keys, self._num_keys,
-        )  # fmt: skip
-        history = History(self._keys[:count], self._num_keys[:count])
-        states = self.game.play(self._parents[:count], self._actions[:count], history)
-        keys = self.game.keys(states)
-        history.append(self._places[:count], keys)
-        over = self.game.is_over(states)
+        batch = free.part(0, count)
+        over = self._arrive(batch, self._actions[:count], num_roots)
+        self._num_roots += num_roots
+        self._num_waiting += count
         if not over.any():
-            waiting.append(self._look(row, node, edge, states, history, keys))
-            return none
+            return np.empty(0, np.int64)
         ended = np.flatnonzero(over)
-        movers = self.game.to_move(states)
-        results = self.game.returns(states[ended])
-        values = np.where(movers[ended] == 0, results, -results).astype(np.float32)
-        kernels.accept_terminal(tree, row, node, edge, ended, states, keys, movers, values, self._virtual_loss)
+        results = self.game.returns(batch.states[ended])
+        values = np.where(batch.movers[ended] == 0, results, -results).astype(np.float32)
+        kernels.accept_terminal(
+            tree, batch.row, batch.node, batch.edge, ended, batch.states, batch.keys, batch.movers, values,
+            self._virtual_loss,
+        )  # fmt: skip
+        again = np.unique(batch.row[ended]).astype(np.int64)
         going = np.flatnonzero(~over)
-        if going.size:
-            part = (row[going], node[going], edge[going], states[going], history.select(going), keys[going])
-            waiting.append(self._look(*part))
-        return np.unique(row[ended]).astype(np.int64)
+        for array in batch:
+            array[: going.size] = array[going]
+        self._num_waiting = begin + going.size
+        return again
 
-    def _look(
-        self, row: IntArray, node: IntArray, edge: IntArray, states: States, history: History, keys: KeyArray
-    ) -> _Leaves:
-        legal, planes = self.game.look(states, history)
-        return _Leaves(row, node, edge, states, keys, self.game.to_move(states), legal, planes)
+    def _arrive(self, batch: _Leaves, actions: Actions, num_roots: int) -> BoolArray:
+        """Turn the parents' states of a batch into the leaves' own, their keys and movers; returns which are over.
+
+        actions [K]: what leads to each leaf; of a root, which stands there already, it means nothing.
+        """
+        if num_roots == 0:
+            batch.states[:] = self.game.play(batch.states, actions, batch.history)
+        elif num_roots < len(actions):
+            inner = np.flatnonzero(batch.node != NO_PARENT)
+            batch.states[inner] = self.game.play(batch.states[inner], actions[inner], batch.history.select(inner))
+        batch.keys[:] = self.game.keys(batch.states)
+        batch.movers[:] = self.game.to_move(batch.states)
+        batch.past[self._places[: len(actions)], batch.num_past] = batch.keys  # a root's stands there already
+        batch.num_past[:] += 1
+        return self.game.is_over(batch.states)
 
     def _prepare_roots(self, rows: NDArray[np.integer]) -> None:
         if len(rows):
@@ -319,11 +334,11 @@ class BatchSearch:
 
     def _reserve_edges(self) -> None:
         """Before leaves are expanded: make sure that no row can run out of edges."""
-        capacity = self._tree.edge_child.shape[1]
+        capacity = self._tree.edge.shape[1]
         if int(self._tree.num_edges.max()) + self.num_leaves * self.game.num_actions <= capacity:
             return
         grown = {}
-        for name in ("edge_action", "edge_prior", "edge_visits", "edge_value", "edge_child"):
+        for name in EDGE_ARRAYS:
             old = getattr(self._tree, name)
             new = np.empty((self.num_rows, 2 * capacity), old.dtype)
             new[:, :capacity] = old

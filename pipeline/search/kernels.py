@@ -20,7 +20,8 @@ kernel = njit(cache=True, nogil=True, error_model="numpy")
 @kernel
 def bring_best_untried(tree, row, node):
     """Swap the untried edge of highest prior (lowest action on ties) to the place behind the tried ones."""
-    start, first, count = tree.edge_start[row, node], tree.tried[row, node], tree.edge_count[row, node]
+    this = tree.node[row, node]
+    start, first, count = this.edge_start, this.tried, this.edge_count
     if first >= count:
         return
     prior = tree.root_prior[row] if node == ROOT else tree.edge_prior[row, start : start + count]
@@ -40,6 +41,12 @@ def bring_best_untried(tree, row, node):
 
 
 @kernel
+def comes_before(tree, row, start, edge, other):
+    """Whether the edge has a lower action than the other; both counted from start. Without another: yes."""
+    return other < 0 or tree.edge_action[row, start + edge] < tree.edge_action[row, start + other]
+
+
+@kernel
 def choose_edge(tree, row, node, c_puct, fpu_reduction):
     """The edge of highest PUCT score, counted from edge_start; lowest action on ties.
 
@@ -47,23 +54,23 @@ def choose_edge(tree, row, node, c_puct, fpu_reduction):
     fpu_reduction · sqrt(sum of tried priors). Source: Silver et al. 2017, Methods, "Select"; first-play urgency as
     in Leela Zero and KataGo. Plain twin: ReferenceSearch.
     """
-    start, tried = tree.edge_start[row, node], tree.tried[row, node]
-    prior = tree.root_prior[row] if node == ROOT else tree.edge_prior[row, start : start + tree.edge_count[row, node]]
-    scale = np.float32(c_puct) * np.sqrt(np.float32(max(tree.visits[row, node], 1)))
+    this = tree.node[row, node]
+    start, tried = this.edge_start, this.tried
+    prior = tree.root_prior[row] if node == ROOT else tree.edge_prior[row, start : start + this.edge_count]
+    scale = np.float32(c_puct) * np.sqrt(np.float32(max(this.visits, 1)))
     tried_prior = np.float32(0.0)
-    best, best_score, best_action = -1, np.float32(-np.inf), np.int16(0)
+    best, best_score = -1, np.float32(-np.inf)
     for i in range(tried):
-        edge = start + i
-        n = np.float32(tree.edge_visits[row, edge])
-        score = tree.edge_value[row, edge] / n + scale * prior[i] / (np.float32(1.0) + n)
+        edge = tree.edge[row, start + i]
+        n = np.float32(edge.visits)
+        score = edge.value / n + scale * prior[i] / (np.float32(1.0) + n)
         tried_prior += prior[i]
-        action = tree.edge_action[row, edge]
-        if score > best_score or (score == best_score and action < best_action):
-            best, best_score, best_action = i, score, action
-    if tried < tree.edge_count[row, node]:
-        mean = (tree.value[row, node] + tree.value_sum[row, node]) / np.float32(1 + tree.visits[row, node])
+        if score > best_score or (score == best_score and comes_before(tree, row, start, i, best)):
+            best, best_score = i, score
+    if tried < this.edge_count:
+        mean = (this.value + this.value_sum) / np.float32(1 + this.visits)
         score = mean - np.float32(fpu_reduction) * np.sqrt(tried_prior) + scale * prior[tried]
-        if score > best_score or (score == best_score and tree.edge_action[row, start + tried] < best_action):
+        if score > best_score or (score == best_score and comes_before(tree, row, start, tried, best)):
             best = tried
     return best
 
@@ -75,23 +82,31 @@ def add_along_path(tree, row, node, edge, mover, value, visits, virtual_loss):
     edge is counted from the node's edge_start. A root leaf has node NO_PARENT: nothing happens.
     """
     while node != NO_PARENT:
-        seen = value if tree.mover[row, node] == mover else -value
-        at = tree.edge_start[row, node] + edge
-        tree.edge_visits[row, at] += visits
-        tree.edge_value[row, at] += seen - virtual_loss
-        tree.visits[row, node] += visits
-        tree.value_sum[row, node] += seen - virtual_loss
-        edge = tree.parent_edge[row, node]
-        node = tree.parent[row, node]
+        this = tree.node[row, node]
+        tried = tree.edge[row, this.edge_start + edge]
+        seen = value if this.mover == mover else -value
+        tried.visits += visits
+        tried.value += seen - virtual_loss
+        this.visits += visits
+        this.value_sum += seen - virtual_loss
+        edge = this.parent_edge
+        node = this.parent
 
 
 @kernel
-def select(tree, rows, leaves, c_puct, fpu_reduction, root_fpu_reduction, virtual_loss, out_row, out_node, out_edge):
-    """Walk from each root to up to `leaves` unexpanded leaves, named in out_row, out_node, out_edge [K].
+def select(
+    tree, rows, leaves, c_puct, fpu_reduction, root_fpu_reduction, virtual_loss, states, past, num_past,
+    out_row, out_node, out_edge, out_states, out_actions, out_past, out_num_past,
+):  # fmt: skip
+    """Walk from the root of each of rows [n] to up to `leaves` unexpanded leaves.
 
-    A leaf is named by the node it hangs from and the edge; the root itself by NO_PARENT. Walks that end in a terminal
-    node are backed up at once and cost a readout, not a place in the batch. Each walk counts as a visit from
+    A leaf [K] is named by the node it hangs from and the edge; the root itself by NO_PARENT. Walks that end in a
+    terminal node are backed up at once and cost a readout, not a place in the batch. Each walk counts as a visit from
     now on, with virtual_loss until its value comes. A row stops early where a walk meets a pending leaf.
+
+    states [R, S], past [R, T] uint64, num_past [R]: where each game stands and the keys that occurred in it.
+    out_states [K, S], out_actions [K]: the node's state and the action that leads to the leaf (a root's own state, no
+    action); out_past [K, T'], out_num_past [K]: the keys that occurred before the leaf, its game's and its path's.
     Returns how many leaves were found, how many of them are roots, and how many readouts were spent.
     """
     found, roots, spent = 0, 0, 0
@@ -101,6 +116,9 @@ def select(tree, rows, leaves, c_puct, fpu_reduction, root_fpu_reduction, virtua
             if tree.pending[row] == 0:
                 tree.pending[row] = 1
                 out_row[found], out_node[found], out_edge[found] = row, NO_PARENT, 0
+                out_states[found] = states[row]
+                out_past[found, : num_past[row]] = past[row, : num_past[row]]
+                out_num_past[found] = num_past[row] - 1  # its own key comes again
                 found += 1
                 roots += 1
             continue
@@ -109,9 +127,9 @@ def select(tree, rows, leaves, c_puct, fpu_reduction, root_fpu_reduction, virtua
             while True:
                 reduction = root_fpu_reduction if node == ROOT else fpu_reduction
                 edge = choose_edge(tree, row, node, c_puct, reduction)
-                untried = edge == tree.tried[row, node]
-                child = UNVISITED if untried else tree.edge_child[row, tree.edge_start[row, node] + edge]
-                if child < 0 or tree.terminal[row, child]:
+                untried = edge == tree.node[row, node].tried
+                child = UNVISITED if untried else tree.edge[row, tree.node[row, node].edge_start + edge].child
+                if child < 0 or tree.node[row, child].terminal:
                     break
                 node = child
             if child == PENDING:
@@ -120,40 +138,30 @@ def select(tree, rows, leaves, c_puct, fpu_reduction, root_fpu_reduction, virtua
             spent += 1
             if child >= 0:
                 add_along_path(
-                    tree, row, node, edge, tree.mover[row, child], tree.value[row, child], 1, np.float32(0.0)
+                    tree, row, node, edge, tree.node[row, child].mover, tree.node[row, child].value, 1, np.float32(0.0)
                 )
                 continue
-            at = tree.edge_start[row, node] + edge
+            at = tree.node[row, node].edge_start + edge
             if untried:
-                tree.edge_visits[row, at] = 0
-                tree.edge_value[row, at] = 0.0
-                tree.tried[row, node] += 1
+                tree.edge[row, at].visits = 0
+                tree.edge[row, at].value = 0.0
+                tree.node[row, node].tried += 1
                 bring_best_untried(tree, row, node)
-            tree.edge_child[row, at] = PENDING
+            tree.edge[row, at].child = PENDING
             add_along_path(tree, row, node, edge, np.int8(0), np.float32(0.0), 1, np.float32(virtual_loss))
             tree.pending[row] += 1
             out_row[found], out_node[found], out_edge[found] = row, node, edge
+            out_states[found] = tree.state[row, node]
+            out_actions[found] = tree.edge_action[row, at]
+            length = num_past[row]
+            out_past[found, :length] = past[row, :length]
+            while node != ROOT:  # the root's key is the last of the game's past
+                out_past[found, length] = tree.node[row, node].key
+                length += 1
+                node = tree.node[row, node].parent
+            out_num_past[found] = length
             found += 1
     return found, roots, spent
-
-
-@kernel
-def prepare_leaves(tree, out_row, out_node, out_edge, count, past, num_past, states, actions, keys, num_keys):
-    """For `count` leaves, none of them a root: the parent's state, the action, and the keys that occurred before.
-
-    past [R, T] uint64, num_past [R]: each game's history. Fills states [K, S], actions [K], keys [K, T'], num_keys [K].
-    """
-    for i in range(count):
-        row, node = out_row[i], out_node[i]
-        states[i] = tree.state[row, node]
-        actions[i] = tree.edge_action[row, tree.edge_start[row, node] + out_edge[i]]
-        length = num_past[row]
-        keys[i, :length] = past[row, :length]
-        while node != ROOT:  # the root's key is the last of the game's past
-            keys[i, length] = tree.key[row, node]
-            length += 1
-            node = tree.parent[row, node]
-        num_keys[i] = length
 
 
 @kernel
@@ -162,20 +170,21 @@ def link(tree, row, node, edge, state, key, mover, value, terminal):
     index = tree.num_nodes[row]
     tree.num_nodes[row] += 1
     tree.state[row, index] = state
-    tree.key[row, index] = key
-    tree.mover[row, index] = mover
-    tree.terminal[row, index] = terminal
-    tree.value[row, index] = value
-    tree.parent[row, index] = node
-    tree.parent_edge[row, index] = edge
-    tree.edge_start[row, index] = tree.num_edges[row]
-    tree.edge_count[row, index] = 0
-    tree.tried[row, index] = 0
-    tree.visits[row, index] = 0
-    tree.value_sum[row, index] = 0.0
+    this = tree.node[row, index]
+    this.key = key
+    this.mover = mover
+    this.terminal = terminal
+    this.value = value
+    this.parent = node
+    this.parent_edge = edge
+    this.edge_start = tree.num_edges[row]
+    this.edge_count = 0
+    this.tried = 0
+    this.visits = 0
+    this.value_sum = 0.0
     tree.pending[row] -= 1
     if node != NO_PARENT:
-        tree.edge_child[row, tree.edge_start[row, node] + edge] = index
+        tree.edge[row, tree.node[row, node].edge_start + edge].child = index
     return index
 
 
@@ -187,7 +196,7 @@ def accept_terminal(tree, out_row, out_node, out_edge, chosen, states, keys, mov
     for j in range(chosen.size):
         i = chosen[j]
         row, node, edge = out_row[i], out_node[i], out_edge[i]
-        link(tree, row, node, edge, states[i], keys[i], movers[i], values[j], True)
+        link(tree, row, node, edge, states[i], keys[i], movers[i], values[j], 1)
         add_along_path(tree, row, node, edge, movers[i], values[j], 0, np.float32(-virtual_loss))
 
 
@@ -200,7 +209,7 @@ def accept(tree, out_row, out_node, out_edge, states, keys, movers, legal, logit
     num_actions = legal.shape[1]
     for i in range(out_row.size):
         row, node, edge = out_row[i], out_node[i], out_edge[i]
-        index = link(tree, row, node, edge, states[i], keys[i], movers[i], values[i], False)
+        index = link(tree, row, node, edge, states[i], keys[i], movers[i], values[i], 0)
         start = tree.num_edges[row]
         highest = np.float32(-np.inf)
         count = 0
@@ -218,7 +227,7 @@ def accept(tree, out_row, out_node, out_edge, states, keys, movers, legal, logit
             total += weight
         for at in range(start, start + count):
             tree.edge_prior[row, at] /= total
-        tree.edge_count[row, index] = count
+        tree.node[row, index].edge_count = count
         tree.num_edges[row] += count
         if node != NO_PARENT:
             bring_best_untried(tree, row, index)
@@ -234,7 +243,7 @@ def prepare_roots(tree, rows, noisy, noise_weight, noise_total):
     """
     for j in range(rows.size):
         row = rows[j]
-        start, count = tree.edge_start[row, ROOT], tree.edge_count[row, ROOT]
+        start, count = tree.node[row, ROOT].edge_start, tree.node[row, ROOT].edge_count
         prior = tree.root_prior[row, :count]
         if noisy[j] and count > 0:
             dirichlet(tree.streams, row, noise_total / count, prior)
@@ -257,39 +266,29 @@ def rebase(tree, row, child, max_nodes, scratch):
     for old in range(child, old_count):
         scratch[old] = -1
         if old != child:
-            parent = tree.parent[row, old]
+            parent = tree.node[row, old].parent
             if parent < child or scratch[parent] < 0 or kept >= max_nodes:
                 continue
         new = kept
         scratch[old] = new
         kept += 1
-        old_start, count = tree.edge_start[row, old], tree.edge_count[row, old]
+        tree.node[row, new] = tree.node[row, old]
+        this = tree.node[row, new]
+        old_start, count = this.edge_start, this.edge_count
         if old == child:
-            tree.parent[row, new] = NO_PARENT
-            tree.parent_edge[row, new] = 0
+            this.parent = NO_PARENT
+            this.parent_edge = 0
         else:
-            new_parent = scratch[tree.parent[row, old]]
-            which = tree.parent_edge[row, old]
-            tree.parent[row, new] = new_parent
-            tree.parent_edge[row, new] = which
-            tree.edge_child[row, tree.edge_start[row, new_parent] + which] = new
+            this.parent = scratch[this.parent]
+            tree.edge[row, tree.node[row, this.parent].edge_start + this.parent_edge].child = new
+        this.edge_start = edges
         tree.state[row, new] = tree.state[row, old]
-        tree.key[row, new] = tree.key[row, old]
-        tree.mover[row, new] = tree.mover[row, old]
-        tree.terminal[row, new] = tree.terminal[row, old]
-        tree.value[row, new] = tree.value[row, old]
-        tree.tried[row, new] = tree.tried[row, old]
-        tree.visits[row, new] = tree.visits[row, old]
-        tree.value_sum[row, new] = tree.value_sum[row, old]
-        tree.edge_start[row, new] = edges
-        tree.edge_count[row, new] = count
         for i in range(count):
             tree.edge_action[row, edges + i] = tree.edge_action[row, old_start + i]
             tree.edge_prior[row, edges + i] = tree.edge_prior[row, old_start + i]
-        for i in range(tree.tried[row, new]):
-            tree.edge_visits[row, edges + i] = tree.edge_visits[row, old_start + i]
-            tree.edge_value[row, edges + i] = tree.edge_value[row, old_start + i]
-            tree.edge_child[row, edges + i] = UNVISITED  # set again when the child itself is kept
+        for i in range(this.tried):
+            tree.edge[row, edges + i] = tree.edge[row, old_start + i]
+            tree.edge[row, edges + i].child = UNVISITED  # set again when the child itself is kept
         edges += count
     tree.num_nodes[row] = kept
     tree.num_edges[row] = edges
@@ -298,17 +297,17 @@ def rebase(tree, row, child, max_nodes, scratch):
 @kernel
 def advance(tree, rows, actions, max_nodes):
     """For each row, keep the subtree below actions[i] as the new tree, or none if it wasn't expanded."""
-    scratch = np.empty(tree.parent.shape[1], np.int32)
+    scratch = np.empty(tree.node.shape[1], np.int32)
     for j in range(rows.size):
         row = rows[j]
         child = UNVISITED
         if tree.num_nodes[row] > 0:
-            start = tree.edge_start[row, ROOT]
-            for i in range(tree.tried[row, ROOT]):
+            start = tree.node[row, ROOT].edge_start
+            for i in range(tree.node[row, ROOT].tried):
                 if tree.edge_action[row, start + i] == actions[j]:
-                    child = tree.edge_child[row, start + i]
+                    child = tree.edge[row, start + i].child
         tree.remaining[row] = 0
-        if child >= 0 and not tree.terminal[row, child]:
+        if child >= 0 and not tree.node[row, child].terminal:
             rebase(tree, row, child, max_nodes, scratch)
         else:
             tree.num_nodes[row] = 0
@@ -325,11 +324,11 @@ def root_table(tree, rows, visits, priors):
     for j in range(rows.size):
         row = rows[j]
         if tree.num_nodes[row] > 0:
-            start = tree.edge_start[row, ROOT]
-            for edge in range(start, start + tree.edge_count[row, ROOT]):
+            start = tree.node[row, ROOT].edge_start
+            for edge in range(start, start + tree.node[row, ROOT].edge_count):
                 priors[j, tree.edge_action[row, edge]] = tree.edge_prior[row, edge]
-            for edge in range(start, start + tree.tried[row, ROOT]):
-                visits[j, tree.edge_action[row, edge]] = tree.edge_visits[row, edge]
+            for edge in range(start, start + tree.node[row, ROOT].tried):
+                visits[j, tree.edge_action[row, edge]] = tree.edge[row, edge].visits
 
 
 @kernel

@@ -5,7 +5,7 @@ Axes: R rows (one game and one tree each), N nodes of a row, E edges of a row, A
 Node 0 (ROOT) is the root; a child's index is always larger than its parent's. A node's edges stand side by side at
 edge_start .. edge_start + edge_count, legal actions only. Their first `tried` have been visited; the next one is
 the untried edge of highest prior. That is all a descent must look at: untried edges share one value and no visits. Of
-an untried edge only action and prior are stored; what stands in its other arrays means nothing.
+an untried edge only action and prior are stored; its TRIED record means nothing.
 
 Every value is seen by the player to move at the node it belongs to; an edge's value by the mover of the node it leaves.
 """
@@ -26,6 +26,20 @@ NO_PARENT = -1
 CACHE_LINE = 64
 
 
+# What a walk reads of a node, on one cache line.
+NODE = np.dtype(
+    {
+        "names": ["visits", "value_sum", "value", "edge_start", "edge_count", "tried", "parent", "parent_edge",
+                  "key", "mover", "terminal"],
+        "formats": ["<i4", "<f4", "<f4", "<i4", "<i4", "<i4", "<i4", "<i4", "<u8", "i1", "i1"],
+        "offsets": [0, 4, 8, 12, 16, 20, 24, 28, 32, 40, 41],
+        "itemsize": CACHE_LINE,
+    }
+)  # fmt: skip
+# What it reads of an edge that was tried.
+TRIED = np.dtype([("visits", "<i4"), ("value", "<f4"), ("child", "<i4")])
+
+
 class Tree(NamedTuple):
     """R trees. Only the first num_nodes / num_edges entries of a row hold anything.
 
@@ -36,22 +50,19 @@ class Tree(NamedTuple):
     streams       [R] uint64         one random stream per row
     root_prior    [R, A] float32     the root's priors as the search uses them: with noise, in edge order
     state         [R, N, S] int16
-    key           [R, N] uint64
-    mover         [R, N] int8
-    terminal      [R, N] bool
-    value         [R, N] float32     the network's value, or the exact one if terminal
-    parent        [R, N] int32
-    parent_edge   [R, N] int32       which of the parent's edges, counted from its edge_start
-    edge_start    [R, N] int32
-    edge_count    [R, N] int32
-    tried         [R, N] int32       edges visited at least once (pending ones included)
-    visits        [R, N] int32       sum of the edges' visits
-    value_sum     [R, N] float32     sum of the edges' value sums
+    node          [R, N] NODE        visits       sum of the edges' visits
+                                     value_sum    sum of the edges' values
+                                     value        the network's value, or the exact one if terminal
+                                     edge_start, edge_count
+                                     tried        edges visited at least once (pending ones included)
+                                     parent       node index, NO_PARENT for the root
+                                     parent_edge  which of the parent's edges, counted from its edge_start
+                                     key, mover, terminal (0 or 1)
     edge_action   [R, E] int16
     edge_prior    [R, E] float32
-    edge_visits   [R, E] int32
-    edge_value    [R, E] float32     sum of the values backed up
-    edge_child    [R, E] int32       node index, UNVISITED or PENDING
+    edge          [R, E] TRIED       visits
+                                     value        sum of the values backed up
+                                     child        node index, UNVISITED or PENDING
     """
 
     num_nodes: NDArray[np.int32]
@@ -61,66 +72,35 @@ class Tree(NamedTuple):
     streams: NDArray[np.uint64]
     root_prior: NDArray[np.float32]
     state: NDArray[np.int16]
-    key: NDArray[np.uint64]
-    mover: NDArray[np.int8]
-    terminal: NDArray[np.bool_]
-    value: NDArray[np.float32]
-    parent: NDArray[np.int32]
-    parent_edge: NDArray[np.int32]
-    edge_start: NDArray[np.int32]
-    edge_count: NDArray[np.int32]
-    tried: NDArray[np.int32]
-    visits: NDArray[np.int32]
-    value_sum: NDArray[np.float32]
+    node: NDArray
     edge_action: NDArray[np.int16]
     edge_prior: NDArray[np.float32]
-    edge_visits: NDArray[np.int32]
-    edge_value: NDArray[np.float32]
-    edge_child: NDArray[np.int32]
+    edge: NDArray
+
+
+EDGE_ARRAYS = ("edge_action", "edge_prior", "edge")
 
 
 def empty_tree(num_rows: int, num_nodes: int, num_edges: int, num_actions: int, state_size: int) -> Tree:
-    """Room for R trees. Pages that are never touched cost no memory.
+    """Room for R trees. Pages that are never touched cost no memory."""
+    return Tree(
+        num_nodes=np.zeros(num_rows, np.int32),
+        num_edges=np.zeros(num_rows, np.int32),
+        remaining=np.zeros(num_rows, np.int32),
+        pending=np.zeros(num_rows, np.int32),
+        streams=np.zeros(num_rows, np.uint64),
+        root_prior=np.empty((num_rows, num_actions), np.float32),
+        state=np.empty((num_rows, num_nodes, state_size), np.int16),
+        node=_aligned((num_rows, num_nodes), NODE),
+        edge_action=np.empty((num_rows, num_edges), np.int16),
+        edge_prior=np.empty((num_rows, num_edges), np.float32),
+        edge=np.empty((num_rows, num_edges), TRIED),
+    )
 
-    All arrays are carved from one buffer: a descent touches a dozen of them at random places, and only a large
-    buffer gets the huge pages that spare it a page walk each time.
-    """
-    nodes, edges = (num_rows, num_nodes), (num_rows, num_edges)
-    shapes: dict[str, tuple[tuple[int, ...], type]] = {
-        "num_nodes": ((num_rows,), np.int32),
-        "num_edges": ((num_rows,), np.int32),
-        "remaining": ((num_rows,), np.int32),
-        "pending": ((num_rows,), np.int32),
-        "streams": ((num_rows,), np.uint64),
-        "root_prior": ((num_rows, num_actions), np.float32),
-        "state": ((num_rows, num_nodes, state_size), np.int16),
-        "key": (nodes, np.uint64),
-        "mover": (nodes, np.int8),
-        "terminal": (nodes, np.bool_),
-        "value": (nodes, np.float32),
-        "parent": (nodes, np.int32),
-        "parent_edge": (nodes, np.int32),
-        "edge_start": (nodes, np.int32),
-        "edge_count": (nodes, np.int32),
-        "tried": (nodes, np.int32),
-        "visits": (nodes, np.int32),
-        "value_sum": (nodes, np.float32),
-        "edge_action": (edges, np.int16),
-        "edge_prior": (edges, np.float32),
-        "edge_visits": (edges, np.int32),
-        "edge_value": (edges, np.float32),
-        "edge_child": (edges, np.int32),
-    }
-    sizes = {
-        name: math.prod(shape) * np.dtype(kind).itemsize + CACHE_LINE for name, (shape, kind) in shapes.items()
-    }
-    buffer = np.empty(sum(sizes.values()) + CACHE_LINE, np.uint8)
-    arrays: dict[str, NDArray] = {}
-    offset = -buffer.ctypes.data % CACHE_LINE
-    for name, (shape, kind) in shapes.items():
-        count = math.prod(shape) * np.dtype(kind).itemsize
-        arrays[name] = buffer[offset : offset + count].view(kind).reshape(shape)
-        offset += -(-count // CACHE_LINE) * CACHE_LINE
-    for name in ("num_nodes", "num_edges", "remaining", "pending", "streams"):
-        arrays[name][:] = 0
-    return Tree(**arrays)
+
+def _aligned(shape: tuple[int, ...], kind: np.dtype) -> NDArray:
+    """Like np.empty, from the beginning of a cache line."""
+    size = math.prod(shape) * kind.itemsize
+    buffer = np.empty(size + CACHE_LINE, np.uint8)
+    start = -buffer.ctypes.data % CACHE_LINE
+    return buffer[start : start + size].view(kind).reshape(shape)

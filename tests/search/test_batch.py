@@ -8,6 +8,7 @@ from pipeline.errors import IllegalMove, MuGoError
 from pipeline.games.registry import parse_game
 from pipeline.search import kernels
 from pipeline.search.batch import BatchSearch
+from pipeline.search.tree import EDGE_ARRAYS, PENDING
 from tests.search.helpers import hashed_evaluator, run_searches, zero_evaluator
 
 CALM = SearchConfig(noise_weight=0.0)
@@ -32,21 +33,22 @@ def check_tree(search, rows):
     for row in rows:
         assert tree.pending[row] == 0
         for node in range(tree.num_nodes[row]):
-            start, count, tried = (getattr(tree, name)[row, node] for name in ("edge_start", "edge_count", "tried"))
-            edges = slice(start, start + tried)
-            assert tree.visits[row, node] == tree.edge_visits[row, edges].sum()
-            assert np.isclose(tree.value_sum[row, node], tree.edge_value[row, edges].sum(), atol=1e-4)
-            assert (tree.edge_visits[row, edges] > 0).all()
-            assert (np.abs(tree.edge_value[row, edges]) <= tree.edge_visits[row, edges] + 1e-4).all()
+            this = tree.node[row, node]
+            start, count, tried = this["edge_start"], this["edge_count"], this["tried"]
+            edges = tree.edge[row, start : start + tried]
+            assert this["visits"] == edges["visits"].sum()
+            assert np.isclose(this["value_sum"], edges["value"].sum(), atol=1e-4)
+            assert (edges["visits"] > 0).all()
+            assert (np.abs(edges["value"]) <= edges["visits"] + 1e-4).all()
             assert len(set(tree.edge_action[row, start : start + count])) == count
             if count:
                 assert np.isclose(tree.edge_prior[row, start : start + count].sum(), 1, atol=1e-5)
-            for edge in range(start, start + tried):
-                child = tree.edge_child[row, edge]
-                assert child != kernels.PENDING
+            for edge in edges:
+                child = edge["child"]
+                assert child != PENDING
                 if child >= 0:
-                    assert tree.parent[row, child] == node and child > node
-                    assert tree.visits[row, child] <= tree.edge_visits[row, edge]
+                    assert tree.node[row, child]["parent"] == node and child > node
+                    assert tree.node[row, child]["visits"] <= edge["visits"]
 
 
 @pytest.mark.parametrize(
@@ -63,10 +65,9 @@ def test_tictactoe_values_are_exact(moves, value):
     search = search_from(parse_game("tictactoe"), moves, 4000, zero_evaluator(parse_game("tictactoe")))
     tree = search._tree
     best = int(search.choose(np.arange(1), np.zeros(1))[0])
-    start = tree.edge_start[0, 0]
-    edges = {int(tree.edge_action[0, e]): e for e in range(start, start + tree.tried[0, 0])}
-    edge = edges[best]
-    assert abs(tree.edge_value[0, edge] / tree.edge_visits[0, edge] - value) < 0.12
+    start, tried = tree.node[0, 0]["edge_start"], tree.node[0, 0]["tried"]
+    edges = {int(tree.edge_action[0, e]): tree.edge[0, e] for e in range(start, start + tried)}
+    assert abs(edges[best]["value"] / edges[best]["visits"] - value) < 0.12
     check_tree(search, [0])
 
 
@@ -210,7 +211,7 @@ def test_the_subtree_of_the_move_is_kept():
     move = int(before.argmax())
     search.advance(row, np.array([move], np.int32))
     check_tree(search, row)
-    assert search._tree.visits[0, 0] == before[move] - 1
+    assert search._tree.node[0, 0]["visits"] == before[move] - 1
     search.begin(row, np.array([10], np.int32), QUIET)
     run_searches(search, hashed_evaluator(game))
     assert search.root_visits(row).sum() == before[move] - 1 + 10
@@ -241,10 +242,7 @@ def test_more_readouts_than_there_is_room_for_are_refused():
 def test_edges_grow_when_a_game_needs_more():
     game = parse_game("go:9")
     search = BatchSearch(game, 2, 400, CALM, 1)
-    small = {
-        name: getattr(search._tree, name)[:, :100].copy()
-        for name in ("edge_action", "edge_prior", "edge_visits", "edge_value", "edge_child")
-    }
+    small = {name: getattr(search._tree, name)[:, :100].copy() for name in EDGE_ARRAYS}
     search._tree = search._tree._replace(**small)
     rows = np.arange(2)
     search.new_games(rows, np.array([1, 2], np.uint64))
