@@ -11,6 +11,8 @@ Anything else that escapes is a bug of ours and shows its traceback.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -50,3 +52,14 @@ class FileError(MuGoError):
 
 class IllegalMove(MuGoError):
     """An action that the rules forbid in that state."""
+
+
+@contextmanager
+def naming(path: Path | str) -> Iterator[None]:
+    """Put the path of the file at hand before errors of code that knows arrays only."""
+    try:
+        yield
+    except (FileError, UsageError):
+        raise
+    except MuGoError as error:
+        raise FileError(path, str(error)) from error

@@ -18,7 +18,7 @@ from pipeline.arena import statistics
 from pipeline.arena.match import MatchSettings, Sides, make_openings, play_match
 from pipeline.arena.statistics import Score
 from pipeline.config import EvaluateConfig, SearchConfig, available_cores
-from pipeline.errors import FileError, NotYet, UsageError
+from pipeline.errors import FileError, NotYet, UsageError, naming
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.progress import SILENT, Progress
@@ -208,17 +208,18 @@ def _load(
     from pipeline.networks.inference import make_evaluators
 
     progress.say("loading both models; kernels and networks are compiled when this machine sees them first")
-    both = [
-        make_evaluators(
-            Architecture.from_dict(model.info.architecture),
-            model.weights,
-            max_batch=_rows_per_lane(config, num_games),
-            num_lanes=_num_lanes(config, num_games),
-            backend=config.backend,
-            progress=progress,
-        )
-        for model in (challenger, champion)
-    ]
+    both = []
+    for model in (challenger, champion):
+        with naming(model.path):
+            evaluators = make_evaluators(
+                Architecture.from_dict(model.info.architecture),
+                model.weights,
+                max_batch=_rows_per_lane(config, num_games),
+                num_lanes=_num_lanes(config, num_games),
+                backend=config.backend,
+                progress=progress,
+            )
+        both.append(evaluators)
     return list(zip(*both, strict=True))
 
 

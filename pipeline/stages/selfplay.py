@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.config import SearchConfig, SelfplayConfig, available_cores
-from pipeline.errors import MuGoError
+from pipeline.errors import MuGoError, naming
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.learning.lane import FinishedGame, GameSeed, Lane, PlaySettings, game_seeds
@@ -120,14 +120,15 @@ class ModelSource:
         from pipeline.networks.inference import make_evaluators
 
         model = read_model(path)
-        evaluators = make_evaluators(
-            Architecture.from_dict(model.info.architecture),
-            model.weights,
-            max_batch=self._max_batch,
-            num_lanes=self._num_lanes,
-            backend=self._config.backend,
-            progress=self._progress,
-        )
+        with naming(path):
+            evaluators = make_evaluators(
+                Architecture.from_dict(model.info.architecture),
+                model.weights,
+                max_batch=self._max_batch,
+                num_lanes=self._num_lanes,
+                backend=self._config.backend,
+                progress=self._progress,
+            )
         return _Loaded(model.info.name, model.info.game, evaluators)
 
 

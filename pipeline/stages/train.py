@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.config import TrainConfig
-from pipeline.errors import FileError, MuGoError, NotYet
+from pipeline.errors import FileError, NotYet, naming
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.learning.checkpoint import Checkpoint
@@ -163,7 +163,7 @@ class _Run:
         )
         self._steps = self._dataset.steps(config.epochs)
         self._last_epoch_from = self._dataset.steps(config.epochs - 1)
-        with _naming(model.path):
+        with naming(model.path):
             architecture = Architecture.from_dict(model.info.architecture)
             weights, optimizer = model.weights, read_optimizer(model.path)
             self._done = _Progress()
@@ -287,17 +287,6 @@ def _remove_finished_checkpoints(saved_models: Path) -> None:
         model = layout.parse_checkpoint_name(folder.name)
         if model and (saved_models / model / layout.MODEL_JSON).exists():
             shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Put the model's path before errors of modules that know arrays only."""
-    try:
-        yield
-    except FileError:
-        raise
-    except MuGoError as error:
-        raise FileError(path, str(error)) from error
 
 
 @contextmanager
