@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 ROUNDS = 5  # pairs of windows per comparison
 GATHERED_POSITIONS = 200_000
 TEMPERATURE_PLIES = 16
-RARE_LOGIT = -4.0
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ def bench(config: BenchConfig, progress: Progress = SILENT) -> BenchSummary:
 
     game = parse_game(config.game)
     architecture = Architecture.for_game(config.network_size, game)
-    weights = _passing_rarely(random_weights(architecture, 0))
+    weights = random_weights(architecture, 0)
     threads = min(available_cores(), config.games)
     rows = -(-config.games // threads)
     window = config.seconds / (2 * ROUNDS)
@@ -126,17 +125,6 @@ def bench(config: BenchConfig, progress: Progress = SILENT) -> BenchSummary:
         train_samples_per_second=train_rate,
         train_share=train_share,
     )
-
-
-def _passing_rarely(weights: Weights) -> Weights:
-    """The weights with passes as rare as trained networks make them.
-
-    A uniform policy passes once in 82 moves, search answers by passing too, and a third of all readouts ends in decided
-    games: they cost time but ask the network nothing, which no later generation's games do.
-    """
-    if "policy_extra.bias" in weights:
-        weights["policy_extra.bias"] = weights["policy_extra.bias"] + np.float32(RARE_LOGIT)
-    return weights
 
 
 class _Constant:
