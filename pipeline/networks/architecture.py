@@ -24,8 +24,8 @@ Weights = dict[str, NDArray[np.float32]]
 NORM_EPSILON = 1e-5  # of every batch norm; folding needs the same number
 MAX_BLOCKS, MIN_CHANNELS, MAX_CHANNELS = 64, 4, 1024
 VALUE_HIDDEN = 32  # width of the value head's hidden layer
-# Passes start e³ times less likely than points. From a uniform policy, search in the first games learns to pass whenever
-# komi puts a player ahead, and the first generations pass themselves to death (LOG.md, 2026-11-21).
+# Passes start e³ times less likely than points. From a uniform policy, search in the first games learns to pass
+# whenever komi puts a player ahead, and the first generations pass themselves to death (LOG.md, 2026-11-21).
 EXTRA_ACTION_LOGIT = -3.0
 KNOWN_SIZES = ("b2c32", "b4c64", "b6c96")
 
@@ -167,8 +167,8 @@ def random_weights(architecture: Architecture, seed: int) -> Weights:
     """Weights to start from: He-normal, every normalisation neutral, every output near 0.
 
     A fresh network therefore has a nearly uniform policy over points and a value near 0, whatever its size. Actions
-    that are no point (a pass) start at EXTRA_ACTION_LOGIT. Equal arguments give equal bytes on every machine and version
-    of torch.
+    that are no point (a pass) start at EXTRA_ACTION_LOGIT. Equal arguments give equal bytes on every machine and
+    version of torch.
     """
     generator = np.random.default_rng(seed)
     weights: Weights = {}
