@@ -185,6 +185,22 @@ def command_type(annotation: Any) -> Any:
     return annotation
 
 
+def number_parser(kind: type) -> Callable[[str], Any] | None:
+    """Numbers are parsed here so that the error says what was found; other types are typer's."""
+    if kind not in (int, float):
+        return None
+    wanted = "a whole number" if kind is int else "a number"
+
+    def parse(text: str) -> Any:
+        try:
+            return kind(text)
+        except ValueError as error:
+            raise typer.BadParameter(f"found {text!r}; wanted {wanted}") from error
+
+    parse.__name__ = "INTEGER" if kind is int else "FLOAT"
+    return parse
+
+
 def option_of(name: str, field: FieldInfo) -> inspect.Parameter:
     """One config field as a typer option whose default is None, "not given": presets fill what isn't given."""
     kind = command_type(field.annotation)
@@ -194,7 +210,8 @@ def option_of(name: str, field: FieldInfo) -> inspect.Parameter:
     text = field.description or ""
     if field.default is not None:
         text += f" [default: {shown}]"
-    annotation = Annotated[kind | None, typer.Option(declaration, help=text, show_default=False)]  # type: ignore[valid-type]
+    option = typer.Option(declaration, help=text, show_default=False, parser=number_parser(kind))
+    annotation = Annotated[kind | None, option]  # type: ignore[valid-type]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 

@@ -23,7 +23,8 @@ def _kernel_cache() -> Path:
     for source in sorted(here.glob("games/*.py")) + sorted(here.glob("search/*.py")):
         digest.update(source.read_bytes())
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "mugo" / f"kernels-{digest.hexdigest()[:12]}"
+    checked = "-checked" if os.environ.get("NUMBA_BOUNDSCHECK", "0") != "0" else ""  # compiles to different code
+    return cache / "mugo" / f"kernels-{digest.hexdigest()[:12]}{checked}"
 
 
 os.environ.setdefault("NUMBA_CACHE_DIR", str(_kernel_cache()))

@@ -1,0 +1,31 @@
+"""bench: every figure is there and makes sense; how fast a machine is isn't tested."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+KEYS = {
+    "network_evaluations_per_second",
+    "selfplay_evaluations_per_second",
+    "selfplay_share",
+    "games_per_second",
+    "tree_simulations_per_second",
+    "gather_positions_per_second",
+    "train_samples_per_second",
+    "train_share",
+}
+
+
+def test_bench_prints_every_figure_as_json(tmp_path, monkeypatch):
+    main = Path(__file__).parents[2] / "main.py"
+    options = "--game tictactoe --network-size b1c8 --games 16 --readouts 4 --seconds 0.5 --json"
+    done = subprocess.run(
+        [sys.executable, str(main), "bench", *options.split()], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    summary = json.loads(done.stdout)
+    assert summary.keys() >= KEYS
+    assert all(summary[key] > 0 for key in KEYS)
+    assert 0.01 < summary["selfplay_share"] < 3 and 0.01 < summary["train_share"] < 3
+    assert summary["games"] == 16 and summary["game"] == "tictactoe"
+    assert list(tmp_path.iterdir()) == []  # nothing is left behind
