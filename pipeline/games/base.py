@@ -132,13 +132,20 @@ class Game(ABC):
         legal: what legal() returned for the same states (forbidden points are themselves an input).
         """
 
-    def look(self, states: States, history: History) -> tuple[BoolArray, Planes]:
+    def look(
+        self, states: States, history: History, out: tuple[BoolArray, Planes] | None = None
+    ) -> tuple[BoolArray, Planes]:
         """legal() and observe() of the same states: what a search asks of every new position.
 
-        A game overrides this where both need the same costly analysis.
+        out: arrays of those shapes to fill and return instead of new ones; memory that is already mapped makes a
+        difference for large batches. A game overrides this where both need the same costly analysis.
         """
         legal = self.legal(states, history)
-        return legal, self.observe(states, legal)
+        planes = self.observe(states, legal)
+        if out is None:
+            return legal, planes
+        out[0][:], out[1][:] = legal, planes
+        return out
 
     @abstractmethod
     def scores(self, states: States) -> FloatArray:

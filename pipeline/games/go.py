@@ -153,20 +153,31 @@ class Go(Game):
     def observe(self, states: States, legal: BoolArray) -> Planes:
         return self._look(states, None, legal, planes=True)[1]
 
-    def look(self, states: States, history: History) -> tuple[BoolArray, Planes]:
-        return self._look(states, history, None, planes=True)
+    def look(
+        self, states: States, history: History, out: tuple[BoolArray, Planes] | None = None
+    ) -> tuple[BoolArray, Planes]:
+        return self._look(states, history, None, planes=True, out=out)
 
     def _look(
-        self, states: States, history: History | None, known: BoolArray | None, planes: bool
+        self,
+        states: States,
+        history: History | None,
+        known: BoolArray | None,
+        planes: bool,
+        out: tuple[BoolArray, Planes] | None = None,
     ) -> tuple[BoolArray, Planes]:
         """Legal actions unless they are known, and planes if wanted, from one analysis of the groups."""
         num_rows = len(states)
         past = history or History.empty(0, 1)
-        allowed = np.zeros((0 if history is None else num_rows, self.num_actions), np.bool_)
-        observed = np.zeros((num_rows if planes else 0, self.num_planes, self.num_points), np.uint8)
+        if out is None:
+            allowed = np.empty((0 if history is None else num_rows, self.num_actions), np.bool_)
+            observed = np.empty((num_rows if planes else 0, self.num_planes, *self.board_shape), np.uint8)
+        else:
+            allowed, observed = out
         told = np.zeros((0, self.num_actions), np.bool_) if known is None else known
-        kernels.look(states, past.keys, past.lengths, told, self._neighbours, self._zobrist, allowed, observed)
-        return allowed, observed.reshape(-1, self.num_planes, self.size, self.size)
+        flat = observed.reshape(len(observed), self.num_planes, self.num_points)
+        kernels.look(states, past.keys, past.lengths, told, self._neighbours, self._zobrist, allowed, flat)
+        return allowed, observed
 
     def scores(self, states: States) -> FloatArray:
         return self.ownership(states).sum(axis=1, dtype=np.float32) - np.float32(self.komi)

@@ -26,6 +26,7 @@ EMPTY, BLACK, WHITE, OFF_BOARD = 0, 1, 2, 3
 TO_MOVE, PASSES, PLY, OVER, STONES, MAX_STONES, LAST, KEY = 1, 2, 3, 4, 5, 6, 7, 11
 NUM_LAST = 4
 EXTRA_WORDS = 16
+BREATHES, CAPTURABLE = np.uint8(1), np.uint8(2)
 LEGAL, OUT_OF_RANGE, GAME_OVER, OCCUPIED, SUICIDE, REPETITION = 0, 1, 2, 3, 4, 5
 
 kernel = njit(cache=True, nogil=True)
@@ -199,70 +200,88 @@ def find_groups(state, num_points, neighbours, zobrist, groups, liberties, sizes
 
 
 @kernel
-def legal_row(state, num_points, past, num_past, neighbours, zobrist, groups, liberties, sizes, hashes, allowed):
-    """Fill allowed [A] bool (zeros before) of one state that isn't over, whose groups find_groups has labelled."""
-    allowed[num_points] = True
+def free_key(state, point, mover, neighbours, zobrist, groups, liberties, sizes, hashes):
+    """The key and the number of stones of the position after the mover plays on an empty point, captures included."""
+    num_points = state.size - EXTRA_WORDS
+    key = load_key(state, num_points + KEY) ^ zobrist[point, mover]
+    stones = state[num_points + STONES] + 1
+    taken0, taken1, taken2 = np.uint16(0), np.uint16(0), np.uint16(0)  # a group may touch the point on several sides
+    for side in range(4):
+        near = neighbours[point, side]
+        if state[near] == 2 - mover and liberties[groups[near]] == 1:
+            group = groups[near]
+            if group != taken0 and group != taken1 and group != taken2:
+                taken2, taken1, taken0 = taken1, taken0, group
+                stones -= sizes[group]
+                key ^= hashes[group]
+    return key, stones
+
+
+@kernel
+def legal_row(
+    state, num_points, past, num_past, neighbours, zobrist, groups, liberties, sizes, hashes, marks, allowed
+):  # fmt: skip
+    """Fill allowed [A] bool of one state that isn't over, whose groups are labelled. marks [P+1] is scratch.
+
+    Every point is marked: BREATHES if a stone beside it has a liberty by it, CAPTURABLE if it takes it by a play beside
+    it. What stands on a board is hard to guess, so what could be branches here is arithmetic.
+    """
     mover = state[num_points + TO_MOVE]
-    colour = mover + 1
-    board_key = load_key(state, num_points + KEY)
-    stones, max_stones = state[num_points + STONES], state[num_points + MAX_STONES]
+    colour, enemy = mover + 1, 2 - mover
+    for point in range(num_points + 1):
+        found, free = state[point], liberties[groups[point]]
+        breathes = (found == EMPTY) | ((found == colour) & (free > 1))
+        marks[point] = np.uint8(breathes) * BREATHES | np.uint8((found == enemy) & (free == 1)) * CAPTURABLE
+    repeatable = state[num_points + STONES] + 1 <= state[num_points + MAX_STONES]
     for point in range(num_points):
-        if state[point] != EMPTY:
-            continue
-        breathes = False
-        key = board_key ^ zobrist[point, mover]
-        captured = 0
-        taken0, taken1, taken2 = np.uint16(0), np.uint16(0), np.uint16(0)  # it may touch on several sides
-        for side in range(4):
-            near = neighbours[point, side]
-            found = state[near]
-            if found == EMPTY:
-                breathes = True
-            elif found == colour:
-                if liberties[groups[near]] > 1:
-                    breathes = True
-            elif found != OFF_BOARD:
-                group = groups[near]
-                if liberties[group] == 1 and group != taken0 and group != taken1 and group != taken2:
-                    taken2, taken1, taken0 = taken1, taken0, group
-                    captured += sizes[group]
-                    key ^= hashes[group]
-        if breathes or captured > 0:
-            allowed[point] = not repeats(key, stones + 1 - captured, max_stones, past, num_past)
+        around = (
+            marks[neighbours[point, 0]]
+            | marks[neighbours[point, 1]]
+            | marks[neighbours[point, 2]]
+            | marks[neighbours[point, 3]]
+        )
+        possible = (state[point] == EMPTY) & (around != 0)
+        allowed[point] = possible
+        if possible and (repeatable or around & CAPTURABLE):
+            key, stones = free_key(state, point, mover, neighbours, zobrist, groups, liberties, sizes, hashes)
+            allowed[point] = not repeats(key, stones, state[num_points + MAX_STONES], past, num_past)
+    allowed[num_points] = True
 
 
 @kernel
 def observe_row(state, num_points, groups, liberties, allowed, planes):
-    """Fill planes [C, P] uint8 (zeros before) of one state whose groups find_groups has labelled."""
+    """Fill planes [C, P] uint8 of one state whose groups find_groups has labelled. Without branches, like legal_row."""
     mover = state[num_points + TO_MOVE]
-    over = state[num_points + OVER]
+    colour, enemy = mover + 1, 2 - mover
+    playing = state[num_points + OVER] == 0
     for point in range(num_points):
-        found = state[point]
-        if found == EMPTY:
-            planes[12, point] = not over and not allowed[point]
-        else:
-            theirs = 0 if found == mover + 1 else 1
-            planes[theirs, point] = 1
-            planes[1 + 3 * theirs + min(liberties[groups[point]], 3), point] = 1
-        planes[15, point] = 1
+        found, free = state[point], liberties[groups[point]]
+        own, theirs = found == colour, found == enemy
+        planes[0, point] = own
+        planes[1, point] = theirs
+        planes[2, point] = own & (free == 1)
+        planes[3, point] = own & (free == 2)
+        planes[4, point] = own & (free > 2)
+        planes[5, point] = theirs & (free == 1)
+        planes[6, point] = theirs & (free == 2)
+        planes[7, point] = theirs & (free > 2)
+        planes[12, point] = (found == EMPTY) & playing & (not allowed[point])
+    planes[8:12, :] = 0
     for i in range(NUM_LAST):
         last = state[num_points + LAST + i]
         if 0 <= last < num_points:
             planes[8 + i, last] = 1
-    if mover == 1:
-        planes[13, :] = 1
-    if state[num_points + LAST] == num_points:
-        planes[14, :] = 1
+    planes[13, :] = mover
+    planes[14, :] = state[num_points + LAST] == num_points
+    planes[15, :] = 1
 
 
 @kernel
 def look(states, past, num_past, known, neighbours, zobrist, allowed, planes):
-    """Fill allowed [B, A] bool and planes [B, C, P] uint8, both zeros before; either may have 0 rows: then it isn't
-    made.
+    """Fill allowed [B, A] bool and planes [B, C, P] uint8; either may have 0 rows: then it isn't made.
 
-    known [B, A] bool, or 0 rows: what was allowed, for planes without a history. past [B, T] uint64, num_past [B]
-    int32 as
-    in ``play``. No occupied point, no suicide, no repetition; pass always; nothing once the game is over.
+    known [B, A] bool, or 0 rows: what was allowed, for planes without a history. past [B, T] uint64, num_past [B] int32
+    as in ``play``. No occupied point, no suicide, no repetition; pass always; nothing once the game is over.
     Plain twin: GoReference.legal.
     """
     num_rows, state_size = states.shape
@@ -273,14 +292,19 @@ def look(states, past, num_past, known, neighbours, zobrist, allowed, planes):
     liberties = np.empty(num_points + 1, np.int16)
     sizes = np.empty(num_points + 1, np.int16)
     hashes = np.empty(num_points + 1, np.uint64)
+    marks = np.empty(num_points + 1, np.uint8)
+    liberties[0] = 0  # of no group: what groups says of points without a stone
     for row in range(num_rows):
         state = states[row]
         find_groups(state, num_points, neighbours, zobrist, groups, liberties, sizes, hashes, stamps, stack)
-        if allowed.shape[0] > 0 and not state[num_points + OVER]:
-            legal_row(
-                state, num_points, past[row], num_past[row], neighbours, zobrist, groups, liberties, sizes, hashes,
-                allowed[row],
-            )  # fmt: skip
+        if allowed.shape[0] > 0:
+            if state[num_points + OVER]:
+                allowed[row, :] = False
+            else:
+                legal_row(
+                    state, num_points, past[row], num_past[row], neighbours, zobrist, groups, liberties, sizes, hashes,
+                    marks, allowed[row],
+                )  # fmt: skip
         if planes.shape[0] > 0:
             seen = allowed[row] if known.shape[0] == 0 else known[row]
             observe_row(state, num_points, groups, liberties, seen, planes[row])

@@ -109,7 +109,8 @@ class BatchSearch:
         self._places = np.arange(batch)
         self._num_waiting = 0
         self._num_roots = 0  # of those that wait
-        self._legal = np.zeros((0, game.num_actions), np.bool_)
+        self._legal = np.zeros((batch, game.num_actions), np.bool_)
+        self._planes = np.zeros((batch, game.num_planes, *game.board_shape), np.uint8)
         self.simulations = 0  # readouts done so far, terminal ones included
         self.evaluations = 0  # positions that the network was asked about
 
@@ -180,6 +181,7 @@ class BatchSearch:
     def leaves(self) -> Planes:
         """The next batch of positions for the network: [K, C, H, W] uint8, 0 ≤ K ≤ num_rows · leaves.
 
+        The array is the search's own and holds the batch until the next call.
         K is 0 when every active row is finished, or when all walks of this turn ended in decided games.
         """
         if self._num_waiting:
@@ -192,8 +194,8 @@ class BatchSearch:
                 break
             rows = again
         batch = self._leaves.part(0, self._num_waiting)
-        self._legal, planes = self.game.look(batch.states, batch.history)
-        return planes
+        room = self._legal[: self._num_waiting], self._planes[: self._num_waiting]
+        return self.game.look(batch.states, batch.history, out=room)[1]
 
     def leaf_rows(self) -> IntArray:
         """[K] the row that each position of the last leaves() belongs to."""
@@ -217,7 +219,7 @@ class BatchSearch:
             batch.states,
             batch.keys,
             batch.movers,
-            self._legal,
+            self._legal[: self._num_waiting],
             policy_logits,
             value_to_move,
             self._virtual_loss,
