@@ -44,6 +44,10 @@ class SearchConfig(StageConfig):
     )
     virtual_loss: float = Field(1.0, ge=0, description="Losses that a pending leaf counts as, when one tree has many.")
 
+    def search_config(self) -> SearchConfig:
+        """Only what concerns the search, of a stage's config that has more."""
+        return SearchConfig(**{name: getattr(self, name) for name in SearchConfig.model_fields})
+
 
 class InitConfig(StageConfig):
     game: str = Field("go:9", description="Game spec, e.g. go:9, go:9,komi=7, connect4, tictactoe.")

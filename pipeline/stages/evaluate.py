@@ -17,7 +17,7 @@ from pathlib import Path
 from pipeline.arena import statistics
 from pipeline.arena.match import MatchSettings, Sides, make_openings, play_match
 from pipeline.arena.statistics import Score
-from pipeline.config import EvaluateConfig, SearchConfig, available_cores
+from pipeline.config import EvaluateConfig, available_cores
 from pipeline.errors import FileError, NotYet, UsageError, naming
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
@@ -181,7 +181,7 @@ def _play(
     progress.say(f"{challenger.path.name} against the champion {champion.path.name}: {config.games} games{known}")
     if not lanes:
         lanes = _load(config, challenger, champion, len(missing), progress)
-    settings = MatchSettings(_search_config(config), config.readouts, config.seed)
+    settings = MatchSettings(config.search_config(), config.readouts, config.seed)
 
     def on_games(games: list[MatchGame]) -> bool:
         writer.add(games)
@@ -231,10 +231,6 @@ def _rows_per_lane(config: EvaluateConfig, num_games: int) -> int:
     return -(-min(config.parallel_games, num_games) // _num_lanes(config, num_games))
 
 
-def _search_config(config: EvaluateConfig) -> SearchConfig:
-    return SearchConfig(**{name: getattr(config, name) for name in SearchConfig.model_fields})
-
-
 def _header(
     config: EvaluateConfig, challenger: Model, champion: Model, openings: list[list[int]] | None
 ) -> MatchHeader:
@@ -250,7 +246,7 @@ def _header(
             "readouts": config.readouts,
             "opening_plies": config.opening_plies,
             "seed": config.seed,
-            **_search_config(config).model_dump(),
+            **config.search_config().model_dump(),
         },
         openings=openings or [],
     )

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.config import SearchConfig, SelfplayConfig, available_cores
+from pipeline.config import SelfplayConfig, available_cores
 from pipeline.errors import MuGoError, naming
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
@@ -176,7 +176,7 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
     progress.say(f"loading {config.network}; kernels and network are compiled when this machine sees them first")
     source = ModelSource(config, lanes, rows * leaves, progress)
     settings = PlaySettings(
-        search=SearchConfig(**{name: getattr(config, name) for name in SearchConfig.model_fields}),
+        search=config.search_config(),
         readouts=config.readouts,
         temperature_plies=config.temperature_plies,
         resign_threshold=config.resign_threshold,
