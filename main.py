@@ -24,14 +24,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin
 
-import typer
-from pydantic.fields import FieldInfo
+try:
+    import typer
+    from pydantic.fields import FieldInfo
+except ModuleNotFoundError as missing:
+    sys.exit(f"mugo: {missing}; run ./rl_loop.sh once, or activate its environment: source .venv/bin/activate")
 
 from pipeline.config import (
     CONFIGS,
     PRESET_FOLDER,
     BenchConfig,
     SearchConfig,
+    SelfplayConfig,
     StageConfig,
     make_config,
     preset_names,
@@ -75,7 +79,8 @@ are skipped, named and counted. A rerun finds finished chunks and makes only the
 \b
 Reads:   data/selfplay/*/*/*.gz with .meta
 Writes:  a set of chunks in data/training_data/*.h5, and one of games held out from training
-Exit:    0 made, 1 failed, 2 wrong usage, 75 too few positions yet
+Exit:    0 made, 1 failed or fewer positions than the chunks need, 2 wrong usage,
+         75 no games yet or fewer than --min-positions
 Example: python main.py gather --max-positions 100000 --as-many-as-possible
 """,
     "train": """Train a new model on the newest set of chunks.
@@ -226,6 +231,11 @@ def add_stage_command(name: str, kind: type[StageConfig]) -> None:
     def command(preset: str | None = None, as_json: bool = False, **options: Any) -> None:
         with reported(name):
             config = make_config(kind, name, preset, **options)
+            game = read_preset(preset).get("init", {}).get("game") if preset else None
+            if isinstance(config, SelfplayConfig) and preset and game:
+                from pipeline.stages.selfplay import refuse_other_game
+
+                refuse_other_game(preset, game, config.network)
             from pipeline.reports.progress import ConsoleProgress
 
             stage: Callable[..., Any] = getattr(importlib.import_module(f"pipeline.stages.{name}"), name)

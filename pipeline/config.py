@@ -126,7 +126,7 @@ class EvaluateConfig(SearchConfig):
     games: int = Field(400, ge=2, description="Games, half with each colour; an even number.")
     readouts: int = Field(800, ge=0, description="Simulations per move.")
     threshold: float | None = Field(
-        None, gt=0, le=1, description="Share of games the challenger must win [default: 1/2 + 1/sqrt(games)]."
+        None, gt=0, le=1, description="Share of the points (a draw is half) to win [default: 1/2 + 1/sqrt(games)]."
     )
     output_dir: Path = Field(Path("data/evaluate"), description="Match records, as <challenger>-vs-<champion>/.")
     sgf_output: Path | None = Field(None, description="Game records [default: in the match's folder, sgf/].")

@@ -98,3 +98,25 @@ def test_asking_for_more_than_there_is_says_how_many_are_missing(tmp_path):
     assert done.returncode == 1 and "missing" in last_line(done)
     done = run(tmp_path, "gather", "--min-positions", "5000")
     assert done.returncode == 75 and any(character.isdigit() for character in last_line(done))
+
+
+def test_a_preset_of_another_game_is_refused(tmp_path):
+    make_champion(tmp_path / "saved_models", spec="tictactoe")
+    done = run(tmp_path, "selfplay", "--preset", "connect4")
+    assert done.returncode == 2 and "connect4" in last_line(done) and "tictactoe" in last_line(done)
+    assert not (tmp_path / "data").exists()
+
+
+def test_the_same_gather_makes_a_truncated_chunk_again(tmp_path):
+    make_champion(tmp_path / "saved_models", spec="tictactoe")
+    assert run(tmp_path, "selfplay", "--games", "30", "--readouts", "2", "--backend", "torch").returncode == 0
+    gather = ["gather", "--chunks-to-make", "3", "--positions-per-chunk", "16"]
+    assert run(tmp_path, *gather).returncode == 0
+    chunk = sorted((tmp_path / "data" / "training_data").glob("*-of-*.h5"))[1]
+    whole = chunk.read_bytes()
+    chunk.write_bytes(whole[:-100])
+    train = run(tmp_path, "train", "--epochs", "1")
+    assert train.returncode == 1 and chunk.name in last_line(train) and str(len(whole)) in last_line(train)
+    again = run(tmp_path, *gather)
+    assert again.returncode == 0 and chunk.name in again.stderr
+    assert chunk.read_bytes() == whole

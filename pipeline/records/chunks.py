@@ -166,12 +166,9 @@ def _unseal(path: Path) -> io.BytesIO:
     if seal.get("version") != VERSION:
         raise FileError(path, f"version {seal.get('version')}; this program reads version {VERSION}; update it")
     if data[:SEAL_BYTES] != _seal(memoryview(data)):
-        found = (
-            f"{len(data) - SEAL_BYTES} bytes" if len(data) != seal.get("bytes", -1) + SEAL_BYTES else "another checksum"
-        )
-        raise FileError(
-            path, f"damaged or cut off: {found}; wanted what its first line says; remove it, run gather again"
-        )
+        wanted = seal.get("bytes", -1) + SEAL_BYTES
+        found = f"{len(data)} bytes; wanted {wanted}" if len(data) != wanted else "its checksum is another one"
+        raise FileError(path, f"damaged or cut off: {found}; run the same gather again, or remove it")
     return io.BytesIO(data)
 
 

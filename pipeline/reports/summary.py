@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -58,7 +59,7 @@ def summarise(directory: Path) -> Iterator[str]:
     matches = list(match_lines(directory / EVALUATE))
     if matches:
         yield ""
-        yield table(matches, ("challenger", "champion", "games", "won", "drawn", "lost", "wins", "verdict"))
+        yield table(matches, ("challenger", "champion", "games", "won", "drawn", "lost", "points", "verdict"))
     yield ""
     yield "next:"
     yield from (f"  {line}" for line in next_commands(directory, infos, champion, bool(played), bool(matches)))
@@ -110,7 +111,7 @@ def match_lines(directory: Path) -> Iterator[tuple[str, ...]]:
     for folder in list_matches(directory):
         match = read_match(folder)
         result = tally(match.games)
-        share = f"{result.wins / result.games:.1%}" if result.games else "-"
+        share = f"{(result.wins + result.draws / 2) / result.games:.1%}" if result.games else "-"
         yield (
             match.header.challenger, match.header.champion, f"{result.games}/{match.header.games}", str(result.wins),
             str(result.draws), str(result.losses), share, _verdict(match.summary),
@@ -147,4 +148,10 @@ def next_commands(
         commands.append((f"show {directory / SAVED_MODELS / layout.CHAMPION}", "how the champion was made"))
     width = max(len(command) for command, _ in commands)
     for command, purpose in commands:
-        yield f"python main.py {command:<{width}}  {purpose}"
+        yield f"python {_main_path()} {command:<{width}}  {purpose}"
+
+
+def _main_path() -> str:
+    """main.py as it was called, so that the commands work where they are read."""
+    called = Path(sys.argv[0])
+    return "main.py" if called.name != "main.py" or called.resolve().parent == Path.cwd() else str(called)

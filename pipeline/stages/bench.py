@@ -8,6 +8,7 @@ wander more than the shares do.
     self-play    the same lanes with trees, rules and recording
     tree         the same without a network: an evaluator that returns constants
     gather       a whole run: scan, replay, features, shuffle, chunks on disk
+    games/s      self-play's moves per second over the length of random games: windows are too short to finish any
     train        steps fed from chunks, against the same steps fed one batch from memory
 """
 
@@ -84,22 +85,22 @@ def bench(config: BenchConfig, progress: Progress = SILENT) -> BenchSummary:
     evaluators = make_evaluators(architecture, weights, rows, threads, progress=progress)
     playing = _Lanes(game, config, rows, [_Player("bench", evaluator) for evaluator in evaluators])
     planes = _typical_planes(game, rows)
-    network_rates, played_rates, game_rates = [], [], []
+    network_rates, played_rates, move_rates = [], [], []
     for _ in range(ROUNDS):
         network_rates.append(evaluation_rate(evaluators, planes, window))
-        evaluations, games, _ = playing.run(window)
+        evaluations, simulations = playing.run(window)
         played_rates.append(evaluations)
-        game_rates.append(games)
+        move_rates.append(simulations / config.readouts)
     network_rates.append(evaluation_rate(evaluators, planes, window))
     progress.advance(2)
     progress.describe("tree")
     constant = _Lanes(game, config, rows, [_Player("constant", _Constant(game, rows)) for _ in range(threads)])
-    tree_rate = statistics.median(constant.run(window)[2] for _ in range(ROUNDS))
+    tree_rate = statistics.median(constant.run(window)[1] for _ in range(ROUNDS))
     progress.advance()
     with tempfile.TemporaryDirectory(prefix="mugo-bench-") as name:
         folder = Path(name)
         progress.describe("gather")
-        _write_random_games(game, folder / "selfplay", GATHERED_POSITIONS)
+        average_length = _write_random_games(game, folder / "selfplay", GATHERED_POSITIONS)
         gathered = [_gather(folder, seed) for seed in range(ROUNDS)]
         progress.advance()
         progress.describe("train")
@@ -119,7 +120,7 @@ def bench(config: BenchConfig, progress: Progress = SILENT) -> BenchSummary:
         selfplay_share=statistics.median(
             rate / ceiling for rate, ceiling in zip(played_rates, ceilings, strict=True)
         ),
-        games_per_second=sum(game_rates) / len(game_rates),
+        games_per_second=statistics.median(move_rates) / average_length,
         tree_simulations_per_second=tree_rate,
         gather_positions_per_second=statistics.median(gathered[1:]),  # the first loads kernels
         train_samples_per_second=train_rate,
@@ -139,24 +140,19 @@ class _Constant:
 
 
 class _Lanes:
-    """Self-play without end in as many threads as there are players; games begin spread over their length."""
+    """Self-play without end in as many threads as there are players."""
 
     def __init__(self, game: Game, config: BenchConfig, rows: int, players: Sequence[_Player]) -> None:
         settings = PlaySettings(SearchConfig(), config.readouts, TEMPERATURE_PLIES, -1.0)
-        self._finished = 0
-
-        def count(_: FinishedGame) -> None:
-            self._finished += 1
-
         def lane(number: int, player: _Player) -> Lane:
             seeds = game_seeds(0, itertools.count(number, len(players)), 0.0)
-            return Lane(game, rows, settings, seeds, lambda: player, count)
+            return Lane(game, rows, settings, seeds, lambda: player, lambda _: None)
 
         self._lanes = [lane(number, player) for number, player in enumerate(players)]
         self.run(0.0)  # compiles
 
-    def run(self, seconds: float) -> tuple[float, float, float]:
-        """Play for so long: network evaluations, finished games and simulations per second, of all lanes."""
+    def run(self, seconds: float) -> tuple[float, float]:
+        """Play for so long: network evaluations and simulations per second, of all lanes."""
         before = self._counts()
         started = time.perf_counter()
         steps = iter(range(2)) if seconds == 0.0 else None
@@ -167,12 +163,12 @@ class _Lanes:
         run_together([partial(lane.run, over) for lane in self._lanes])
         elapsed = time.perf_counter() - started
         after = self._counts()
-        evaluations, games, simulations = ((b - a) / elapsed for a, b in zip(before, after, strict=True))
-        return evaluations, games, simulations
+        evaluations, simulations = ((b - a) / elapsed for a, b in zip(before, after, strict=True))
+        return evaluations, simulations
 
-    def _counts(self) -> tuple[int, int, int]:
+    def _counts(self) -> tuple[int, int]:
         searches = [lane.search for lane in self._lanes]
-        return sum(s.evaluations for s in searches), self._finished, sum(s.simulations for s in searches)
+        return sum(search.evaluations for search in searches), sum(search.simulations for search in searches)
 
 
 def _typical_planes(game: Game, rows: int) -> Planes:
@@ -191,21 +187,23 @@ def _typical_planes(game: Game, rows: int) -> Planes:
     return game.observe(states, game.legal(states, history))
 
 
-def _write_random_games(game: Game, folder: Path, positions: int) -> None:
-    """Shards of games by a uniform policy without search, as self-play commits them."""
+def _write_random_games(game: Game, folder: Path, positions: int) -> float:
+    """Shards of games by a uniform policy without search, as self-play commits them; their average length in plies."""
     waiting: list[FinishedGame] = []
     rows = 256
     player = _Player("random", _Constant(game, rows))
     settings = PlaySettings(SearchConfig(), 0, game.max_plies, -1.0)
     lane = Lane(game, rows, settings, game_seeds(1, itertools.count(), 0.0), lambda: player, waiting.append)
-    written = 0
+    written = games = 0
     while written < positions:
         lane.step()
         if len(waiting) >= 64:
             records = [finished.record for finished in waiting]
             write_shard(folder, "000000-random", "w00", game.spec, records, {"generation": 0})
             written += sum(len(record.moves) for record in records)
+            games += len(records)
             waiting.clear()
+    return written / games
 
 
 def _gather(folder: Path, seed: int) -> float:

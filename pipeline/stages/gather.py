@@ -206,8 +206,19 @@ class _Run:
             raise FileError(self.output, f"set {self.set_name} lost chunks while it was made; run gather again")
         return found
 
+    def _remove_damaged(self, files: list[Path]) -> None:
+        """Chunks of this set that can't be read are made again."""
+        for path in files:
+            try:
+                read_header(path)
+            except FileError as error:
+                self.progress.warn(f"making it again: {error}")
+                with atomic.os_errors(path):
+                    path.unlink(missing_ok=True)
+
     def make(self, num_chunks: int) -> int:
         """Make whatever is missing; how many chunks that was."""
+        self._remove_damaged(list_sets(self.output).get(self.set_name, []))
         sets = list_sets(self.output)
         existing = sets.get(self.set_name, [])
         if complete_set(self.set_name, existing) is not None:

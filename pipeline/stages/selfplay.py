@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.config import SelfplayConfig, available_cores
-from pipeline.errors import MuGoError, naming
+from pipeline.errors import MuGoError, UsageError, naming
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.learning.lane import FinishedGame, GameSeed, Lane, PlaySettings, game_seeds
 from pipeline.progress import SILENT, Progress
-from pipeline.records.models import newest_number, read_model, resolve_champion
+from pipeline.records.models import newest_number, read_info, read_model, resolve_champion
 from pipeline.records.shards import End, newest_shards, write_shard
 
 if TYPE_CHECKING:
@@ -240,6 +240,15 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
         progress.finish()
     tally.shards = committer.shards
     return _summary(source.name, tally, sum(evaluations), time.monotonic() - started)
+
+
+def refuse_other_game(preset: str, spec: str, network: Path) -> None:
+    """Raise UsageError if the preset is made for another game (spec) than the network plays."""
+    found = read_info(resolve_champion(network)).game
+    if parse_game(spec).spec != found:
+        raise UsageError(
+            f"preset {preset} is for {spec}, {network} plays {found}; choose another --preset, or a folder for {spec}"
+        )
 
 
 def leaves_per_tree(rows: int, readouts: int) -> int:

@@ -113,7 +113,7 @@ def test_whole_run(run: Path) -> None:
     assert "champion   000000-m" in text and "games      4" in text and "positions  14" in text
     rows = {line.split()[0]: line.split() for line in text.splitlines() if line.startswith("00000")}
     assert "000000-m * " in text
-    assert rows["000001-m"] == ["000001-m", "000000-m", "3/4", "1", "1", "1", "33.3%", "not", "finished"]
+    assert rows["000001-m"] == ["000001-m", "000000-m", "3/4", "1", "1", "1", "50.0%", "not", "finished"]
     assert "1.625" in text and "0.875" in text and "1.5 " not in text
     assert f"show {run / 'saved_models/best_model'}" in text
 
