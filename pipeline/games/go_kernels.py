@@ -156,47 +156,56 @@ def play(states, actions, past, num_past, max_plies, neighbours, zobrist):
 
 
 @kernel
-def find_groups(state, num_points, neighbours, zobrist, groups, liberties, sizes, hashes, stamps, stack):
-    """Label the groups of one state: groups [P+1] uint16 (from 1; 0 no stone), and per group its liberties.
+def find_groups(state, num_points, neighbours, zobrist, groups, liberties, sizes, hashes, merged):
+    """Label the groups of one state: groups [P+1] uint16 (0: no stone), and per label its liberties.
 
-    Groups in atari also get their size and the Zobrist sum of their stones: what capturing them changes.
-    All arrays but state, neighbours and zobrist are scratch that this fills (unsigned, so that no index can be negative
-    and none is checked for it).
+    Groups in atari also get their size and the Zobrist sum of their stones: what capturing them changes. Labels aren't
+    consecutive. All arrays but state, neighbours and zobrist are scratch that this fills, [P+1] each. One pass from the
+    top left joins each stone to those above and to the left of it, as in labelling the components of an image;
+    like legal_row it computes where it could branch.
     """
-    num_groups = np.uint16(0)
-    for point in range(num_points + 1):
-        groups[point] = 0
-        stamps[point] = 0
-    for first in range(num_points):
-        start = np.uint16(first)
-        colour = state[start]
-        if colour == EMPTY or groups[start] != 0:
-            continue
-        num_groups += np.uint16(1)
-        stack[0] = start
-        groups[start] = num_groups
-        size, i, free = np.uint64(1), np.uint64(0), 0
-        while i < size:
-            point = stack[i]
-            i += np.uint64(1)
-            for side in range(4):
-                near = neighbours[point, side]
-                found = state[near]
-                if found == EMPTY:
-                    if stamps[near] != num_groups:
-                        stamps[near] = num_groups
-                        free += 1
-                elif found == colour and groups[near] == 0:
-                    groups[near] = num_groups
-                    stack[size] = near
-                    size += np.uint64(1)
-        liberties[num_groups] = free
-        if free == 1:
-            total = np.uint64(0)
-            for j in range(size):
-                total ^= zobrist[stack[j], colour - 1]
-            sizes[num_groups] = size
-            hashes[num_groups] = total
+    num_labels = np.uint16(0)
+    groups[num_points] = 0
+    merged[0] = 0
+    for point in range(num_points):
+        colour = state[point]
+        above, left = neighbours[point, 0], neighbours[point, 2]
+        joins_above = (colour != EMPTY) & (state[above] == colour)
+        joins_left = (colour != EMPTY) & (state[left] == colour)
+        new = (colour != EMPTY) & (not joins_above) & (not joins_left)
+        num_labels += np.uint16(new)
+        merged[num_labels] = num_labels if new else merged[num_labels]
+        label = groups[above] if joins_above else (groups[left] if joins_left else (num_labels if new else np.uint16(0)))
+        groups[point] = label
+        if joins_above and joins_left and groups[above] != groups[left]:
+            first, second = groups[above], groups[left]
+            while merged[first] != first:
+                first = merged[first]
+            while merged[second] != second:
+                second = merged[second]
+            merged[max(first, second)] = min(first, second)
+    for label in range(num_labels + 1):
+        merged[label] = merged[merged[label]]  # labels merge into lower ones, which are settled already
+        liberties[label] = 0
+    for point in range(num_points):
+        groups[point] = merged[groups[point]]
+    for point in range(num_points):
+        empty = state[point] == EMPTY
+        one, two = groups[neighbours[point, 0]], groups[neighbours[point, 1]]
+        three, four = groups[neighbours[point, 2]], groups[neighbours[point, 3]]
+        liberties[one] += empty
+        liberties[two] += empty & (two != one)
+        liberties[three] += empty & (three != one) & (three != two)
+        liberties[four] += empty & (four != one) & (four != two) & (four != three)
+    liberties[0] = 0
+    for label in range(num_labels + 1):
+        sizes[label] = 0
+        hashes[label] = 0
+    for point in range(num_points):
+        group = groups[point]
+        if liberties[group] == 1:
+            sizes[group] += 1
+            hashes[group] ^= zobrist[point, state[point] - 1]
 
 
 @kernel
@@ -287,16 +296,14 @@ def look(states, past, num_past, known, neighbours, zobrist, allowed, planes):
     num_rows, state_size = states.shape
     num_points = state_size - EXTRA_WORDS
     groups = np.empty(num_points + 1, np.uint16)
-    stamps = np.empty(num_points + 1, np.uint16)
-    stack = np.empty(num_points, np.uint16)
+    merged = np.empty(num_points + 1, np.uint16)
     liberties = np.empty(num_points + 1, np.int16)
     sizes = np.empty(num_points + 1, np.int16)
     hashes = np.empty(num_points + 1, np.uint64)
     marks = np.empty(num_points + 1, np.uint8)
-    liberties[0] = 0  # of no group: what groups says of points without a stone
     for row in range(num_rows):
         state = states[row]
-        find_groups(state, num_points, neighbours, zobrist, groups, liberties, sizes, hashes, stamps, stack)
+        find_groups(state, num_points, neighbours, zobrist, groups, liberties, sizes, hashes, merged)
         if allowed.shape[0] > 0:
             if state[num_points + OVER]:
                 allowed[row, :] = False
