@@ -175,8 +175,8 @@ def find_groups(state, num_points, neighbours, zobrist, groups, liberties, sizes
         new = (colour != EMPTY) & (not joins_above) & (not joins_left)
         num_labels += np.uint16(new)
         merged[num_labels] = num_labels if new else merged[num_labels]
-        label = groups[above] if joins_above else (groups[left] if joins_left else (num_labels if new else np.uint16(0)))
-        groups[point] = label
+        alone = num_labels if new else np.uint16(0)
+        groups[point] = groups[above] if joins_above else (groups[left] if joins_left else alone)
         if joins_above and joins_left and groups[above] != groups[left]:
             first, second = groups[above], groups[left]
             while merged[first] != first:
