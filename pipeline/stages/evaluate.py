@@ -17,8 +17,8 @@ from pathlib import Path
 from pipeline.arena import statistics
 from pipeline.arena.match import MatchSettings, Sides, make_openings, play_match
 from pipeline.arena.statistics import Score
-from pipeline.config import EvaluateConfig, available_cores
-from pipeline.errors import FileError, NotYet, UsageError, naming
+from pipeline.config import EvaluateConfig
+from pipeline.errors import FileError, NotYet, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.progress import SILENT, Progress
@@ -37,6 +37,7 @@ from pipeline.records.matches import (
 )
 from pipeline.records.models import Model, check_game, list_models, read_model, resolve_champion, set_champion
 from pipeline.records.sgf import SgfText, game_sgf, has_sgf, sgf_name
+from pipeline.stages.lanes import lanes_and_rows, load_evaluators
 
 POWER_ELO = 35.0  # the gain whose chance of passing the summary states
 PENDING = "promotion_pending"  # in summary.json: the verdict is in, best_model may not be re-pointed yet
@@ -169,7 +170,7 @@ def _play(
     if not has_match(folder):
         # Openings come from the networks, and the match doesn't exist before it has its openings.
         lanes = _load(config, challenger, champion, config.games, progress)
-        batch = _rows_per_lane(config, config.games)
+        batch = lanes_and_rows(config, config.games)[1]
         openings = make_openings(game, lanes[0], config.games // 2, config.opening_plies, config.seed, batch)
     writer = open_match(folder, _header(config, challenger, champion, openings))
     verify_games(folder / layout.MATCH_GAMES, game, list(writer.games.values()))
@@ -193,7 +194,7 @@ def _play(
     progress.start("evaluate", config.games, "games")
     try:
         progress.advance(score.games)
-        rows = _rows_per_lane(config, len(missing))
+        rows = lanes_and_rows(config, len(missing))[1]
         play_match(game, lanes, settings, writer.header.openings, missing, rows, on_games)
     finally:
         progress.finish()
@@ -204,31 +205,10 @@ def _load(
     config: EvaluateConfig, challenger: Model, champion: Model, num_games: int, progress: Progress
 ) -> list[Sides]:
     """Each lane's two evaluators, for num_games still to be played."""
-    from pipeline.networks.architecture import Architecture
-    from pipeline.networks.inference import make_evaluators
-
     progress.say("loading both models; kernels and networks are compiled when this machine sees them first")
-    both = []
-    for model in (challenger, champion):
-        with naming(model.path):
-            evaluators = make_evaluators(
-                Architecture.from_dict(model.info.architecture),
-                model.weights,
-                max_batch=_rows_per_lane(config, num_games),
-                num_lanes=_num_lanes(config, num_games),
-                backend=config.backend,
-                progress=progress,
-            )
-        both.append(evaluators)
+    lanes, rows = lanes_and_rows(config, num_games)
+    both = [load_evaluators(model, rows, lanes, config.backend, progress) for model in (challenger, champion)]
     return list(zip(*both, strict=True))
-
-
-def _num_lanes(config: EvaluateConfig, num_games: int) -> int:
-    return max(1, min(config.threads or available_cores(), num_games))
-
-
-def _rows_per_lane(config: EvaluateConfig, num_games: int) -> int:
-    return -(-min(config.parallel_games, num_games) // _num_lanes(config, num_games))
 
 
 def _header(

@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.config import SelfplayConfig, available_cores
-from pipeline.errors import MuGoError, UsageError, naming
+from pipeline.config import SelfplayConfig
+from pipeline.errors import MuGoError, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.learning.lane import FinishedGame, GameSeed, Lane, PlaySettings, game_seeds
 from pipeline.progress import SILENT, Progress
 from pipeline.records.models import newest_number, read_info, read_model, resolve_champion
 from pipeline.records.shards import End, newest_shards, write_shard
+from pipeline.stages.lanes import lanes_and_rows, load_evaluators
 
 if TYPE_CHECKING:
     from pipeline.networks.inference import Evaluator
@@ -116,19 +117,8 @@ class ModelSource:
         return [_LanePlayer(loaded.name, evaluator) for evaluator in loaded.evaluators]
 
     def _load(self, path: Path) -> _Loaded:
-        from pipeline.networks.architecture import Architecture
-        from pipeline.networks.inference import make_evaluators
-
         model = read_model(path)
-        with naming(path):
-            evaluators = make_evaluators(
-                Architecture.from_dict(model.info.architecture),
-                model.weights,
-                max_batch=self._max_batch,
-                num_lanes=self._num_lanes,
-                backend=self._config.backend,
-                progress=self._progress,
-            )
+        evaluators = load_evaluators(model, self._max_batch, self._num_lanes, self._config.backend, self._progress)
         return _Loaded(model.info.name, model.info.game, evaluators)
 
 
@@ -170,8 +160,7 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
     wanted, generation = _games_wanted(config)
     if wanted == 0:
         return _summary(resolve_champion(config.network).name, _Tally(), 0, 0.0, f"already has {config.games} games")
-    lanes = min(config.threads or available_cores(), wanted)
-    rows = -(-min(config.parallel_games, wanted) // lanes)
+    lanes, rows = lanes_and_rows(config, wanted)
     leaves = leaves_per_tree(rows, config.readouts)
     progress.say(f"loading {config.network}; kernels and network are compiled when this machine sees them first")
     source = ModelSource(config, lanes, rows * leaves, progress)
