@@ -17,8 +17,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pipeline.errors import UsageError
 
 PRESET_FOLDER = Path(__file__).parent / "presets"
-STAGES = ("init", "selfplay", "gather", "train", "evaluate")
-
 
 
 class StageConfig(BaseModel):
@@ -78,6 +76,12 @@ class SelfplayConfig(SearchConfig):
     no_resign_share: float = Field(
         0.1, ge=0, le=1, description="Share of games that never resign and measure false resignations."
     )
+    opponents: str = Field(
+        "mirror=1",
+        description="Whom the model meets, with weights, e.g. 'random=5,previous=30,mirror=65'. mirror: itself; previous: "
+        "the champion before; random, heuristic; pool:MODE. An opponent's moves are recorded, but are no policy targets.",
+    )
+    pool: Path = Field(Path("data/pool.json"), description="The pool that pool:MODE chooses from.")
     backend: str = Field(
         "auto", pattern="^(auto|torch|compile|openvino)$", description="Inference; auto measures once per machine."
     )
@@ -120,27 +124,83 @@ class TrainConfig(StageConfig):
     seed: int = Field(0, ge=0, description="Seed of the order and of the symmetries.")
 
 
-class EvaluateConfig(SearchConfig):
-    black_model: Path = Field(Path("saved_models/best_model"), description="The champion.")
-    white_model: Path | None = Field(None, description="The challenger [default: newest model not yet evaluated].")
-    games: int = Field(400, ge=2, description="Games, half with each colour; an even number.")
-    readouts: int = Field(800, ge=0, description="Simulations per move.")
-    threshold: float | None = Field(
-        None, gt=0, le=1, description="Share of the points (a draw is half) to win [default: 1/2 + 1/sqrt(games)]."
-    )
-    output_dir: Path = Field(Path("data/evaluate"), description="Match records, as <challenger>-vs-<champion>/.")
-    sgf_output: Path | None = Field(None, description="Game records [default: in the match's folder, sgf/].")
+class ArenaConfig(SearchConfig):
+    """How games between players are played; shared by all commands that play matches."""
+
+    readouts: int = Field(800, ge=0, description="Simulations per move of every model that says no number of its own.")
     opening_plies: int = Field(
-        6, ge=0, description="Each opening: this many plies sampled from the policies, played once with each colour."
+        6, ge=0, description="Each opening: so many plies, some at random, the rest sampled from the policies."
     )
     noise_weight: float = Field(0.0, ge=0, le=1, description="Share of Dirichlet noise in the root prior.")
-    promote: bool = Field(True, description="Re-point best_model when the challenger passes.")
-    parallel_games: int = Field(256, ge=2, description="Games that share the batches.")
+    engine_seconds: float = Field(60.0, gt=0, description="An external engine that takes longer for a move has failed.")
+    parallel_games: int = Field(256, ge=1, description="Games that share the batches.")
     threads: int = Field(0, ge=0, description="Threads that play; 0 = one per core.")
+    workers: int = Field(
+        0, ge=0, description="Processes that play; 0 = this one. A worker that dies or hangs costs only its games."
+    )
+    hang_seconds: float = Field(120.0, gt=0, description="A worker that makes no step for so long is replaced.")
     backend: str = Field(
         "auto", pattern="^(auto|torch|compile|openvino)$", description="Inference; auto measures once per machine."
     )
-    seed: int = Field(0, ge=0, description="Seed of the openings.")
+    seed: int = Field(0, ge=0, description="Seed of openings, random players and noise.")
+
+
+class EvaluateConfig(ArenaConfig):
+    black_model: str = Field(
+        "saved_models/best_model",
+        description="The champion: a model (PATH, PATH@READOUTS, policy:PATH), random, heuristic, gtp:COMMAND; "
+        "NAME=PLAYER gives it a name.",
+    )
+    white_model: str | None = Field(
+        None, description="The challenger, likewise [default: newest model not yet evaluated]."
+    )
+    games: int = Field(400, ge=2, description="Games, half with each colour; an even number.")
+    threshold: float | None = Field(
+        None, gt=0, le=1, description="Share of the points (a draw is half) to win [default: 1/2 + 1/sqrt(games)]."
+    )
+    sprt: str | None = Field(
+        None,
+        description="Decide by a sequential test instead: elo0,elo1,alpha,beta, e.g. 0,35,0.05,0.05. "
+        "--games is then the most that are played.",
+    )
+    require: list[str] = Field(
+        [], description="A further condition of promotion, e.g. 'random>=0.95'; may be given several times."
+    )
+    require_games: int = Field(100, ge=2, description="Games of each further condition; an even number.")
+    exclude_duplicates: bool = Field(False, description="Of games with the same moves only the first counts.")
+    output_dir: Path = Field(Path("data/evaluate"), description="Match records, as <challenger>-vs-<champion>/.")
+    sgf_output: Path | None = Field(None, description="Game records [default: in the match's folder, sgf/].")
+    promote: bool = Field(True, description="Re-point best_model when the challenger passes.")
+
+
+class RatingsConfig(StageConfig):
+    directory: list[Path] = Field(
+        [Path("data/evaluate"), Path("data/tournament")], description="Folders of matches; may be given several times."
+    )
+    method: str = Field(
+        "bradley-terry", pattern="^(bradley-terry|elo|trueskill)$", description="bradley-terry, elo or trueskill."
+    )
+    anchor: str | None = Field(
+        None, description="NAME or NAME=ELO: this player's Bradley-Terry rating [default: random=0, else the oldest model]."
+    )
+    output: Path = Field(Path("data/ratings.json"), description="Where the ratings of all three methods are kept.")
+
+
+class TournamentConfig(ArenaConfig):
+    player: list[str] = Field(
+        [], description="Who plays, as in evaluate; may be given several times [default: the pool]."
+    )
+    place: str | None = Field(None, description="Place this player against the others, instead of all against all.")
+    against: int = Field(0, ge=0, description="With --place: how many of the others, nearest in rating; 0 = all.")
+    games: int = Field(200, ge=2, description="Games in all, of this run; those of earlier runs are on top.")
+    until: float = Field(0.0, ge=0, description="Stop when every rating is known to +- so many Elo (95 %); 0 = never.")
+    pairs_per_round: int = Field(8, ge=1, description="Pairs of games between two looks at the ratings.")
+    schedule: str = Field(
+        "uncertainty", pattern="^(uncertainty|round-robin)$", description="uncertainty: whoever tells most; or round-robin."
+    )
+    pool: Path = Field(Path("data/pool.json"), description="The pool of opponents.")
+    output_dir: Path = Field(Path("data/tournament"), description="Match records, as <one>-vs-<other>/.")
+    background: bool = Field(False, description="Lowest priority and one thread: lets training go on beside it.")
 
 
 class BenchConfig(StageConfig):
@@ -157,6 +217,8 @@ CONFIGS: dict[str, type[StageConfig]] = {
     "gather": GatherConfig,
     "train": TrainConfig,
     "evaluate": EvaluateConfig,
+    "ratings": RatingsConfig,
+    "tournament": TournamentConfig,
 }
 
 
@@ -186,10 +248,10 @@ def read_preset(name: str) -> dict[str, dict[str, Any]]:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UsageError(f"preset {path}: not readable as YAML: {' '.join(str(error).split())}") from error
     if not isinstance(sections, dict) or not all(isinstance(lines, dict) for lines in sections.values()):
-        raise UsageError(f"preset {path}: wanted sections {', '.join(STAGES)}, each with lines 'name: value'")
+        raise UsageError(f"preset {path}: wanted sections {', '.join(CONFIGS)}, each with lines 'name: value'")
     for stage, lines in sections.items():
         if stage not in CONFIGS:
-            raise UsageError(f"preset {path}: unknown section {stage!r}; wanted one of {', '.join(STAGES)}")
+            raise UsageError(f"preset {path}: unknown section {stage!r}; wanted one of {', '.join(CONFIGS)}")
         known = CONFIGS[stage].model_fields
         for field in lines:
             if field not in known:

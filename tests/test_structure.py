@@ -34,10 +34,11 @@ MAY_IMPORT = {
     "search": {"games"} | FOUNDATION,
     "networks": {"games"} | FOUNDATION,
     "records": {"games"} | FOUNDATION,
-    "arena": {"search", "networks", "records", "games"} | FOUNDATION,
-    "learning": {"search", "networks", "records", "games"} | FOUNDATION,
+    "players": {"search", "networks", "records", "games"} | FOUNDATION,
+    "arena": {"players", "search", "networks", "records", "games"} | FOUNDATION,
+    "learning": {"players", "search", "networks", "records", "games"} | FOUNDATION,
     "reports": {"search", "networks", "records", "games"} | FOUNDATION,
-    "stages": MIDDLE | {"search", "networks", "records", "games"} | FOUNDATION,
+    "stages": MIDDLE | {"players", "search", "networks", "records", "games"} | FOUNDATION,
     "main": {"stages"} | MIDDLE | FOUNDATION,
 }
 

@@ -1,0 +1,1 @@
+"""Players: whatever can choose moves in many games at once."""

@@ -1,0 +1,132 @@
+"""What a player is: whoever chooses the moves of one side in many games at once.
+
+A player has a fixed number of rows; a row is one game, and whoever runs the games tells the player of every move made
+in it, by either side. Between begin() and the decision the player may take as many step()s as it likes, so that a batch of
+searches, a network and a process on the other end of a pipe all fit. One thread uses a player; rows never influence each
+other: what is chosen in a row depends on its seed, its moves and the player's settings only.
+
+Axes: R rows, n rows named in a call, S state words, A actions. Values are seen by the player to move, who is the one asked.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import MuGoError
+from pipeline.games.base import Actions, BoolArray, FloatArray, Game, History, KeyArray, States
+
+Rows = NDArray[np.int64]
+RESIGN = -1  # instead of an action: the player gives the game up
+
+
+class PlayerFault(MuGoError):
+    """A player failed to make a move: the game can't go on and counts for nobody.
+
+    kind: broken    the channel to it: the process ended, closed its pipe, or took longer than it may
+          protocol  it answered something that its protocol doesn't know
+          refusal   it answered that it won't: our move or the game doesn't suit it
+          illegal   it chose a move that our rules forbid
+          crash     a bug or a failure inside the player or the worker that ran it
+    """
+
+    def __init__(self, kind: str, player: str, problem: str) -> None:
+        super().__init__(f"{player}: {problem}")
+        self.kind = kind
+        self.player = player
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What a step brought.
+
+    rows    [n] where a move is decided       actions  [n] int32, or RESIGN
+    values  [n] float32 value_to_move before the move, NaN where the player has no opinion
+    faults  row → why no move will come there
+    worked  whether the step did any work; if not, and nothing is decided, wait() before the next one
+    """
+
+    rows: Rows
+    actions: Actions
+    values: FloatArray
+    faults: dict[int, PlayerFault] = field(default_factory=dict)
+    worked: bool = True
+
+    @staticmethod
+    def none(worked: bool = False) -> Decisions:
+        return Decisions(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), worked=worked)
+
+
+class Player(ABC):
+    """See the module docstring. Made for one game and a number of rows."""
+
+    @abstractmethod
+    def new_games(self, rows: Rows, seeds: KeyArray) -> None:
+        """Rows [n] stand at the initial position; whatever went on there is over. seeds [n] uint64."""
+
+    @abstractmethod
+    def advance(self, rows: Rows, actions: Actions) -> None:
+        """These legal moves [n] were made in rows [n], by whichever side. Ends what was being thought there."""
+
+    @abstractmethod
+    def begin(self, rows: Rows) -> None:
+        """Choose a move in each of rows [n], whose games are not over and where it is this player's turn."""
+
+    @abstractmethod
+    def step(self) -> Decisions:
+        """One batch of work on what was begun; each row is decided (or faulty) exactly once per begin()."""
+
+    def drop(self, rows: Rows) -> None:  # noqa: B027  most players have nothing to let go
+        """The games in rows [n] are over or given up; new_games() may come there."""
+
+    def wait(self, seconds: float) -> None:  # noqa: B027  most players never wait for anything
+        """Return when step() may have news, or after so many seconds."""
+
+    def close(self) -> None:  # noqa: B027
+        """Let go of processes and threads. Nothing may be called afterwards."""
+
+
+MakePlayer = Callable[[Game, int, int], Player]
+"""(game, num_rows, lane) → a player for that lane's thread. Called in that thread."""
+
+
+class Boards:
+    """The positions of R games: what a referee or a player without a tree needs.
+
+    states [R, S]; history of R games. Rows that hold no game stand at the initial position.
+    """
+
+    def __init__(self, game: Game, num_rows: int) -> None:
+        self.game = game
+        self.states: States = game.initial(num_rows)
+        self.history = History.empty(num_rows, game.max_plies + 1)
+        self.new_games(np.arange(num_rows))
+
+    def new_games(self, rows: Rows) -> None:
+        self.states[rows] = self.game.initial(len(rows))
+        self.history.lengths[rows] = 0
+        self.history.append(rows, self.game.keys(self.states[rows]))
+
+    def advance(self, rows: Rows, actions: Actions) -> None:
+        """Play actions [n] in rows [n]. Raises IllegalMove; then nothing has changed."""
+        after = self.game.play(self.states[rows], np.asarray(actions, np.int32), self.history.select(rows))
+        self.states[rows] = after
+        self.history.append(rows, self.game.keys(after))
+
+    def legal(self, rows: Rows) -> BoolArray:
+        """[n, A]"""
+        return self.game.legal(self.states[rows], self.history.select(rows))
+
+    def over(self, rows: Rows) -> BoolArray:
+        return self.game.is_over(self.states[rows])
+
+    def returns(self, rows: Rows) -> FloatArray:
+        """[n] for the first player; 0 where not over."""
+        return self.game.returns(self.states[rows])
+
+    def to_move(self, rows: Rows) -> NDArray[np.int8]:
+        return self.game.to_move(self.states[rows])
