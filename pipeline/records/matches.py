@@ -1,54 +1,94 @@
 """Matches: a folder each, ``CHALLENGER-vs-CHAMPION/``, that an interrupted match is resumed from.
 
-    games.jsonl   first line: what is played (models, settings, openings); then a line per finished game, in the order
-                  of finishing. Appended to and synced in small groups; a line that a kill cut off is no game.
+    games.jsonl   first line: what is played (players, settings, openings); then, in the order of happening, a line per
+                  finished game, per game that failed, and per addition of openings. Appended to and synced in small
+                  groups; a line that a kill cut off is no line.
     summary.json  the result, written when the match is decided
     sgf/          game records, where the game has SGF
 
-A game of a match is known by its index: games 2k and 2k+1 play opening k, the challenger moving first in the even one.
-Results are seen by the first player, values of a move by the player who made it; the names say so. Doesn't play,
-and doesn't know what a result means: see arena/.
+A game of a match is known by its index: games 2k and 2k+1 are pair k, play opening k, the challenger moving first in
+the even one. Openings that are added later are numbered on. A game may fail and be played again: its failures count
+for nobody. Results are seen by the first player, values of a move by the player who made it; the names say so. Doesn't
+play, and doesn't know what a result means: see arena/.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from pipeline.errors import FileError, IllegalMove
-from pipeline.games.base import Game
+from pipeline.errors import FileError, IllegalMove, NotYet
+from pipeline.games.base import Game, History
 from pipeline.records import atomic, layout
 
-FORMAT, VERSION = "mugo-match", 1
-End = Literal["played_out", "full_length"]
+FORMAT, VERSION = "mugo-match", 2
+GAMES_AT_ONCE = 2_048  # that are verified together: bounds the memory of their histories
+SIDES = ("challenger", "champion")
+
+End = Literal["played_out", "full_length", "resigned"]
+Moves = list[Annotated[int, Field(ge=0, le=2**16 - 1)]]
+
+
+class PlayerInfo(BaseModel):
+    """Who plays one side."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str = Field(description="Unique in the match.", pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]*$")
+    kind: Literal["model", "random", "heuristic", "gtp"]
+    spec: str = Field(description="What the player was asked for by.")
+    readouts: int | None = Field(None, description="Simulations per move; models only.")
+    weights: str = Field("", description="SHA-256 of a model's weights.")
+    parents: list[str] = Field([], description="What the models it was trained from are rated as.")
+
+    @property
+    def rated_as(self) -> str:
+        """The name in ratings: a model is as strong as its readouts make it, so its name says them."""
+        if self.kind != "model" or re.search(r"@\d+$", self.name):
+            return self.name
+        return f"{self.name}@{self.readouts}"
 
 
 class MatchHeader(BaseModel):
     """The first line of games.jsonl: what is played. Two runs with the same settings play the same match."""
 
-    model_config = ConfigDict(frozen=True, protected_namespaces=())
+    model_config = ConfigDict(frozen=True)
 
     format: Literal["mugo-match"] = "mugo-match"
-    version: Literal[1] = 1
-    challenger: str = Field(description="Name of the model that wants to be champion.")
-    champion: str
-    challenger_weights: str = Field(description="SHA-256 of its weights.")
-    champion_weights: str
+    version: Literal[2] = 2
+    players: tuple[PlayerInfo, PlayerInfo] = Field(description="Challenger, champion.")
     game: str = Field(description="Canonical game spec.")
-    games: int = Field(description="Games to play; even.", ge=0, multiple_of=2)
+    games: int = Field(description="Games to play, without those of openings added later; even.", ge=0, multiple_of=2)
     threshold: float | None = Field(description="Share of games to win; None: derived from the number of games.")
-    settings: dict[str, Any] = Field(description="Whatever else the games depend on: readouts, search, seed …")
-    openings: list[list[int]] = Field(description="Moves of opening k, which games 2k and 2k+1 begin with.")
+    settings: dict[str, Any] = Field(description="Whatever else the games depend on: search, opening plies, seed …")
+    openings: list[Moves] = Field(description="Moves of opening k, which games 2k and 2k+1 begin with.")
     created: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> MatchHeader:
+        if self.challenger == self.champion:
+            raise ValueError(f"both players are called {self.champion}")
+        if len(self.openings) * 2 != self.games:
+            raise ValueError(f"{len(self.openings)} openings for {self.games} games")
+        return self
+
+    @property
+    def challenger(self) -> str:
+        return self.players[0].name
+
+    @property
+    def champion(self) -> str:
+        return self.players[1].name
 
 
 class MatchGame(BaseModel):
@@ -59,10 +99,15 @@ class MatchGame(BaseModel):
     index: int = Field(ge=0)
     challenger_player: Literal[0, 1] = Field(description="0: the challenger moved first.")
     opening_plies: int = Field(ge=0)
-    moves: list[int]
-    values_to_move: list[float | None] = Field(description="Root value at each move, by its mover; None: opening.")
+    moves: Moves
+    values_to_move: list[float | None] = Field(
+        description="Root value at each move, by its mover; None: opening, or the mover had no opinion."
+    )
     result_first_player: Literal[-1, 0, 1]
-    end: End = Field(description="full_length: it lasted as many plies as the game allows (Go: the move limit).")
+    end: End = Field(
+        description="full_length: it lasted as many plies as the game allows (Go: the move limit); "
+        "resigned: the player to move after the last move gave up."
+    )
 
     @property
     def length(self) -> int:
@@ -75,14 +120,46 @@ class MatchGame(BaseModel):
         return self.result_first_player if self.challenger_player == 0 else -self.result_first_player
 
 
+class MatchFailure(BaseModel):
+    """An attempt at a game that nobody won: a line of games.jsonl. The game may fail again, or be played after all."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    failed: int = Field(description="Index of the game.", ge=0)
+    attempt: int = Field(description="1: the first time that it was tried.", ge=1)
+    kind: str = Field(description="broken, protocol, refusal, illegal or crash: see players/base.py.")
+    player: str = Field(description="Whose fault it was; empty if nobody's.")
+    problem: str
+    moves: Moves = Field(description="As far as they are known.")
+
+
+class MoreOpenings(BaseModel):
+    """Openings that the match grew by: a line of games.jsonl."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    more: list[Moves]
+
+
 @dataclass(frozen=True)
 class Match:
-    """A match as far as it is on disk. games: sorted by index; summary: None before it is decided."""
+    """A match as far as it is on disk.
+
+    openings: all of them, of pair 0, 1, 2 …; games: sorted by index; failures: in the order of happening; summary: None
+    before the match is decided.
+    """
 
     folder: Path
     header: MatchHeader
+    openings: list[list[int]]
     games: list[MatchGame]
+    failures: list[MatchFailure]
     summary: dict[str, Any] | None
+
+    @property
+    def num_games(self) -> int:
+        """Played or not."""
+        return 2 * len(self.openings)
 
 
 # Reading
@@ -104,8 +181,9 @@ def list_matches(directory: Path) -> list[Path]:
 
 def read_match(folder: Path) -> Match:
     """Everything of a match. Raises FileError if games.jsonl is missing, damaged, or of another version."""
-    header, games, _ = _read_games(folder / layout.MATCH_GAMES)
-    return Match(folder, header, sorted(games, key=lambda game: game.index), read_summary(folder))
+    found = _read_games(folder / layout.MATCH_GAMES)
+    games = sorted(found.games.values(), key=lambda game: game.index)
+    return Match(folder, found.header, found.openings, games, found.failures, read_summary(folder))
 
 
 def has_match(folder: Path) -> bool:
@@ -118,67 +196,97 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
     return atomic.read_json(path, "the summary of a match") if path.exists() else None
 
 
-def _read_games(path: Path) -> tuple[MatchHeader, list[MatchGame], int]:
-    """Header, games in file order, and the length in bytes of what is whole: a last line without end doesn't count."""
+@dataclass
+class _Lines:
+    """What games.jsonl holds. whole: the length in bytes of its whole lines."""
+
+    header: MatchHeader
+    openings: list[list[int]]
+    whole: int
+    games: dict[int, MatchGame] = field(default_factory=dict)
+    failures: list[MatchFailure] = field(default_factory=list)
+
+    def take(self, line: bytes) -> None:
+        """Read a line behind the first. Raises ValueError that says what is wrong with it."""
+        raw = json.loads(line)
+        if not isinstance(raw, dict):
+            raise ValueError(f"a JSON {type(raw).__name__}")
+        if "more" in raw:
+            self.openings += MoreOpenings.model_validate(raw).more
+        elif "failed" in raw:
+            failure = MatchFailure.model_validate(raw)
+            if failure.failed >= 2 * len(self.openings):
+                raise ValueError(f"game {failure.failed} of {2 * len(self.openings)}")
+            self.failures.append(failure)
+        else:
+            game = MatchGame.model_validate(raw)
+            problem = _disagreement(self.openings, game)
+            if problem is None and game.index in self.games:
+                problem = f"game {game.index} stands twice"
+            if problem is not None:
+                raise ValueError(problem)
+            self.games[game.index] = game
+
+
+def _read_games(path: Path) -> _Lines:
+    """All whole lines: a last one without end doesn't count."""
     data = atomic.read_bytes(path, "the games of a match")
     whole = data.rfind(b"\n") + 1
-    lines = data[:whole].splitlines()
-    header = _header(path, lines[0] if lines else b"")
-    games: dict[int, MatchGame] = {}
-    for number, line in enumerate(lines[1:], start=2):
+    lines = data[:whole].split(b"\n")
+    header = _header(path, lines[0])
+    found = _Lines(header, list(header.openings), whole)
+    for number, line in enumerate(lines[1:-1], start=2):
         try:
-            game = MatchGame.model_validate_json(line)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"])) or "line"
-            raise _damaged(path, number, f"{where}: {first['msg']}") from error
-        problem = _disagreement(header, game)
-        if problem is None and game.index in games:
-            problem = f"game {game.index} stands twice"
-        if problem is not None:
-            raise _damaged(path, number, problem)
-        games[game.index] = game
-    return header, list(games.values()), whole
+            found.take(line)
+        except (ValueError, RecursionError) as error:
+            # Games stand on the openings before them, so only those of a whole line may be left out.
+            remedy = "that line and all that follow" if line.startswith(b'{"more"') else "that line to replay it"
+            problem = _first_problem(error) if isinstance(error, ValidationError) else str(error)
+            raise FileError(
+                path, f"damaged at line {number}: {problem}; wanted a game of this match; remove {remedy}"
+            ) from error
+    return found
 
 
-def _damaged(path: Path, line: int, problem: str) -> FileError:
-    return FileError(
-        path, f"damaged at line {line}: {problem}; wanted a game of this match; remove that line to replay it"
-    )
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    return f"{where}: {first['msg']}" if where else first["msg"].removeprefix("Value error, ")
 
 
 def _header(path: Path, line: bytes) -> MatchHeader:
     wanted = "the description of a match in its first line; remove the folder to play the match again"
     try:
         raw = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FileError(path, f"damaged: its first line is not readable as JSON; wanted {wanted}") from error
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:
         raise FileError(
             path, f"not a match: format {raw.get('format') if isinstance(raw, dict) else raw!r}; wanted {wanted}"
         )
-    if raw.get("version") != VERSION:
-        raise FileError(path, f"version {raw.get('version')!r}; this program reads version {VERSION}; update it")
-    try:
-        header = MatchHeader(**raw)
-    except ValidationError as error:
-        first = error.errors()[0]
+    version = raw.get("version")
+    if version == 1:
         raise FileError(
-            path, f"damaged: {'.'.join(map(str, first['loc']))}: {first['msg']}; wanted {wanted}"
-        ) from error
-    if len(header.openings) * 2 != header.games:
-        raise FileError(path, f"damaged: {len(header.openings)} openings for {header.games} games; wanted {wanted}")
-    return header
+            path,
+            f"made by an older version of this program (format {version}, this one reads {VERSION}); play the match "
+            "again in another --output-dir, or remove the folder",
+        )
+    if version != VERSION:
+        raise FileError(path, f"version {version!r}; this program reads version {VERSION}; update it")
+    try:
+        return MatchHeader(**raw)
+    except ValidationError as error:
+        raise FileError(path, f"damaged: {_first_problem(error)}; wanted {wanted}") from error
 
 
-def _disagreement(header: MatchHeader, game: MatchGame) -> str | None:
-    """What a game has that this match can't have; None if nothing."""
-    if game.index >= header.games:
-        return f"game {game.index} of {header.games}"
+def _disagreement(openings: Sequence[Sequence[int]], game: MatchGame) -> str | None:
+    """What a game has that a match with these openings can't have; None if nothing."""
+    if game.index >= 2 * len(openings):
+        return f"game {game.index} of {2 * len(openings)}"
     if game.challenger_player != game.index % 2:
         found, wanted = ("first", "second") if game.index % 2 else ("second", "first")
         return f"game {game.index}: the challenger moves {found}, it must move {wanted}"
-    opening = header.openings[game.index // 2]
+    opening = openings[game.index // 2]
     if game.moves[: game.opening_plies] != opening or game.opening_plies != len(opening):
         return f"game {game.index}: it doesn't begin with its opening"
     if len(game.values_to_move) != len(game.moves):
@@ -187,27 +295,55 @@ def _disagreement(header: MatchHeader, game: MatchGame) -> str | None:
 
 
 def verify_games(path: Path, game: Game, games: Sequence[MatchGame]) -> None:
-    """Play every game again. Raises FileError if a move is illegal or a result isn't what the moves lead to."""
-    if not games:
-        return
+    """Play every game again. Raises FileError if a move is illegal or a result isn't what the moves lead to.
+
+    A game that was resigned must not be over, and the player to move must have lost it.
+    """
+    for start in range(0, len(games), GAMES_AT_ONCE):
+        _verify(path, game, games[start : start + GAMES_AT_ONCE])
+
+
+def _verify(path: Path, game: Game, games: Sequence[MatchGame]) -> None:
+    # Longest first: the games that are still going on are then the first rows, and no array is ever copied.
+    games = sorted(games, key=lambda one: -one.length)
     states = game.initial(len(games))
     history = game.initial_history(states)
-    lengths = np.array([len(one.moves) for one in games], np.int64)
-    for ply in range(int(lengths.max(initial=0))):
-        rows = np.flatnonzero(lengths > ply)
-        actions = np.array([games[row].moves[ply] for row in rows.tolist()], np.int32)
+    lengths = np.array([one.length for one in games], np.int64)
+    for ply in range(int(lengths.max())):
+        going = int(np.count_nonzero(lengths > ply))
+        actions = np.array([one.moves[ply] for one in games[:going]], np.int32)
+        past = History(history.keys[:going], history.lengths[:going])
         try:
-            states[rows] = game.play(states[rows], actions, history.select(rows))
+            after = game.play(states[:going], actions, past)
         except IllegalMove as error:
-            raise FileError(path, f"a game at ply {ply} ({error}); wanted legal moves; remove that line") from error
-        history.append(rows, game.keys(states[rows]))
-    wrong = ~game.is_over(states) | (game.returns(states) != [one.result_first_player for one in games])
+            raise _illegal(path, game, games[:going], ply, error) from error
+        states[:going] = after
+        past.append(np.arange(going), game.keys(after))
+    resigned = np.array([one.end == "resigned" for one in games])
+    results = np.where(resigned, np.where(game.to_move(states) == 0, -1, 1), game.returns(states))
+    wrong = (game.is_over(states) == resigned) | (results != [one.result_first_player for one in games])
     for row in np.flatnonzero(wrong).tolist():
+        one = games[row]
         raise FileError(
             path,
-            f"game {games[row].index}: its moves don't lead to its result {games[row].result_first_player}; wanted the "
+            f"game {one.index}: its moves don't lead to its result {one.result_first_player} ({one.end}); wanted the "
             "games of this match; remove that line to replay it",
         )
+
+
+def _illegal(path: Path, game: Game, games: Sequence[MatchGame], ply: int, error: IllegalMove) -> FileError:
+    """The error that names the first of these games whose move at that ply is illegal. error: what play() said."""
+    for one in games:
+        state = game.initial(1)
+        history = game.initial_history(state)
+        try:
+            for move in one.moves[: ply + 1]:
+                state = game.play(state, np.array([move], np.int32), history)
+                history.append(np.array([0]), game.keys(state))
+        except IllegalMove as alone:
+            error = alone
+            break
+    return FileError(path, f"game {one.index}, ply {ply}: {error}; wanted legal moves; remove that line to replay it")
 
 
 # Writing
@@ -216,34 +352,82 @@ def verify_games(path: Path, game: Game, games: Sequence[MatchGame]) -> None:
 class MatchWriter:
     """A match folder that this process alone writes. Made by open_match.
 
-    games: those finished so far, by index; added: indexes of those that came through add().
+    openings: all of them; games: those finished so far, by index; failures: in the order of happening; added: indexes
+    of the games that came through add().
     """
 
-    def __init__(self, folder: Path, header: MatchHeader, games: Sequence[MatchGame]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        header: MatchHeader,
+        openings: Sequence[list[int]],
+        games: Sequence[MatchGame] = (),
+        failures: Sequence[MatchFailure] = (),
+    ) -> None:
         self.folder = folder
         self.header = header
+        self.openings = list(openings)
         self.games = {game.index: game for game in games}
+        self.failures = list(failures)
         self.added: set[int] = set()
 
+    @property
+    def num_games(self) -> int:
+        """Played or not."""
+        return 2 * len(self.openings)
+
     def add(self, games: Sequence[MatchGame]) -> None:
-        """Append finished games and sync them, once for all. Raises FileError; then none of them is there."""
-        if not games:
-            return
-        lines = "\n".join(game.model_dump_json() for game in games)
-        atomic.append_line(self.folder / layout.MATCH_GAMES, lines)
-        self.games.update({game.index: game for game in games})
-        self.added.update(game.index for game in games)
+        """Append finished games and sync them, once for all. Raises FileError; then none of them is there.
+
+        A game that is there already stays as it is: of two attempts that both came to an end the first counts.
+        Raises ValueError for a game that this match can't have.
+        """
+        new: dict[int, MatchGame] = {}
+        for game in games:
+            if (problem := _disagreement(self.openings, game)) is not None:
+                raise ValueError(problem)
+            if game.index not in self.games:
+                new.setdefault(game.index, game)
+        self._append(list(new.values()))
+        self.games.update(new)
+        self.added.update(new)
+
+    def add_failure(self, failure: MatchFailure) -> None:
+        """Append that a game failed. Raises FileError; then it isn't there."""
+        if failure.failed >= self.num_games:
+            raise ValueError(f"game {failure.failed} of {self.num_games}")
+        self._append([failure])
+        self.failures.append(failure)
+
+    def extend(self, openings: Sequence[list[int]]) -> None:
+        """Let the match grow by two games per opening. Raises FileError; then it hasn't grown."""
+        if openings:
+            self._append([MoreOpenings(more=list(openings))])
+            self.openings += openings
 
     def missing(self) -> list[int]:
         """Indexes of the games that are still to be played."""
-        return [index for index in range(self.header.games) if index not in self.games]
+        return [index for index in range(self.num_games) if index not in self.games]
+
+    def _append(self, lines: Sequence[BaseModel]) -> None:
+        if lines:
+            atomic.append_line(self.folder / layout.MATCH_GAMES, "\n".join(line.model_dump_json() for line in lines))
 
 
 @contextmanager
 def match_lock(folder: Path) -> Iterator[None]:
-    """Hold a match against other processes. Raises FileError if one holds it, or if the folder can't be made."""
+    """Hold a match against other processes. Raises NotYet if one holds it, FileError if the folder can't be made."""
     atomic.make_folder(folder.parent)
-    with atomic.file_lock(folder, wait=False):
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(atomic.file_lock(folder, wait=False))
+        except FileError as error:
+            if not isinstance(error.__cause__, BlockingIOError):
+                raise
+            raise NotYet(
+                f"{folder}: this match is being played by another process; wait until it is done, or stop that one "
+                "and go on with the match here"
+            ) from error
         yield
 
 
@@ -258,23 +442,21 @@ def open_match(folder: Path, header: MatchHeader) -> MatchWriter:
         atomic.make_folder(folder)
         atomic.sweep(folder)
         atomic.write_text(path, header.model_dump_json() + "\n")
-        return MatchWriter(folder, header, [])
-    found, games, whole = _read_games(path)
-    check_same_match(path, found, header)
+        return MatchWriter(folder, header, header.openings)
+    found = _read_games(path)
+    check_same_match(path, found.header, header)
     with atomic.os_errors(path):
-        if path.stat().st_size > whole:
-            os.truncate(path, whole)
-    return MatchWriter(folder, found, games)
+        if path.stat().st_size > found.whole:
+            os.truncate(path, found.whole)
+    return MatchWriter(folder, found.header, found.openings, list(found.games.values()), found.failures)
 
 
 def check_same_match(path: Path, found: MatchHeader, wanted: MatchHeader) -> None:
-    """Raises FileError unless both describe one match."""
+    """Raises FileError that names the first difference, unless both describe one match.
 
-    def flat(header: MatchHeader) -> dict[str, Any]:
-        lines = json.loads(header.model_dump_json(exclude={"openings", "created", "settings"}))
-        return {**lines, **json.loads(json.dumps(header.settings))}
-
-    ours, theirs = flat(wanted), flat(found)
+    A player is the same if its kind, name, readouts and weights are; an engine also needs the same command.
+    """
+    ours, theirs = _identity(wanted), _identity(found)
     for name in dict.fromkeys((*ours, *theirs)):
         if ours.get(name) != theirs.get(name):
             raise FileError(
@@ -282,6 +464,17 @@ def check_same_match(path: Path, found: MatchHeader, wanted: MatchHeader) -> Non
                 f"this match was begun with {name} {theirs.get(name)!r}, now it is {ours.get(name)!r}; go on with the "
                 "old setting, choose another --output-dir, or remove the folder",
             )
+
+
+def _identity(header: MatchHeader) -> dict[str, Any]:
+    """What makes a match the one it is, by names that a person reads."""
+    facts: dict[str, Any] = {"game": header.game}
+    for side, player in zip(SIDES, header.players, strict=True):
+        facts |= {f"{side}'s {name}": getattr(player, name) for name in ("kind", "name", "readouts", "weights")}
+        if player.kind == "gtp":
+            facts[f"{side}'s command"] = player.spec
+    facts |= {"games": header.games, "threshold": header.threshold}
+    return facts | json.loads(json.dumps(header.settings))  # as a file would give them back: tuples become lists
 
 
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:

@@ -5,12 +5,14 @@ import os
 
 import pytest
 
-from pipeline.errors import FileError
+from pipeline.errors import FileError, NotYet
 from pipeline.games.registry import parse_game
 from pipeline.records import layout
 from pipeline.records.matches import (
+    MatchFailure,
     MatchGame,
     MatchHeader,
+    PlayerInfo,
     has_match,
     list_matches,
     match_lock,
@@ -25,12 +27,23 @@ GAME = parse_game("tictactoe")
 OPENINGS = [[0], [4], [8]]
 
 
+B = PlayerInfo(
+    name="000002-b", kind="model", spec="models/000002-b", readouts=8, weights="22", parents=["000001-a@8"]
+)
+A = PlayerInfo(name="000001-a", kind="model", spec="models/000001-a", readouts=8, weights="11")
+ENGINE = PlayerInfo(name="fish-1a2b", kind="gtp", spec="gtp:fish --level 1")
+
+
 def header(**changes):
     values = dict(
-        challenger="000002-b", champion="000001-a", challenger_weights="22", champion_weights="11", game="tictactoe",
-        games=6, threshold=None, settings={"readouts": 8, "seed": 0}, openings=OPENINGS,
+        players=(B, A), game="tictactoe", games=6, threshold=None, settings={"leaves": 1, "seed": 0},
+        openings=OPENINGS,
     )  # fmt: skip
     return MatchHeader(**{**values, **changes})
+
+
+def other(player, **changes):
+    return player.model_copy(update=changes)
 
 
 def made_up_game(index):
@@ -86,18 +99,21 @@ def test_a_file_cut_anywhere_loses_only_the_last_line(folder):
 @pytest.mark.parametrize(
     ("changes", "name"),
     [
-        ({"settings": {"readouts": 9, "seed": 0}}, "readouts"),
-        ({"settings": {"readouts": 8, "seed": 0, "new": 1}}, "new"),
-        ({"games": 4, "openings": OPENINGS[:2]}, "games"),
-        ({"threshold": 0.6}, "threshold"),
-        ({"champion_weights": "12"}, "champion_weights"),
-        ({"game": "connect4"}, "game"),
+        ({"settings": {"leaves": 2, "seed": 0}}, "leaves 1, now it is 2"),
+        ({"settings": {"leaves": 1, "seed": 0, "new": 1}}, "new None, now it is 1"),
+        ({"games": 4, "openings": OPENINGS[:2]}, "games 6, now it is 4"),
+        ({"threshold": 0.6}, "threshold None, now it is 0.6"),
+        ({"game": "connect4"}, "game 'tictactoe', now it is 'connect4'"),
+        ({"players": (other(B, readouts=64), A)}, "challenger's readouts 8, now it is 64"),
+        ({"players": (B, other(A, weights="12"))}, "champion's weights '11', now it is '12'"),
+        ({"players": (B, other(A, name="000001-c"))}, "champion's name '000001-a', now it is '000001-c'"),
+        ({"players": (B, ENGINE)}, "champion's kind 'model', now it is 'gtp'"),
     ],
 )
 def test_a_match_with_other_settings_is_refused(folder, changes, name):
     open_match(folder, header()).add([made_up_game(0)])
     before = games_path(folder).read_bytes()
-    with pytest.raises(FileError, match=f"begun with {name} .* now it is .*--output-dir"):
+    with pytest.raises(FileError, match=f"begun with {name}.*--output-dir"):
         open_match(folder, header(**changes))
     assert games_path(folder).read_bytes() == before
 
@@ -121,9 +137,10 @@ def replace_in(folder, old, new):
         ('"result_first_player":1', '"result_first_player":2', "line 2: result_first_player"),
         ('"end":"played_out"', '"end":"tired"', "line 2: end"),
         ('"mugo-match"', '"other"', "not a match"),
-        ('"version":1', '"version":2', "version 2; this program reads version 1"),
+        ('"version":2', '"version":3', "version 3; this program reads version 2"),
+        ('"version":2', '"version":1', "made by an older version of this program"),
         ('"games":6', '"games":8', "3 openings for 8 games"),
-        ('"games":6', '"games":"many"', "damaged: games"),
+        ('"games":6', '"games":"many"', "damaged: games:"),
         ('{"format', "{format", "first line"),
     ],
 )
@@ -153,7 +170,7 @@ def test_games_are_verified_by_playing_them_again():
     verify_games("here", GAME, [])
     with pytest.raises(FileError, match="game 2: its moves don't lead to its result -1"):
         verify_games("here", GAME, [games[0], games[2].model_copy(update={"result_first_player": -1})])
-    with pytest.raises(FileError, match=r"ply 1.*occupied"):
+    with pytest.raises(FileError, match=r"game 1, ply 1: .*row 0.*occupied"):
         verify_games("here", GAME, [games[0], games[1].model_copy(update={"moves": [0, 0, 1, 2, 3]})])
     with pytest.raises(FileError, match="game 1"):
         verify_games("here", GAME, [games[0], games[1].model_copy(update={"moves": [0, 1, 2]})])
@@ -175,8 +192,9 @@ def test_a_full_disk_leaves_the_games_as_they_were(folder, monkeypatch):
 
 
 def test_one_process_at_a_time(folder):
-    with match_lock(folder), pytest.raises(FileError, match="another process"), match_lock(folder):
+    with match_lock(folder), pytest.raises(NotYet, match="being played by another process") as caught, match_lock(folder):
         pass
+    assert str(folder) in str(caught.value)
     with match_lock(folder):
         pass
 
