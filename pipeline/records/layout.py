@@ -6,7 +6,7 @@
     data/selfplay/MODEL/WORKER/20261121T131500.123456-000001.gz   a shard; .meta beside it commits it
     data/training_data/000007-1a2b3c4d-0003-of-0190.h5            chunk 3 of 190 of set 000007-1a2b3c4d
     data/training_data/000007-1a2b3c4d-holdout.h5                 its hold-out
-    data/evaluate/CHALLENGER-vs-CHAMPION/                         a match
+    data/evaluate/CHALLENGER-vs-CHAMPION/                         a match of two players
     .NAME~HOST~PID~RANDOM.tmp            NAME while it is being written; no reader looks at hidden names
     .NAME.lock                           held while NAME is changed
 
@@ -45,6 +45,7 @@ VERSUS = "-vs-"
 TIME_FORMAT = "%Y%m%dT%H%M%S.%f"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_PLAYER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]*")
 _WORKER = re.compile(r"[A-Za-z0-9_-]+")
 _MODEL = re.compile(r"(\d{6})-([A-Za-z0-9][A-Za-z0-9._-]*)")
 _CHECKPOINT = re.compile(r"\.(.+)\.training")
@@ -211,17 +212,32 @@ def parse_chunk_name(name: str) -> ChunkName | None:
 # Matches
 
 
+def check_player_name(name: str) -> str:
+    """name, if a player may be called so: what a model's folder may be called, and '@'. Raises UsageError otherwise."""
+    if not _is_player_name(name):
+        raise UsageError(
+            f"player name {name!r}: wanted letters, digits, '.', '_', '-' and '@', a letter or digit first, "
+            f"no {VERSUS!r} and not {CHAMPION!r}, e.g. 000018-name@800"
+        )
+    return name
+
+
+def _is_player_name(name: str) -> bool:
+    # "a-vs" would make "a-vs-vs-b" of a match with "b", which is also the match of "a" with "vs-b".
+    return _PLAYER.fullmatch(name) is not None and VERSUS not in f"{name}-" and name != CHAMPION
+
+
 def match_name(challenger: str, champion: str) -> str:
-    """``CHALLENGER-vs-CHAMPION``. Raises UsageError for names that it can't hold."""
-    return f"{check_model_name(challenger)}{VERSUS}{check_model_name(champion)}"
+    """``CHALLENGER-vs-CHAMPION``, of players' names. Raises UsageError for names that it can't hold."""
+    return f"{check_player_name(challenger)}{VERSUS}{check_player_name(champion)}"
 
 
 def parse_match_name(name: str) -> tuple[str, str] | None:
     """(challenger, champion); None if it is no match's name."""
-    parts = name.split(VERSUS)
-    if len(parts) != 2 or not all(_NAME.fullmatch(part) for part in parts):
+    challenger, versus, champion = name.partition(VERSUS)
+    if not versus or not _is_player_name(challenger) or not _is_player_name(champion):
         return None
-    return parts[0], parts[1]
+    return challenger, champion
 
 
 # Temporaries and locks

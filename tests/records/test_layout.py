@@ -102,13 +102,26 @@ def test_a_set_has_at_most_9999_chunks() -> None:
         layout.chunk_name(layout.SetName(1, "1a2b3c4d"), 0, 10_000)
 
 
-def test_match_names_round_trip() -> None:
-    name = layout.match_name("000018-new", "000017-old")
-    assert name == "000018-new-vs-000017-old"
-    assert layout.parse_match_name(name) == ("000018-new", "000017-old")
-    assert layout.parse_match_name("000018-new") is None
-    with pytest.raises(UsageError):
-        layout.match_name("a-vs-b", "c")
+@pytest.mark.parametrize(
+    ("challenger", "champion"),
+    [("000018-new", "000017-old"), ("000018-new@800", "000018-new@0"), ("random", "gnugo-1a2b3c4d"), ("a", "vs-b")],
+)
+def test_match_names_round_trip(challenger: str, champion: str) -> None:
+    name = layout.match_name(challenger, champion)
+    assert name == f"{challenger}-vs-{champion}"
+    assert layout.parse_match_name(name) == (challenger, champion)
+
+
+@pytest.mark.parametrize("name", ["000018-new", "a-vs-", "-vs-a", "a-vs-b-vs-c", ".a-vs-b", "a-vs-.b", "a b-vs-c"])
+def test_other_names_are_no_matches(name: str) -> None:
+    assert layout.parse_match_name(name) is None
+
+
+@pytest.mark.parametrize("name", ["", ".a", "@8", "-a", "a/b", "a b", "a=b", "ä", "a-vs-b", "a-vs", "best_model", "a\n"])
+def test_names_that_no_player_may_have(name: str) -> None:
+    for make in (layout.check_player_name, lambda name: layout.match_name(name, "b")):
+        with pytest.raises(UsageError, match="player name"):
+            make(name)
 
 
 def test_temporary_names_round_trip_and_say_who_writes() -> None:
