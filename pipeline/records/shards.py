@@ -10,17 +10,14 @@ Doesn't know rules: whether the moves are legal is learning/examples.py's busine
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -28,16 +25,15 @@ from numpy.typing import NDArray
 
 from pipeline.errors import FileError
 from pipeline.records import atomic, layout
-
-try:
-    from isal import igzip_lib, isal_zlib
-except ImportError:  # the standard library reads and writes the same files, slower
-    igzip_lib = isal_zlib = None  # type: ignore[assignment]
+from pipeline.records.gzipped import compress, decompress
+from pipeline.records.shard_names import NAMES
 
 SHARD_FORMAT, META_FORMAT = "mugo-shard", "mugo-shard-meta"
-VERSION = 1
-COMPRESSION_LEVEL = 1  # higher levels cost more time than the disk they save
+VERSION = 2
+READABLE = (1, 2)  # version 1 knew no opponents: in all its games a model played itself
 POLICY_COUNTS = 1  # bit 0 of flags: the visits of this move are a policy target
+NO_VALUE = 2  # bit 1: whoever made this move had no opinion; its root value is 0 and means nothing
+BOTH = 2  # learner: the model played both sides
 
 ARRAYS: dict[str, str] = {  # name → dtype, in the order in which they stand in the file
     "game_ids": "<u8",  # [G]
@@ -45,14 +41,17 @@ ARRAYS: dict[str, str] = {  # name → dtype, in the order in which they stand i
     "results": "<f4",  # [G] -1, 0 or +1, seen by the first player
     "ends": "|u1",  # [G] End
     "no_resign": "|u1",  # [G] 1: this game was not allowed to resign
+    "opponents": "<i2",  # [G] index into the header's opponents; -1 nobody: the model played itself
+    "learners": "|u1",  # [G] which side the model played: 0 first, 1 second, 2 BOTH
     "moves": "<u2",  # [M]
-    "flags": "|u1",  # [M] bit 0: POLICY_COUNTS
+    "flags": "|u1",  # [M] bit 0: POLICY_COUNTS, bit 1: NO_VALUE
     "root_values": "<f4",  # [M] in [-1, 1], seen by the player to move
     "visit_lengths": "<u2",  # [M] edges visited at the root
     "visit_actions": "<u2",  # [V]
     "visit_counts": "<u4",  # [V]
 }
-PER_GAME = ("game_ids", "lengths", "results", "ends", "no_resign")
+SINCE_VERSION_2 = ("opponents", "learners")
+PER_GAME = ("game_ids", "lengths", "results", "ends", "no_resign", "opponents", "learners")
 PER_MOVE = ("moves", "flags", "root_values", "visit_lengths")
 
 
@@ -65,9 +64,11 @@ class End(IntEnum):
 class GameRecord:
     """One finished game of T moves that visited V edges.
 
-    moves          [T] actions        visit_lengths  [T] edges that the root search of each move visited
-    flags          [T] POLICY_COUNTS  visit_actions  [V] their actions, move after move
-    root_values    [T] to move        visit_counts   [V] their visits
+    moves        [T] actions                  visit_lengths  [T] edges that the root search of each move visited
+    flags        [T] POLICY_COUNTS, NO_VALUE  visit_actions  [V] their actions, move after move
+    root_values  [T] to move                  visit_counts   [V] their visits
+    opponent     whom the model met; None: itself
+    learner      the side that the model played: 0 first, 1 second, BOTH; the opponent's moves are no policy targets
     """
 
     game_id: int
@@ -80,6 +81,8 @@ class GameRecord:
     result_first_player: float
     end: End = End.PLAYED_OUT
     no_resign: bool = False
+    opponent: str | None = None
+    learner: int = BOTH
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,8 @@ class Shard:
     results: NDArray[np.float32]
     ends: NDArray[np.uint8]
     no_resign: NDArray[np.uint8]
+    opponents: NDArray[np.int16]
+    learners: NDArray[np.uint8]
     moves: NDArray[np.uint16]
     flags: NDArray[np.uint8]
     root_values: NDArray[np.float32]
@@ -147,6 +152,11 @@ class Shard:
     def num_positions(self) -> int:
         return len(self.moves)
 
+    def opponent(self, index: int) -> str | None:
+        """Whom the model met in this game; None if itself."""
+        number = int(self.opponents[index])
+        return str(self.header["opponents"][number]) if number >= 0 else None
+
     def game(self, index: int) -> GameRecord:
         """One game as it was recorded."""
         moves = slice(int(self.move_offsets[index]), int(self.move_offsets[index + 1]))
@@ -162,6 +172,8 @@ class Shard:
             result_first_player=float(self.results[index]),
             end=End(int(self.ends[index])),
             no_resign=bool(self.no_resign[index]),
+            opponent=self.opponent(index),
+            learner=int(self.learners[index]),
         )
 
 
@@ -172,30 +184,6 @@ def _offsets(lengths: NDArray[np.integer]) -> NDArray[np.int64]:
 
 
 # Writing
-
-
-class _Names:
-    """Names for this process's shards: times strictly increase in each folder, though the clock may step back."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._last: dict[Path, layout.ShardName] = {}
-
-    def next(self, folder: Path) -> layout.ShardName:
-        with self._lock:
-            last = self._last.get(folder)
-            if last is None:  # an earlier process may have written here under a clock that was ahead
-                found = [name for name in map(layout.parse_shard_name, os.listdir(folder)) if name]
-                last = layout.ShardName(max(found).time, 0) if found else None
-            time = datetime.now(UTC)
-            if last is not None:
-                time = max(time, last.time + timedelta(microseconds=1))
-            name = layout.ShardName(time, last.count + 1 if last else 1)
-            self._last[folder] = name
-            return name
-
-
-_NAMES = _Names()
 
 
 def write_shard(
@@ -212,7 +200,8 @@ def write_shard(
     Two syncs: a kill loses nothing that was returned from here; a power cut may lose the last shards, whole.
     Raises FileError if the disk is full or read-only, ValueError if games is empty or its arrays contradict each other.
     """
-    columns = _columns(games)
+    opponents = sorted({game.opponent for game in games if game.opponent is not None})
+    columns = _columns(games, opponents)
     header = {
         "format": SHARD_FORMAT,
         "version": VERSION,
@@ -221,6 +210,7 @@ def write_shard(
         "worker": worker,
         "games": len(games),
         "positions": len(columns["moves"]),
+        "opponents": opponents,
         "arrays": [{"name": name, "dtype": ARRAYS[name], "count": len(column)} for name, column in columns.items()],
         "provenance": provenance,
     }
@@ -230,7 +220,7 @@ def write_shard(
     folder = layout.shard_folder(output_dir, model_name, worker)
     atomic.make_folder(folder)
     with atomic.os_errors(folder):
-        name = _NAMES.next(folder)
+        name = NAMES.next(folder)
     path = folder / name.shard
     meta = {
         "format": META_FORMAT,
@@ -254,7 +244,7 @@ def write_shard(
     return path
 
 
-def _columns(games: Sequence[GameRecord]) -> dict[str, NDArray[Any]]:
+def _columns(games: Sequence[GameRecord], opponents: list[str]) -> dict[str, NDArray[Any]]:
     if not games:
         raise ValueError("a shard holds at least one game")
     for game in games:
@@ -263,12 +253,16 @@ def _columns(games: Sequence[GameRecord]) -> dict[str, NDArray[Any]]:
             raise ValueError(f"game {game.game_id}: its arrays don't all have its {num_moves} moves")
         if len(game.visit_actions) != num_visits or len(game.visit_counts) != num_visits:
             raise ValueError(f"game {game.game_id}: visit_lengths add up to {num_visits}, its visits don't")
+        if (game.opponent is None) != (game.learner == BOTH):
+            raise ValueError(f"game {game.game_id}: learner {game.learner}, opponent {game.opponent}")
     per_game: dict[str, list[Any]] = {
         "game_ids": [game.game_id for game in games],
         "lengths": [len(game.moves) for game in games],
         "results": [game.result_first_player for game in games],
         "ends": [int(game.end) for game in games],
         "no_resign": [game.no_resign for game in games],
+        "opponents": [-1 if game.opponent is None else opponents.index(game.opponent) for game in games],
+        "learners": [game.learner for game in games],
     }
     return {
         name: np.array(per_game[name], dtype)
@@ -276,26 +270,6 @@ def _columns(games: Sequence[GameRecord]) -> dict[str, NDArray[Any]]:
         else np.concatenate([getattr(game, name) for game in games]).astype(dtype)
         for name, dtype in ARRAYS.items()
     }
-
-
-def compress(data: bytes) -> bytes:
-    """gzip, without a time stamp: the same games give the same bytes."""
-    if igzip_lib is not None:
-        return igzip_lib.compress(data, level=COMPRESSION_LEVEL, flag=igzip_lib.COMP_GZIP)
-    return gzip.compress(data, COMPRESSION_LEVEL, mtime=0)
-
-
-def decompress(data: bytes) -> bytes:
-    """Raises EOFError, OSError or zlib.error for damaged or cut data."""
-    if isal_zlib is None:
-        return gzip.decompress(data)
-    stream = isal_zlib.decompressobj(wbits=31)
-    unpacked = stream.decompress(data)
-    if not stream.eof:
-        raise EOFError("cut off")
-    if stream.unused_data:
-        raise zlib.error("something follows the end")
-    return unpacked
 
 
 # Reading
@@ -358,6 +332,7 @@ def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
         raise FileError(path, "damaged: its header names no game or no model")
     columns = _parse_columns(path, header, memoryview(data)[end + 1 :])
     _check_columns(path, columns)
+    _check_opponents(path, header, columns)
     shard = Shard(path, header, **columns)
     if meta is not None and (shard.game_spec != meta.game or not np.array_equal(shard.lengths, meta.lengths)):
         raise FileError(path, "its games or their lengths are not those in its sidecar")
@@ -367,8 +342,9 @@ def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
 def _check_format(path: Path, raw: dict[str, Any], wanted: str) -> None:
     if raw.get("format") != wanted:
         raise FileError(path, f"format {raw.get('format')!r}; wanted {wanted!r}")
-    if raw.get("version") != VERSION:
-        raise FileError(path, f"version {raw.get('version')!r}; this program reads version {VERSION}; update it")
+    if raw.get("version") not in READABLE:
+        wanted = " and ".join(map(str, READABLE))
+        raise FileError(path, f"version {raw.get('version')!r}; this program reads versions {wanted}; update it")
 
 
 def _parse_columns(path: Path, header: dict[str, Any], body: memoryview) -> dict[str, Any]:
@@ -376,8 +352,9 @@ def _parse_columns(path: Path, header: dict[str, Any], body: memoryview) -> dict
         listed = [(str(array["name"]), str(array["dtype"]), int(array["count"])) for array in header["arrays"]]
     except (KeyError, TypeError, ValueError) as error:
         raise FileError(path, "damaged: its header lists no arrays") from error
-    if [(name, dtype) for name, dtype, _ in listed] != list(ARRAYS.items()):
-        raise FileError(path, f"its arrays are {listed}; wanted {list(ARRAYS.items())}")
+    known = [item for item in ARRAYS.items() if header["version"] > 1 or item[0] not in SINCE_VERSION_2]
+    if [(name, dtype) for name, dtype, _ in listed] != known:
+        raise FileError(path, f"its arrays are {listed}; wanted {known}")
     wanted = sum(np.dtype(dtype).itemsize * count for _, dtype, count in listed)
     if any(count < 0 for _, _, count in listed) or wanted != len(body):
         raise FileError(path, f"damaged: {len(body)} bytes of arrays; its header wants {wanted}")
@@ -385,6 +362,9 @@ def _parse_columns(path: Path, header: dict[str, Any], body: memoryview) -> dict
     for name, dtype, count in listed:
         columns[name] = np.frombuffer(body, dtype, count, offset)
         offset += columns[name].nbytes
+    if header["version"] == 1:
+        num_games = len(columns["lengths"])
+        columns.update(opponents=np.full(num_games, -1, "<i2"), learners=np.full(num_games, BOTH, "|u1"))
     return columns
 
 
@@ -404,6 +384,17 @@ def _check_columns(path: Path, columns: dict[str, Any]) -> None:
         raise FileError(path, f"damaged: an end of {int(columns['ends'].max())}; wanted at most {int(max(End))}")
     if not (np.abs(columns["root_values"]) <= 1.001).all():  # also false for NaN; 0.001 forgives rounding
         raise FileError(path, "damaged: a root value is not in [-1, 1]")
+
+
+def _check_opponents(path: Path, header: dict[str, Any], columns: dict[str, Any]) -> None:
+    names = header.get("opponents", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise FileError(path, f"damaged: its opponents are {names!r}; wanted a list of names")
+    numbers, learners = columns["opponents"], columns["learners"]
+    if (numbers < -1).any() or (numbers >= len(names)).any():
+        raise FileError(path, f"damaged: a game against opponent {int(numbers.max())}; its header names {len(names)}")
+    if ((numbers < 0) != (learners == BOTH)).any() or (learners > BOTH).any():
+        raise FileError(path, "damaged: a side of the model that doesn't go with its opponent")
 
 
 def newest_shards(directory: Path, on_damage: Callable[[FileError], None] | None = None) -> Iterator[ShardMeta]:

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from pipeline.errors import FileError, UsageError
-from pipeline.records import atomic, layout, shards
-from pipeline.records.shards import End, GameRecord
+from pipeline.records import atomic, gzipped, layout, shard_names, shards
+from pipeline.records.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord
 
 
 def record(game_id: int = 1, length: int = 3, result: float = 1.0, **more: Any) -> GameRecord:
@@ -59,12 +59,39 @@ def test_round_trip(tmp_path: Path) -> None:
         np.testing.assert_allclose(found.root_values, game.root_values, atol=1e-7)
 
 
+def test_who_played_whom(tmp_path: Path) -> None:
+    met = [("random", 1), (None, BOTH), ("000004-x", 0), ("random", 0)]
+    path = write(tmp_path, *(record(number, opponent=name, learner=side) for number, (name, side) in enumerate(met)))
+    shard = shards.read_shard(path, shards.read_meta(path))
+    assert shard.header["opponents"] == ["000004-x", "random"]
+    assert [(shard.game(index).opponent, shard.game(index).learner) for index in range(4)] == met
+    assert (POLICY_COUNTS, NO_VALUE) == (1, 2)  # bits of flags as they stand on disk
+
+
+def test_version_1_in_which_every_model_played_itself(tmp_path: Path) -> None:
+    path = write(tmp_path, record(5), record(6, 1, -1.0))
+
+    def without_opponents(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        new = ("opponents", "learners")
+        header.update(version=1, arrays=[array for array in header["arrays"] if array["name"] not in new])
+        del header["opponents"], arrays["opponents"], arrays["learners"]
+
+    rewritten(path, without_opponents)
+    raw = json.loads(path.with_suffix(".meta").read_text())
+    data = path.read_bytes()
+    raw.update(version=1, bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+    atomic.write_json(path.with_suffix(".meta"), raw)
+    shard = shards.read_shard(path, shards.read_meta(path))
+    assert [(shard.game(index).opponent, shard.game(index).learner) for index in range(2)] == [(None, BOTH)] * 2
+    assert shard.game(0).moves.tolist() == [0, 1, 2] and shard.game(1).result_first_player == -1.0
+
+
 def test_the_first_line_is_readable_json(tmp_path: Path) -> None:
     path = write(tmp_path, record())
     with gzip.open(path) as file:
         header = json.loads(file.readline())
         rest = file.read()
-    assert (header["format"], header["version"], header["game"]) == ("mugo-shard", 1, "go:9")
+    assert (header["format"], header["version"], header["game"]) == ("mugo-shard", 2, "go:9")
     assert sum(np.dtype(array["dtype"]).itemsize * array["count"] for array in header["arrays"]) == len(rest)
     assert all(array["dtype"][0] in "<|" for array in header["arrays"])
 
@@ -72,8 +99,8 @@ def test_the_first_line_is_readable_json(tmp_path: Path) -> None:
 def test_the_standard_library_writes_and_reads_the_same_games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fast = write(tmp_path, record())
     with monkeypatch.context() as patch:
-        patch.setattr(shards, "igzip_lib", None)
-        patch.setattr(shards, "isal_zlib", None)
+        patch.setattr(gzipped, "igzip_lib", None)
+        patch.setattr(gzipped, "isal_zlib", None)
         plain = write(tmp_path, record())
         first = shards.read_shard(fast, shards.read_meta(fast))
     second = shards.read_shard(plain, shards.read_meta(plain))
@@ -115,11 +142,11 @@ def test_times_strictly_increase_whatever_the_clock_does(tmp_path: Path, monkeyp
         def now(cls, tz: Any = None) -> Any:
             return cls.now_is
 
-    monkeypatch.setattr(shards, "datetime", Clock)
+    monkeypatch.setattr(shard_names, "datetime", Clock)
     paths = [write(tmp_path, record()), write(tmp_path, record())]
     Clock.now_is -= timedelta(days=3)
     paths.append(write(tmp_path, record()))
-    monkeypatch.setattr(shards, "_NAMES", shards._Names())  # another process, the clock still behind
+    monkeypatch.setattr(shards, "NAMES", shard_names.ShardNames())  # another process, the clock still behind
     paths.append(write(tmp_path, record()))
     names = [layout.parse_shard_name(path.name) for path in paths]
     assert all(names) and sorted({path.name for path in paths}) == [path.name for path in paths]
@@ -135,6 +162,10 @@ def test_contradicting_records_are_our_own_bug(tmp_path: Path) -> None:
         write(tmp_path, GameRecord(**{**bad.__dict__, "flags": bad.flags[:-1]}))
     with pytest.raises(ValueError, match="add up to 6"):
         write(tmp_path, GameRecord(**{**bad.__dict__, "visit_counts": bad.visit_counts[:-1]}))
+    with pytest.raises(ValueError, match="learner 0, opponent None"):
+        write(tmp_path, record(learner=0))
+    with pytest.raises(ValueError, match="learner 2, opponent random"):
+        write(tmp_path, record(opponent="random"))
     with pytest.raises(UsageError, match="model name"):
         write(tmp_path, record(), model="a/b")
     assert list(tmp_path.rglob("*.gz")) == []
@@ -182,13 +213,14 @@ def put(name: str, at: int, value: Any) -> Callable[[dict[str, Any], dict[str, n
     ("change", "problem"),
     [
         (lambda header, arrays: header.update(format="x"), "format 'x'; wanted 'mugo-shard'"),
-        (lambda header, arrays: header.update(version=2), "version 2; this program reads version 1"),
+        (lambda header, arrays: header.update(version=3), "version 3; this program reads versions 1 and 2"),
+        (lambda header, arrays: header.update(version=1), "its arrays are"),
         (lambda header, arrays: header.pop("game"), "names no game"),
         (lambda header, arrays: header.pop("arrays"), "lists no arrays"),
         (lambda header, arrays: header["arrays"][0].update(dtype="<f8"), "its arrays are"),
         (lambda header, arrays: header["arrays"].pop(), "its arrays are"),
-        (lambda header, arrays: header["arrays"][5].update(count=9), "bytes of arrays; its header wants"),
-        (lambda header, arrays: header["arrays"][5].update(count=-1), "bytes of arrays; its header wants"),
+        (lambda header, arrays: header["arrays"][7].update(count=9), "bytes of arrays; its header wants"),
+        (lambda header, arrays: header["arrays"][7].update(count=-1), "bytes of arrays; its header wants"),
         (put("lengths", 0, 4), "its games have 4 moves"),
         (put("lengths", 0, -3), "moves"),
         (put("visit_lengths", 0, 9), "visited edges"),
@@ -196,6 +228,11 @@ def put(name: str, at: int, value: Any) -> Callable[[dict[str, Any], dict[str, n
         (put("ends", 0, 2), "an end of 2"),
         (put("root_values", 0, np.nan), "root value"),
         (put("root_values", 0, 1.5), "root value"),
+        (put("opponents", 0, 0), "opponent 0; its header names 0"),
+        (put("opponents", 0, -2), "opponent"),
+        (put("learners", 0, 1), "side of the model"),
+        (put("learners", 0, 3), "side of the model"),
+        (lambda header, arrays: header.update(opponents=[1]), "wanted a list of names"),
     ],
 )
 def test_contradicting_contents_are_refused(
