@@ -1,0 +1,116 @@
+"""Spec strings: how the command line, a pool and a match record name a player.
+
+    PATH             a model directory or a link to one; its readouts are the command's
+    PATH@READOUTS    the same with readouts of its own; policy:PATH is PATH@0, the raw policy
+    random           uniform over the legal moves
+    heuristic        one ply of sense, per game
+    gtp:COMMAND      an engine behind a pipe, started by this command line
+    NAME=SPEC        any of these under a name of one's own
+
+A model's directory called like a built-in is reached as ``./random``; a path that looks like NAME=… likewise. Digits
+behind the last '@' are always readouts. Knows names only: whether a model plays the game and whether an engine starts
+is found out by whoever makes the player.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pipeline.errors import UsageError
+from pipeline.records import layout
+from pipeline.records.models import resolve_champion
+
+Kind = Literal["model", "random", "heuristic", "gtp"]
+KNOWN: tuple[Literal["random", "heuristic"], ...] = ("random", "heuristic")  # those that need nothing but their name
+POLICY, GTP = "policy:", "gtp:"
+
+_NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._@-]*)=(.*)", re.DOTALL)
+_READOUTS = re.compile(r"(.+)@([0-9]{1,9})", re.DOTALL)
+_WANTED = "PATH, PATH@READOUTS or policy:PATH of a model, gtp:COMMAND, " + " or ".join(KNOWN)
+
+
+@dataclass(frozen=True)
+class PlayerSpec:
+    """One player, named.
+
+    text      the spec as it was given
+    name      what matches and folders call it; see layout.check_player_name
+    own_name  whether the spec itself says the name
+    path      a model's real directory, links resolved: best_model may be re-pointed later; None for others
+    readouts  a model's own number; None: the command's. None for others
+    command   an engine's command line; empty for others
+    """
+
+    text: str
+    kind: Kind
+    name: str
+    own_name: bool = False
+    path: Path | None = None
+    readouts: int | None = None
+    command: str = ""
+
+
+def parse_player(text: str) -> PlayerSpec:
+    """The player that a spec string names.
+
+    Raises UsageError for what is no spec, and FileError for a path where no model is.
+    """
+    match = _NAMED.fullmatch(text.strip())
+    own_name, body = (match[1], match[2].strip()) if match else (None, text.strip())
+    if own_name is not None:
+        layout.check_player_name(own_name)
+        if own_name in KNOWN and body != own_name:
+            raise UsageError(f"player {text!r}: the name {own_name!r} is the built-in player's; choose another")
+    for kind in KNOWN:
+        if body == kind:
+            return PlayerSpec(text, kind, own_name or kind, own_name is not None)
+    if body.startswith(GTP):
+        command = body.removeprefix(GTP).strip()
+        default = _engine_name(text, command)
+        return PlayerSpec(text, "gtp", own_name or default, own_name is not None, command=command)
+    path, readouts = _resolve_model(text, body)
+    name = own_name or _model_name(text, path, readouts)
+    return PlayerSpec(text, "model", name, own_name is not None, path, readouts)
+
+
+def _engine_name(text: str, command: str) -> str:
+    """``gnugo-1a2b3c4d``: the program and a hash of its command line, so that other options are another player."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"player {text!r}: not readable as a command line ({error})") from error
+    if not words or not words[0]:
+        raise UsageError(f"player {text!r}: no command after {GTP!r}; wanted e.g. 'gtp:gnugo --mode gtp --level 1'")
+    program = re.sub(r"[^A-Za-z0-9._]+", "-", os.path.basename(words[0])).strip("-._") or "engine"
+    return layout.check_player_name(f"{program}-{hashlib.sha256(command.encode()).hexdigest()[:8]}")
+
+
+def _resolve_model(text: str, body: str) -> tuple[Path, int | None]:
+    """The model's real directory and the readouts that the spec says."""
+    raw_policy = body.startswith(POLICY)
+    where = body.removeprefix(POLICY)
+    match = _READOUTS.fullmatch(where)
+    if match and raw_policy:
+        raise UsageError(f"player {text!r}: {POLICY!r} means 0 readouts, and @{match[2]} stands behind it; drop one")
+    readouts = 0 if raw_policy else int(match[2]) if match else None
+    path = Path(match[1] if match else where)
+    if not where or (not os.path.lexists(path) and "/" not in where and path.name != layout.CHAMPION):
+        raise UsageError(f"player {text!r}: no such model or built-in player; wanted {_WANTED}")
+    bare, at, number = where.rpartition("@")
+    if at and not match and not os.path.lexists(path) and os.path.lexists(bare):
+        raise UsageError(f"player {text!r}: readouts {number!r}; wanted a whole number of at most 9 digits")
+    return resolve_champion(path), readouts
+
+
+def _model_name(text: str, path: Path, readouts: int | None) -> str:
+    name = path.name if readouts is None else f"{path.name}@{readouts}"
+    try:
+        return layout.check_player_name(name)
+    except UsageError as error:
+        raise UsageError(f"{error}; to name it yourself write NAME={text}") from error
