@@ -4,6 +4,10 @@ Lanes share nothing: a game's moves depend on its seed, its network and the sett
 (as far as the backend's arithmetic doesn't depend on the batch). Kernels and networks release Python's lock,
 so lanes keep as many cores busy as there are lanes. Doesn't write files: finished games are handed to a callback.
 
+In most games the model, the *learner*, plays both sides. In others it plays one and an opponent, a pipeline.players
+Player, the other. The learner's search goes through the opponent's moves too, so its tree is kept as in a game
+against itself; only the learner resigns.
+
 Axes: K leaves, n rows; see BatchSearch.
 """
 
@@ -17,13 +21,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.config import SearchConfig
-from pipeline.games.base import FloatArray, Game, Planes
-from pipeline.learning.recording import GameBuffer
-from pipeline.records.shards import End, GameRecord
+from pipeline.errors import MuGoError
+from pipeline.games.base import Actions, FloatArray, Game, Planes
+from pipeline.learning.recording import GameBuffer, Rows
+from pipeline.players.base import RESIGN, Decisions, Player
+from pipeline.records.shards import BOTH, End, GameRecord
 from pipeline.search.batch import BatchSearch
 
+IDLE_OPPONENTS = 8  # opponents kept ready though they play no game now: building one costs memory and time
 
-class Player(Protocol):
+
+class Learner(Protocol):
     """A network ready to play: its name, and this lane's evaluator."""
 
     @property
@@ -47,11 +55,39 @@ class PlaySettings:
 
 @dataclass(frozen=True)
 class GameSeed:
-    """What makes one game differ from the next: its id, its random stream (uint64) and whether it never resigns."""
+    """What makes one game differ from the next: its id, its random stream (uint64) and whether it never resigns.
+
+    encounter: uint64, a stream of its own for whom the learner meets, on which side, and the opponent's randomness.
+    """
 
     game_id: int
     stream: int
     no_resign: bool
+    encounter: int
+
+
+@dataclass(frozen=True, eq=False)
+class Opponent:
+    """Somebody to meet. make: (game, num_rows) → the player for a lane's games, called in its thread.
+
+    Two Opponents are two players even if they have the same name; a lane makes the player of each once.
+    """
+
+    name: str
+    make: Callable[[Game, int], Player]
+
+
+@dataclass(frozen=True)
+class Encounter:
+    """A game against an opponent. learner: the learner's side, 0 (moves first) or 1; seed: uint64, the opponent's."""
+
+    opponent: Opponent
+    learner: int
+    seed: int
+
+
+Meet = Callable[[GameSeed, Learner], Encounter | None]
+"""(seed of a new game, the learner in it) → the opponent's part in it; None: the learner plays itself."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +109,28 @@ def game_seeds(seed: int, numbers: Iterator[int], no_resign_share: float) -> Ite
     for number in numbers:
         stream = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, number])))
         first, second = stream.integers(0, 2**64, 2, np.uint64).tolist()
-        yield GameSeed(first, second, bool(stream.random() < no_resign_share))
+        no_resign = bool(stream.random() < no_resign_share)
+        yield GameSeed(first, second, no_resign, int(stream.integers(0, 2**64, dtype=np.uint64)))
+
+
+class _Seat:
+    """An opponent at work in a lane. plays [R]: the rows where it is met; thinking: in how many it is to move."""
+
+    def __init__(self, opponent: Opponent, game: Game, num_rows: int) -> None:
+        self.opponent = opponent
+        self.player = opponent.make(game, num_rows)
+        self.plays = np.zeros(num_rows, np.bool_)
+        self.thinking = 0
+
+    def step(self) -> Decisions:
+        """A batch of its work. Raises PlayerFault, and MuGoError if it gives up: only the learner may."""
+        decisions = self.player.step()
+        for fault in decisions.faults.values():
+            raise fault
+        if (decisions.actions == RESIGN).any():
+            raise MuGoError(f"{self.opponent.name} resigned a game of self-play; wanted an opponent that plays on")
+        self.thinking -= len(decisions.rows)
+        return decisions
 
 
 class Lane:
@@ -85,18 +142,25 @@ class Lane:
         num_rows: int,
         settings: PlaySettings,
         seeds: Iterator[GameSeed],
-        current_player: Callable[[], Player],
+        current_player: Callable[[], Learner],
         on_finished: Callable[[FinishedGame], None],
+        meet: Meet | None = None,
     ) -> None:
-        """current_player: asked once per new game, so that a promotion takes effect with the next game."""
+        """current_player: asked once per new game, so that a promotion takes effect with the next game.
+
+        meet: likewise asked whom that player meets in it; without, it always plays itself.
+        """
         self._game = game
         self._settings = settings
         self._seeds = seeds
         self._current_player = current_player
         self._on_finished = on_finished
+        self._meet = meet
+        self._seats: dict[Opponent, _Seat] = {}  # the longest unused first
+        self._learner = np.full(num_rows, BOTH, np.int8)  # the side that the learner plays
         self.search = BatchSearch(game, num_rows, settings.readouts, settings.search, settings.leaves)
         self._buffer = GameBuffer(num_rows, game.max_plies, settings.resign_threshold)
-        self._players: list[Player | None] = [None] * num_rows
+        self._players: list[Learner | None] = [None] * num_rows
         self._switched = False  # whether two networks may be playing at the same time
         self._live = 0
         self._start(np.arange(num_rows))
@@ -114,11 +178,18 @@ class Lane:
         finished = self.search.finished()
         if finished.size:
             self._move(finished)
+        if self._seats:
+            self._let_opponents_move()
 
     def run(self, stopped: Callable[[], bool]) -> None:
         """Step until no game is left, or stopped() says so: unfinished games are then dropped."""
         while self._live and not stopped():
             self.step()
+
+    def close(self) -> None:
+        """Let the opponents go; the lane is of no more use."""
+        for seat in self._seats.values():
+            seat.player.close()
 
     def _evaluate(self, planes: Planes) -> tuple[FloatArray, FloatArray]:
         rows = self.search.leaf_rows()
@@ -136,7 +207,7 @@ class Lane:
         self._switched = len({id(player) for player in self._players if player is not None}) > 1
         return logits, values
 
-    def _move(self, rows: NDArray[np.int64]) -> None:
+    def _move(self, rows: Rows) -> None:
         search, settings = self.search, self._settings
         values = search.root_values(rows)
         movers = search.to_move(rows)
@@ -152,7 +223,24 @@ class Lane:
         table = search.root_table(rows)
         actions = search.choose(rows, temperature, table)
         self._buffer.add(rows, actions, table[0], values)
+        self._play(rows, actions)
+
+    def _let_opponents_move(self) -> None:
+        for seat in list(self._seats.values()):
+            if seat.thinking:
+                decisions = seat.step()
+                if len(decisions.rows):
+                    self._buffer.add_opponents(decisions.rows, decisions.actions, decisions.values)
+                    self._play(decisions.rows, decisions.actions)
+
+    def _play(self, rows: Rows, actions: Actions) -> None:
+        """Play moves that have been recorded; where that ends a game the next one starts."""
+        search = self.search
         search.advance(rows, actions)
+        for seat in self._seats.values():
+            met = seat.plays[rows]
+            if met.any():
+                seat.player.advance(rows[met], actions[met])
         over = search.over(rows)
         if over.any():
             ended = rows[over]
@@ -162,7 +250,17 @@ class Lane:
             rows = rows[~over]
         self._begin(rows)
 
-    def _begin(self, rows: NDArray[np.int64]) -> None:
+    def _begin(self, rows: Rows) -> None:
+        """Ask whoever is to move in each of rows [n] for a move."""
+        if self._seats:
+            learner = self._learner[rows]
+            its_turn = (learner == BOTH) | (learner == self.search.to_move(rows))
+            others, rows = rows[~its_turn], rows[its_turn]
+            for seat in self._seats.values():
+                theirs = others[seat.plays[others]]
+                if theirs.size:
+                    seat.thinking += len(theirs)
+                    seat.player.begin(theirs)
         if rows.size:
             noisy = self._settings.readouts > 0 and self._settings.search.noise_weight > 0
             readouts = np.full(len(rows), self._settings.readouts, np.int32)
@@ -175,11 +273,18 @@ class Lane:
         loser = self._buffer.would_have_resigned(row)
         self._players[row] = None
         self._live -= 1
+        if self._learner[row] != BOTH:
+            self._learner[row] = BOTH
+            for seat in self._seats.values():
+                if seat.plays[row]:
+                    seat.plays[row] = False
+                    seat.player.drop(np.array([row]))
         self._on_finished(FinishedGame(record, player.name, loser, self.search.states[row].copy()))
 
-    def _start(self, rows: NDArray[np.int64]) -> None:
+    def _start(self, rows: Rows) -> None:
         """Begin the next games in free rows; rows stay empty when there are none left."""
         begun, streams = [], []
+        encounters: dict[int, Encounter] = {}
         for row in rows.tolist():
             seed = next(self._seeds, None)
             if seed is None:
@@ -188,7 +293,12 @@ class Lane:
             others = (other for other in self._players if other is not None)
             self._switched = self._switched or any(other is not player for other in others)
             self._players[row] = player
-            self._buffer.start(row, seed.game_id, seed.no_resign)
+            encounter = self._meet(seed, player) if self._meet else None
+            if encounter is None:
+                self._buffer.start(row, seed.game_id, seed.no_resign)
+            else:
+                encounters[row] = encounter
+                self._buffer.start(row, seed.game_id, seed.no_resign, encounter.opponent.name, encounter.learner)
             begun.append(row)
             streams.append(seed.stream)
         idle = np.setdiff1d(rows, begun)
@@ -198,4 +308,18 @@ class Lane:
             self._live += len(begun)
             started = np.array(begun, np.int64)
             self.search.new_games(started, np.array(streams, np.uint64))
+            for row, encounter in encounters.items():
+                self._sit_down(row, encounter)
             self._begin(started)
+
+    def _sit_down(self, row: int, encounter: Encounter) -> None:
+        """The learner meets an opponent in row, from the initial position."""
+        opponent = encounter.opponent
+        seat = self._seats.pop(opponent, None) or _Seat(opponent, self._game, len(self._players))
+        self._seats[opponent] = seat  # the last used stands last
+        seat.plays[row] = True
+        seat.player.new_games(np.array([row]), np.array([encounter.seed], np.uint64))
+        self._learner[row] = encounter.learner
+        idle = [other for other, its in self._seats.items() if not its.plays.any()]
+        for other in idle[: max(0, len(idle) - IDLE_OPPONENTS)]:
+            self._seats.pop(other).player.close()

@@ -2,7 +2,8 @@
 
 Axes: R rows (one unfinished game each), T plies, A actions, n rows named in a call. Values are seen by the player to
 move.
-Knows how AlphaZero records a position (visits, value, move); doesn't play and doesn't write files.
+Knows how AlphaZero records a position (visits, value, move); doesn't play and doesn't write files. The learner is the
+model whose games these are; an opponent's moves are recorded without visits and are never policy targets.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.games.base import Actions, FloatArray, IntArray
-from pipeline.records.shards import POLICY_COUNTS, End, GameRecord
+from pipeline.records.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord
 
 Rows = NDArray[np.int64]
-CALM = 2  # how many of a player's moves in a row must look lost before it resigns
+CALM = 2  # how many of a player's moves in a row must look lost before it resigns; its last is that many plies ago
+Visits = tuple[NDArray[np.uint16], NDArray[np.uint32]]  # the actions visited at a root and their counts
+UNSEARCHED: Visits = (np.empty(0, np.uint16), np.empty(0, np.uint32))
 
 
 class GameBuffer:
@@ -24,20 +27,27 @@ class GameBuffer:
         self._threshold = resign_threshold
         self._moves = np.zeros((num_rows, max_plies), np.uint16)
         self._values = np.zeros((num_rows, max_plies), np.float32)
-        self._visits: list[list[tuple[NDArray[np.uint16], NDArray[np.uint32]]]] = [[] for _ in range(num_rows)]
+        self._flags = np.zeros((num_rows, max_plies), np.uint8)
+        self._visits: list[list[Visits]] = [[] for _ in range(num_rows)]
         self._game_id = np.zeros(num_rows, np.uint64)
         self._no_resign = np.zeros(num_rows, np.bool_)
         self._lost_for = np.full(num_rows, -1, np.int8)  # who would have resigned first, in a game that never resigns
+        self._met: list[tuple[str | None, int]] = [(None, BOTH)] * num_rows
 
-    def start(self, row: int, game_id: int, no_resign: bool) -> None:
-        """A new game begins in row. game_id: uint64, kept in the record; no_resign: play on whatever the values say."""
+    def start(self, row: int, game_id: int, no_resign: bool, opponent: str | None = None, learner: int = BOTH) -> None:
+        """A new game begins in row. game_id: uint64, kept in the record; no_resign: play on whatever the values say.
+
+        opponent, learner: as in GameRecord.
+        """
         self._visits[row] = []
+        self._flags[row] = POLICY_COUNTS
+        self._met[row] = (opponent, learner)
         self._game_id[row] = game_id
         self._no_resign[row] = no_resign
         self._lost_for[row] = -1
 
     def add(self, rows: Rows, actions: Actions, visits: IntArray, values: FloatArray) -> None:
-        """One more move in each of rows [n]: actions [n], visits [n, A] at the root, values [n].
+        """One more move of the learner in each of rows [n]: actions [n], visits [n, A] at the root, values [n].
 
         A move made without search counts as its own single visit: the raw policy's own sample.
         """
@@ -58,11 +68,22 @@ class GameBuffer:
             game.append((where[begin:end], counts[begin:end]))
             begin = end
 
+    def add_opponents(self, rows: Rows, actions: Actions, values: FloatArray) -> None:
+        """One more move of an opponent in each of rows [n]: actions [n], values [n], NaN where it has no opinion."""
+        silent = np.isnan(values)
+        for row, action, value, no_value in zip(rows.tolist(), actions, values, silent.tolist(), strict=True):
+            game = self._visits[row]
+            self._moves[row, len(game)] = action
+            self._values[row, len(game)] = 0.0 if no_value else value
+            self._flags[row, len(game)] = NO_VALUE if no_value else 0
+            game.append(UNSEARCHED)
+
     def resigns(self, rows: Rows, values: FloatArray, movers: NDArray[np.int8]) -> NDArray[np.bool_]:
         """[n]: which players to move give up, before their move is recorded. values [n]: what the search just found.
 
         A player resigns when its value is below the threshold now and at its move before. In games that
-        never resign the answer is False, and the first who would have is remembered.
+        never resign the answer is False, and the first who would have is remembered. Only to be asked where the
+        learner is to move: its move before is its own, so what an opponent thinks never counts.
         """
         answer = np.zeros(len(rows), np.bool_)
         for i in np.flatnonzero(values < self._threshold).tolist():
@@ -84,10 +105,11 @@ class GameBuffer:
         """The record of the game in row."""
         game = self._visits[row]
         length = len(game)
+        opponent, learner = self._met[row]
         return GameRecord(
             game_id=int(self._game_id[row]),
             moves=self._moves[row, :length].copy(),
-            flags=np.full(length, POLICY_COUNTS, np.uint8),
+            flags=self._flags[row, :length].copy(),
             root_values=self._values[row, :length].copy(),
             visit_lengths=np.array([len(where) for where, _ in game], np.uint16),
             visit_actions=np.concatenate([where for where, _ in game]) if game else np.empty(0, np.uint16),
@@ -95,4 +117,6 @@ class GameBuffer:
             result_first_player=result_first_player,
             end=end,
             no_resign=bool(self._no_resign[row]),
+            opponent=opponent,
+            learner=learner,
         )
