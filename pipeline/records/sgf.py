@@ -42,11 +42,14 @@ def sgf_name(index: int) -> str:
     return f"{index:06d}.sgf"
 
 
-def game_sgf(game: Go, moves: Sequence[int], text: SgfText, comments: Sequence[str] = ()) -> str:
+def game_sgf(
+    game: Go, moves: Sequence[int], text: SgfText, comments: Sequence[str] = (), resigned: bool = False
+) -> str:
     """The record of one game from the initial position.
 
-    comments: one per move, "" for none; may be shorter than moves.
-    The result is computed from the moves: RE[B+7.5], RE[0] for a draw, RE[?] if the game isn't over.
+    comments: one per move, "" for none; may be shorter than moves. resigned: the player to move after them gave up.
+    The result is computed from the moves: RE[B+7.5], RE[0] for a draw, RE[B+R] where white resigned, RE[?] if the game
+    isn't over.
     Raises IllegalMove for a move that the rules forbid.
     """
     state = game.initial(1)
@@ -62,6 +65,8 @@ def game_sgf(game: Go, moves: Sequence[int], text: SgfText, comments: Sequence[s
     if game.is_over(state)[0]:
         score = float(game.scores(state)[0])
         result = f"{COLOURS[score < 0]}+{abs(score):g}" if score else "0"
+    elif resigned:
+        result = f"{COLOURS[1 - int(game.to_move(state)[0])]}+R"
     header = [
         _property("FF", "4"),
         _property("GM", str(GAME_CODES[type(game)])),

@@ -59,6 +59,16 @@ def test_unfinished_and_drawn_games():
     assert parse(record).get_winner() is None
 
 
+def test_the_player_to_move_resigned():
+    game = parse_game("go:5")
+    for moves, result, winner in (([], "W+R", "w"), ([3], "B+R", "b"), ([3, game.pass_action], "W+R", "w")):
+        read = parse(game_sgf(game, moves, SgfText("a", "b"), resigned=True))
+        assert (read.get_root().get("RE"), read.get_winner()) == (result, winner)
+        assert len(read.get_main_sequence()) == len(moves) + 1
+    ended = game_sgf(game, [3, game.pass_action, game.pass_action], SgfText("a", "b"), resigned=True)
+    assert not parse(ended).get_root().get("RE").endswith("R")  # a game that is over can't be given up
+
+
 def test_text_is_escaped():
     nasty = "a]b\\c:d [e]\n(;x) ü"
     record = game_sgf(parse_game("go:5"), [0, 1], SgfText("x]y\\", "z", comment=nasty), [nasty, ""])
