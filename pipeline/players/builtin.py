@@ -1,0 +1,90 @@
+"""The built-in players: ``random`` and ``heuristic``. They score the moves of a position and play the best.
+
+Moves of equal score are drawn by a numpy Generator of the row's own, one draw a decision: a game is a function of its
+seed and of the opponent's moves. They have no opinion on values.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.games.base import Actions, Game, KeyArray
+from pipeline.players import heuristics
+from pipeline.players.base import Boards, Decisions, MakePlayer, Player, Rows
+
+
+class ScoringPlayer(Player):
+    """Plays a move of the highest score in one step. A subclass says what scores are."""
+
+    def __init__(self, game: Game, num_rows: int) -> None:
+        self._boards = Boards(game, num_rows)
+        self._wanted = np.zeros(num_rows, np.bool_)
+        self._generators = [np.random.default_rng(0) for _ in range(num_rows)]
+
+    @abstractmethod
+    def scores(self, rows: Rows) -> NDArray[np.float64]:
+        """[n, A] of the positions in rows [n]; -inf for illegal moves."""
+
+    def new_games(self, rows: Rows, seeds: KeyArray) -> None:
+        self._boards.new_games(rows)
+        self._wanted[rows] = False
+        for row, seed in zip(rows.tolist(), seeds.tolist(), strict=True):
+            self._generators[row] = np.random.default_rng(seed)
+
+    def advance(self, rows: Rows, actions: Actions) -> None:
+        self._boards.advance(rows, actions)
+        self._wanted[rows] = False
+
+    def begin(self, rows: Rows) -> None:
+        self._wanted[rows] = True
+
+    def step(self) -> Decisions:
+        rows = np.flatnonzero(self._wanted)
+        if not rows.size:
+            return Decisions.none()
+        scores = self.scores(rows)
+        best = scores == scores.max(axis=1, keepdims=True)
+        actions = np.empty(len(rows), np.int32)
+        for i, row in enumerate(rows.tolist()):
+            choices = np.flatnonzero(best[i])
+            actions[i] = choices[self._generators[row].integers(len(choices))]
+        self._wanted[rows] = False
+        return Decisions(rows, actions, np.full(len(rows), np.nan, np.float32))
+
+    def drop(self, rows: Rows) -> None:
+        self._wanted[rows] = False
+
+
+class RandomPlayer(ScoringPlayer):
+    """Uniform over the legal moves, a pass among them where the game has one."""
+
+    def scores(self, rows: Rows) -> NDArray[np.float64]:
+        return np.where(self._boards.legal(rows), 0.0, -np.inf)
+
+
+class HeuristicPlayer(ScoringPlayer):
+    """One ply of sense; see heuristics.py for what that is in each game."""
+
+    def __init__(self, game: Game, num_rows: int) -> None:
+        """Raises UsageError for a game that it has no sense of."""
+        heuristics.sense_of(game)
+        super().__init__(game, num_rows)
+
+    def scores(self, rows: Rows) -> NDArray[np.float64]:
+        boards = self._boards
+        return heuristics.move_scores(boards.game, boards.states[rows], boards.history.select(rows))
+
+
+BUILT_INS: dict[str, type[RandomPlayer] | type[HeuristicPlayer]] = {
+    "random": RandomPlayer,
+    "heuristic": HeuristicPlayer,
+}
+
+
+def make_builtin(kind: str) -> MakePlayer:
+    """What makes the built-in player that a PlayerSpec of this kind names; the same for every lane."""
+    player = BUILT_INS[kind]
+    return lambda game, num_rows, lane: player(game, num_rows)

@@ -1,0 +1,246 @@
+"""One ply of sense: a score for every move of a position, the higher the better, made for a fixed player to measure by.
+
+Axes: n positions, M moves (of all positions together), A actions, S state words, P points, L lines.
+Scores are float64 [n, A], -inf for illegal moves; equal scores mean equally good. They are coarse on purpose, so that
+games vary. Nothing here is random, and nothing is searched beyond the opponent's immediate reply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pipeline.errors import UsageError
+from pipeline.games import go_kernels
+from pipeline.games.base import BoolArray, Game, History, IntArray, States
+from pipeline.games.go import Go
+from pipeline.games.line_game import LineGame
+
+Scores = NDArray[np.float64]
+kernel = njit(cache=True, nogil=True)
+
+DECISIVE = 1e6  # beyond anything that the senses add up to
+
+# Line games
+LOSES_TO_A_REPLY = 1e3  # for each reply by which the opponent then wins at once
+
+# Go, in stones. What stands in atari after our move is the opponent's to take or to save.
+STONE = 2.0  # a stone is a point, and so is the place under one that was taken
+OWN_IN_ATARI, THEIRS_IN_ATARI = -1.75, 0.5
+OWN_SHORT, THEIRS_SHORT = -0.25, 0.25  # stones with two liberties
+LIBERTY, MOST_LIBERTIES = 0.25, 4  # of the group of the stone that was played
+FIRST_LINE, SECOND_LINE = -3.0, -0.5
+CONTACT = 0.5  # with an enemy stone on one of the eight points around
+OPENING_SHARE = 0.3  # of the board's points are taken: from then on the edge is as good as any place
+
+
+def sense_of(game: Game) -> Callable[[Game, States, History], Scores]:
+    """What scores the moves of this game. Raises UsageError if nothing does."""
+    if isinstance(game, LineGame):
+        return line_scores
+    if isinstance(game, Go):
+        return go_scores
+    raise UsageError(f"player heuristic: it has no sense of {game.spec}; it plays go, tictactoe and connect4")
+
+
+def move_scores(game: Game, states: States, history: History) -> Scores:
+    """[n, A] of positions [n, S] that are not over. Raises UsageError for a game without a sense."""
+    return sense_of(game)(game, states, history)
+
+
+# Line games
+
+
+def line_scores(game: Game, states: States, history: History) -> Scores:
+    """Win; else leave the opponent the fewest winning replies, which blocks, and gives nothing away where stones fall;
+    else the point that does most for lines that are still open.
+    """
+    assert isinstance(game, LineGame)
+    legal = game.legal(states, history)
+    scores = np.where(legal, 0.0, -np.inf)
+    rows, actions = np.nonzero(legal)
+    after = game.play(states[rows], actions.astype(np.int32), _no_history(len(rows)))
+    points = (after != states[rows])[:, : game.num_points].argmax(axis=1)
+    won = game.returns(after) != 0  # nobody loses by a move of their own
+    lost = LOSES_TO_A_REPLY * _winning_replies(game, after)
+    scores[rows, actions] += DECISIVE * won - lost + _line_promise(game, states)[rows, points]
+    return scores
+
+
+def _winning_replies(game: Game, states: States) -> IntArray:
+    """[M] the moves that win at once in each position, for its player to move; 0 where the game is over."""
+    legal = game.legal(states, _no_history(len(states)))
+    rows, actions = np.nonzero(legal)
+    after = game.play(states[rows], actions.astype(np.int32), _no_history(len(rows)))
+    return np.bincount(rows[game.returns(after) != 0], minlength=len(states)).astype(np.int32)
+
+
+def _line_promise(game: LineGame, states: States) -> Scores:
+    """[n, P] what a stone on each point does for the lines through it: (1 + own stones)² for one that the opponent
+    isn't in, half of that for taking one away in which there are only the opponent's.
+    """
+    stones = states[:, : game.num_points]
+    mine = game.to_move(states)[:, None] + 1
+    lines, through = _lines(game.height, game.width, game.length)
+    own = (stones == mine)[:, lines].sum(axis=2)  # [n, L]
+    theirs = ((stones != mine) & (stones != 0))[:, lines].sum(axis=2)
+    made = np.where(theirs == 0, (1 + own) ** 2, 0)
+    taken = np.where((own == 0) & (theirs > 0), (1 + theirs) ** 2, 0)
+    return (made + 0.5 * taken) @ through
+
+
+@lru_cache(maxsize=8)
+def _lines(height: int, width: int, length: int) -> tuple[IntArray, Scores]:
+    """All rows of so many points: which points [L, length] int32, and whether line goes through point [L, P]."""
+    lines = [
+        [(row + step * down) * width + column + step * across for step in range(length)]
+        for down, across in ((0, 1), (1, 0), (1, 1), (1, -1))
+        for row in range(height)
+        for column in range(width)
+        if 0 <= row + (length - 1) * down < height and 0 <= column + (length - 1) * across < width
+    ]
+    table = np.array(lines, np.int32)
+    through = np.zeros((len(table), height * width))
+    np.put_along_axis(through, table, 1.0, axis=1)
+    return table, through
+
+
+def _no_history(num_games: int) -> History:
+    """For moves that are known to be legal: repetition needn't be looked for, and histories are far larger than boards."""
+    return History.empty(num_games, 1)
+
+
+# Go
+
+
+def go_scores(game: Game, states: States, history: History) -> Scores:
+    """Captures, rescue, atari and its avoidance by counting what stands in atari after each move; never an own eye.
+
+    A pass is as good as leaving the board alone, so it is played once every other move loses something; it comes first
+    where it wins, and last but for eyes where the opponent has passed and the score is lost.
+    """
+    assert isinstance(game, Go)
+    num_rows, num_points = len(states), game.num_points
+    legal = game.legal(states, history)
+    legal[:, game.pass_action] = False
+    rows, actions = np.nonzero(legal)
+    after = game.play(states[rows], actions.astype(np.int32), _no_history(len(rows)))
+    around = _around(game.size)
+    movers = game.to_move(states)
+    counts, liberties = count_stones(after, around)
+    gain = _safety(counts, movers[rows]) - _safety(count_stones(states, around)[0], movers)[rows]
+    gain += LIBERTY * np.minimum(liberties, MOST_LIBERTIES)
+    own_eyes, contact = shapes(states, around)
+    opening = (states[:, :num_points] != go_kernels.EMPTY).mean(axis=1) < OPENING_SHARE
+    place = CONTACT * contact + opening[:, None] * _edge(game.size)
+    gain += place[rows, actions]
+
+    scores = np.full((num_rows, game.num_actions), -np.inf)
+    scores[rows, actions] = np.where(own_eyes[rows, actions], -DECISIVE, gain)
+    scores[:, game.pass_action] = 0.0
+    passed = np.flatnonzero(states[:, num_points + go_kernels.PASSES] > 0)
+    if passed.size:
+        ahead = game.scores(states[passed]) * np.where(movers[passed] == 0, 1, -1)
+        scores[passed, game.pass_action] = np.where(ahead > 0, DECISIVE, -DECISIVE / 2)
+    return scores
+
+
+def _safety(counts: IntArray, movers: NDArray[np.int8]) -> Scores:
+    """[M] how positions stand for `movers` [M] if the opponent is to move: stones, less those in danger.
+
+    counts: as count_stones gives them.
+    """
+    every = np.arange(len(counts))
+    own, theirs = counts[every, movers].astype(np.float64), counts[every, 1 - movers].astype(np.float64)
+    return (
+        STONE * (own[:, 0] - theirs[:, 0])
+        + OWN_IN_ATARI * own[:, 1]
+        + THEIRS_IN_ATARI * theirs[:, 1]
+        + OWN_SHORT * own[:, 2]
+        + THEIRS_SHORT * theirs[:, 2]
+    )
+
+
+@lru_cache(maxsize=16)
+def _around(size: int) -> NDArray[np.uint16]:
+    """[P, 8] the points above, below, left and right of each, then the diagonal ones; P where the board ends."""
+    points = np.full((size + 2, size + 2), size * size, np.uint16)
+    points[1:-1, 1:-1] = np.arange(size * size).reshape(size, size)
+    steps = ((-1, 0), (1, 0), (0, -1), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+    sides = [points[1 + down : size + 1 + down, 1 + across : size + 1 + across].ravel() for down, across in steps]
+    return np.ascontiguousarray(np.stack(sides, axis=1))
+
+
+@lru_cache(maxsize=16)
+def _edge(size: int) -> Scores:
+    """[A] what the place of a point is worth in the opening; 0 for the pass."""
+    line = np.minimum(np.arange(size), np.arange(size)[::-1])
+    lines = np.minimum(line[:, None], line[None, :]).ravel()
+    return np.append(np.select([lines == 0, lines == 1], [FIRST_LINE, SECOND_LINE], 0.0), 0.0)
+
+
+@kernel
+def count_stones(states: States, around: NDArray[np.uint16]) -> tuple[IntArray, IntArray]:
+    """-> [M, 2, 3] int32: of black and of white, all stones, those in atari, and those with two liberties;
+    and [M] int32: the liberties of the group that was played last, 0 after a pass. Checked against Go.observe's planes.
+    """
+    num_rows, state_size = states.shape
+    num_points = state_size - go_kernels.EXTRA_WORDS
+    groups = np.empty(num_points + 1, np.uint16)
+    merged = np.empty(num_points + 1, np.uint16)
+    liberties = np.empty(num_points + 1, np.int16)
+    sizes = np.empty(num_points + 1, np.int16)
+    hashes = np.empty(num_points + 1, np.uint64)
+    no_keys = np.zeros((num_points, 2), np.uint64)
+    counts = np.zeros((num_rows, 2, 3), np.int32)
+    last_liberties = np.zeros(num_rows, np.int32)
+    for row in range(num_rows):
+        state = states[row]
+        go_kernels.find_groups(state, num_points, around, no_keys, groups, liberties, sizes, hashes, merged)
+        for point in range(num_points):
+            if state[point] != go_kernels.EMPTY:
+                free, count = liberties[groups[point]], counts[row, state[point] - 1]
+                count[0] += 1
+                count[1] += free == 1
+                count[2] += free == 2
+        last = state[num_points + go_kernels.LAST]
+        if 0 <= last < num_points:
+            last_liberties[row] = liberties[groups[last]]
+    return counts, last_liberties
+
+
+@kernel
+def shapes(states: States, around: NDArray[np.uint16]) -> tuple[BoolArray, BoolArray]:
+    """-> [n, A] bool: the mover's own eyes; [n, A] bool: empty points with an enemy stone on one of the eight around.
+
+    An eye: an empty point with own stones on all sides, and the enemy on at most one of the diagonal points, or on none
+    at the edge. Source: the eye that random playouts don't fill in Brügmann 1993 and Gelly et al. 2006, section 3.2.
+    """
+    num_rows, state_size = states.shape
+    num_points = state_size - go_kernels.EXTRA_WORDS
+    eyes = np.zeros((num_rows, num_points + 1), np.bool_)
+    contact = np.zeros((num_rows, num_points + 1), np.bool_)
+    for row in range(num_rows):
+        state = states[row]
+        own = state[num_points + go_kernels.TO_MOVE] + 1
+        for point in range(num_points):
+            if state[point] != go_kernels.EMPTY:
+                continue
+            surrounded, edge, corners, beside = True, 0, 0, 0
+            for side in range(8):
+                found = state[around[point, side]]
+                enemy = found == 3 - own
+                outside = found == go_kernels.OFF_BOARD
+                beside += enemy
+                if side < 4:
+                    surrounded &= (found == own) | outside
+                    edge |= outside
+                else:
+                    corners += enemy
+            eyes[row, point] = surrounded and corners + edge <= 1
+            contact[row, point] = beside > 0
+    return eyes, contact
