@@ -110,7 +110,7 @@ def _lines(height: int, width: int, length: int) -> tuple[IntArray, Scores]:
 
 
 def _no_history(num_games: int) -> History:
-    """For moves that are known to be legal: repetition needn't be looked for, and histories are far larger than boards."""
+    """For moves known to be legal: repetition needn't be looked for again, and histories are far larger than boards."""
     return History.empty(num_games, 1)
 
 
