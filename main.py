@@ -96,15 +96,46 @@ Example: python main.py train --epochs 2
     "evaluate": """Play a match of the newest model against the champion; promote it if it wins enough.
 
 Half of the games with each colour, every opening played both ways. Finished games of an interrupted match count; only
-the missing ones are played.
+the missing ones are played. The match stops as soon as the verdict can't change any more.
 
 \b
-Reads:   two model directories (--black-model the champion, --white-model the challenger)
+Any two players can meet; only models can be promoted:
+  PATH, PATH@READOUTS, policy:PATH   a model, with its search or its raw policy
+  random, heuristic                  built in
+  gtp:COMMAND                        an engine, e.g. 'gtp:gnugo --mode gtp --level 1 --chinese-rules'
+  NAME=PLAYER                        any of these under a name of your own
+
+\b
+Reads:   two players (--black-model the champion, --white-model the challenger)
 Writes:  data/evaluate/CHALLENGER-vs-CHAMPION/, and saved_models/best_model after a win
-Exit:    0 played (won or lost), 1 failed, 2 wrong usage, 75 no new challenger
-Example: python main.py evaluate --games 100 --readouts 32
+Exit:    0 played (won or lost), 1 failed, 2 wrong usage,
+         75 no new challenger, or another process is playing this match
+Example: python main.py evaluate --games 100 --readouts 32 --require 'random>=0.95'
 """,
-    "bench": """Measure this machine: network, self-play, gathering and training, each against its ceiling.
+    "ratings": """Rate every player of every match: Elo with error bars, from all games that were recorded.
+
+Bradley-Terry fits all games at once; elo and trueskill go through the matches in the order of time. Always computed from
+the match records, so the ratings file may be deleted.
+
+\b
+Reads:   data/evaluate/*/, data/tournament/*/
+Writes:  data/ratings.json
+Exit:    0 rated, 1 failed, 2 wrong usage, 75 no games yet
+Example: python main.py ratings --anchor random=0
+""",
+    "tournament": """Let players meet each other to find out how strong they are, without promoting anybody.
+
+Goes on with what earlier runs of it have played. By default it plays whoever tells most about the ratings next; with
+--place it finds one player's place among the others.
+
+\b
+Reads:   players (--player, as in evaluate), or the pool
+Writes:  data/tournament/ONE-vs-OTHER/, and data/ratings.json
+Exit:    0 played, 1 failed, 2 wrong usage, 75 fewer than two players
+Example: python main.py tournament --player random --player heuristic --player saved_models/best_model --games 60
+""",
+    "bench": """Measure this machine: network, self-play, gathering and training, each against its ceiling; or, with
+`bench evaluate`, a match in batches against the same games one after another.
 
 \b
 Reads:   nothing
@@ -212,9 +243,16 @@ def option_of(name: str, field: FieldInfo) -> inspect.Parameter:
     flag = "--" + name.replace("_", "-")
     declaration = f"{flag}/--no-{flag[2:]}" if kind is bool else flag
     shown = "no" if field.default is False else "yes" if field.default is True else field.default
+    if isinstance(shown, list):
+        shown = ", ".join(map(str, shown))
     text = field.description or ""
-    if field.default is not None:
+    if field.default not in (None, []):
         text += f" [default: {shown}]"
+    if (field.json_schema_extra or {}).get("argument"):  # type: ignore[union-attr]
+        argument = typer.Argument(help=text, show_default=False)
+        return inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, argument]
+        )
     option = typer.Option(declaration, help=text, show_default=False, parser=number_parser(kind))
     annotation = Annotated[kind | None, option]  # type: ignore[valid-type]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
@@ -241,7 +279,7 @@ def add_stage_command(name: str, kind: type[StageConfig]) -> None:
             stage: Callable[..., Any] = getattr(importlib.import_module(f"pipeline.stages.{name}"), name)
             with ConsoleProgress(quiet=getattr(config, "verbose", 1) == 0) as progress:
                 summary = stage(config, progress)
-            print(summary_json(summary) if as_json else summary_text(summary))
+            print(summary_json(summary) if as_json else text_of(name)(summary))
             if INTERRUPTS.first is not None:
                 raise KeyboardInterrupt
 
@@ -291,6 +329,15 @@ def summary_text(summary: Any) -> str:
     return "\n".join(f"{name:<{width}}  {value}".rstrip() for name, value in lines)
 
 
+def text_of(command: str) -> Callable[[Any], str]:
+    """What prints a command's summary for a person."""
+    if command in ("ratings", "tournament"):
+        from pipeline.reports.ratings import ratings_table
+
+        return ratings_table
+    return summary_text
+
+
 def value_text(value: Any) -> str:
     if value is None:
         return "-"
@@ -332,6 +379,28 @@ def show(
 
         for text in describe(path, game=game, moves=moves):
             print(text)
+
+
+@app.command()
+def pool(
+    action: Annotated[str | None, typer.Argument(help="add or remove; without it the pool is shown.")] = None,
+    player: Annotated[str | None, typer.Argument(help="Whom: a player to add, a member's name to remove.")] = None,
+    capacity: Annotated[int | None, typer.Option(help="Keep at most so many; the lowest rated leave.")] = None,
+    path: Annotated[Path, typer.Option(help="The pool.")] = Path("data/pool.json"),
+    ratings: Annotated[Path, typer.Option(help="Where the ratings are kept.")] = Path("data/ratings.json"),
+) -> None:
+    """The pool of opponents: who plays tournaments, and whom self-play's --opponents pool:MODE chooses from.
+
+    \b
+    Reads:   data/pool.json, data/ratings.json
+    Writes:  data/pool.json
+    Exit:    0 done, 1 failed, 2 wrong usage
+    Example: python main.py pool add saved_models/best_model
+    """
+    with reported("pool"):
+        from pipeline.stages.pool import pool as change
+
+        print(summary_text(change(action, player, path, ratings, capacity)))
 
 
 @app.command()

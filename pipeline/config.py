@@ -127,6 +127,7 @@ class TrainConfig(StageConfig):
 class ArenaConfig(SearchConfig):
     """How games between players are played; shared by all commands that play matches."""
 
+    game: str | None = Field(None, description="Game spec, where no player is a model that says it.")
     readouts: int = Field(800, ge=0, description="Simulations per move of every model that says no number of its own.")
     opening_plies: int = Field(
         6, ge=0, description="Each opening: so many plies, some at random, the rest sampled from the policies."
@@ -204,6 +205,12 @@ class TournamentConfig(ArenaConfig):
 
 
 class BenchConfig(StageConfig):
+    what: str = Field(
+        "pipeline",
+        pattern="^(pipeline|evaluate)$",
+        description="pipeline: every stage; evaluate: a match in batches, and one game after another.",
+        json_schema_extra={"argument": True},
+    )
     game: str = Field("go:9", description="Game spec.")
     network_size: str = Field("b6c96", description="Blocks and channels of a randomly initialised network.")
     games: int = Field(256, ge=1, description="Games in parallel.")

@@ -201,11 +201,15 @@ def resolve_champion(path: Path) -> Path:
     return real
 
 
-def set_champion(saved_models: Path, target: Path, entry: dict[str, Any]) -> None:
+def set_champion(
+    saved_models: Path, target: Path, entry: dict[str, Any], over: Path | None = None
+) -> Path | None:
     """Re-point best_model to target and append to promotions.jsonl, under a lock; killed at any moment, the next
     call of this or of read_promotions sets the journal right.
 
     entry  why, as JSON: the match, its result, …; champion, previous and time are added.
+    over   re-point only if best_model points to this model; whoever came first stays otherwise.
+    Returns the champion there is now: target, unless over wasn't it (None: best_model is missing).
     A call that repeats the last promotion changes nothing. Raises FileError if target is no model.
     """
     target = Path(os.path.realpath(target))
@@ -220,11 +224,15 @@ def set_champion(saved_models: Path, target: Path, entry: dict[str, Any]) -> Non
         line = {"champion": text, "previous": previous, "time": _now(), **json.loads(json.dumps(entry))}
         journal = _read_journal(saved_models)
         if previous == text and journal and _reason(journal[-1]) == _reason(line):
-            return
+            return target
+        present = Path(os.path.realpath(link)) if os.path.exists(link) else None
+        if over is not None and present != Path(os.path.realpath(over)):
+            return present
         # The intent is written first: whoever finds it knows from the link whether the promotion took place.
         atomic.write_json(_intent_path(saved_models), line)
         atomic.replace_symlink(link, text)
         _settle(saved_models)
+        return target
 
 
 def read_promotions(saved_models: Path) -> list[dict[str, Any]]:

@@ -1,8 +1,9 @@
 """``evaluate``: the newest model plays the champion, and takes its place if it wins enough.
 
-Reads two model directories; writes a match folder and, after a win, best_model. Finished games count: a killed match
+Reads two players, models mostly; writes a match folder and, after a win, best_model. Finished games count: a killed match
 goes on where it stood and comes to the verdict it would have come to. It stops as soon as the games left can't change
-the verdict, so rates are those of the games played, of which the short ones finish first.
+the verdict, so rates are those of the games played, of which the short ones finish first. Further conditions (--require) are
+matches of their own, played when the first is won.
 
 White is the challenger, black the champion, whatever colour each has in a game.
 """
@@ -10,34 +11,32 @@ White is the challenger, black the champion, whatever colour each has in a game.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pipeline.arena import statistics
-from pipeline.arena.match import MatchSettings, Sides, make_openings, play_match
+from pipeline.arena.sprt import Sprt
 from pipeline.arena.statistics import Score
+from pipeline.arena.verdict import Rule, Standing, score_of, standing
 from pipeline.config import EvaluateConfig
-from pipeline.errors import FileError, NotYet, UsageError
+from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.games.base import Game
-from pipeline.games.registry import parse_game
 from pipeline.progress import SILENT, Progress
 from pipeline.records import atomic, layout
 from pipeline.records.matches import (
     MatchGame,
     MatchHeader,
     MatchWriter,
-    has_match,
     list_matches,
     match_lock,
-    open_match,
     read_summary,
-    verify_games,
     write_summary,
 )
-from pipeline.records.models import Model, check_game, list_models, read_model, resolve_champion, set_champion
+from pipeline.records.models import list_models, resolve_champion, set_champion
 from pipeline.records.sgf import SgfText, game_sgf, has_sgf, sgf_name
-from pipeline.stages.lanes import lanes_and_rows, load_evaluators
+from pipeline.stages.contest import Contest, Seat, common_game, take_seat
 
 POWER_ELO = 35.0  # the gain whose chance of passing the summary states
 PENDING = "promotion_pending"  # in summary.json: the verdict is in, best_model may not be re-pointed yet
@@ -53,12 +52,38 @@ class Results:
 
 
 @dataclass(frozen=True)
+class TestResult:
+    """How the sequential test ended: over `pairs` pairs in order of their number, log-likelihood ratio llr."""
+
+    decision: str
+    pairs: int
+    llr: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class GuardResult:
+    """A further condition: the match that was played for it."""
+
+    passed: bool
+    games_played: int
+    wins: int
+    draws: int
+    losses: int
+    share: float
+    needed: float
+    match: str
+
+
+@dataclass(frozen=True)
 class EvaluateSummary:
     """A match and what followed from it. Wins, losses, shares and Elo are the challenger's; None: not bounded.
 
-    share: points per game, a draw counting 1/2. tail_probability: that an equal model does so well in these games;
-    false_promotion: that an equal model passes the gate; power_35_elo: that one 35 Elo stronger does.
-    duplicates: games whose moves repeat those of another.
+    share: points per game, a draw counting 1/2. tail_probability: that an equal player does so well in these games, over
+    games if none was drawn, else over pairs; false_promotion: that an equal player passes the gate; power_35_elo: that one 35
+    Elo stronger does. pairs: pairs of games that brought 0, 1/2, 1, 1 1/2, 2 points. duplicates: games whose moves repeat
+    those of another. failed: games that nobody won, tried twice.
     """
 
     challenger: str
@@ -78,190 +103,209 @@ class EvaluateSummary:
     average_length: float
     moving_first: Results
     moving_second: Results
+    pairs: list[int]
     duplicates: int
+    failed: int
     threshold: float
-    wins_needed: int
+    points_needed: float
     tail_probability: float
+    tail_over: str
     false_promotion: float
     power_35_elo: float
     elo: float | None
     elo_low: float | None
     elo_high: float | None
+    sprt: TestResult | None
+    guards: dict[str, GuardResult]
     passed: bool
     promoted: bool
     reason: str
     match: str
 
 
+@dataclass(frozen=True)
+class Guard:
+    """``random>=0.95``: the challenger must make this share of the points against that player."""
+
+    text: str
+    player: str
+    share: float
+
+
+def parse_guard(text: str) -> Guard:
+    """Raises UsageError for what isn't PLAYER>=SHARE."""
+    player, sign, number = text.rpartition(">=")
+    try:
+        share = float(number)
+    except ValueError:
+        share = math.nan
+    if not player.strip() or not sign or not 0 < share <= 1:
+        raise UsageError(f"evaluate --require {text!r}: wanted PLAYER>=SHARE with a share from 0 to 1, e.g. 'random>=0.95'")
+    return Guard(text, player.strip(), share)
+
+
 def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSummary:
     """Play, or finish, a match, and promote the challenger if it passed. See the module docstring.
 
-    Raises NotYet if there is no challenger, UsageError for an odd number of games or a model against itself, FileError
-    for models that can't be loaded, that play different games, or a match begun with other settings; KeyboardInterrupt
-    after recording what was finished.
+    Raises NotYet if there is no challenger or another process plays this match, UsageError for an odd number of games
+    or a player against itself, FileError for models that can't be loaded, that play different games, or a match begun with other
+    settings; KeyboardInterrupt after recording what was finished.
     """
-    if config.games % 2:
-        raise UsageError(
-            f"evaluate --games {config.games}: wanted an even number, so that each side begins half of them"
-        )
-    champion_path = resolve_champion(config.black_model)
-    _settle(config, champion_path)
-    challenger_path = _challenger(config, champion_path)
-    champion, challenger = read_model(champion_path), read_model(challenger_path)
-    check_game(challenger.info, champion.info.game, challenger_path)
-    if challenger_path == champion_path:
-        raise UsageError(f"evaluate --white-model {challenger_path}: it is the champion itself; wanted another model")
-    game = parse_game(champion.info.game)
-    if config.opening_plies >= game.max_plies:
-        raise UsageError(
-            f"evaluate --opening-plies {config.opening_plies}: games of {game.spec} end within {game.max_plies} plies; "
-            "wanted fewer"
-        )
-    folder = config.output_dir / layout.match_name(challenger_path.name, champion_path.name)
-    gate = statistics.gate_half_points(config.games, config.threshold)
+    for name, number in (("--games", config.games), ("--require-games", config.require_games)):
+        if number % 2:
+            raise UsageError(
+                f"evaluate {name} {number}: wanted an even number, so that each side begins half of them"
+            )
+    sprt = None if config.sprt is None else Sprt.parse(config.sprt)
+    guards = [parse_guard(text) for text in config.require]
+    champion = take_seat(config.black_model, config.readouts)
+    home = _home(config, champion)
+    _settle(config, champion)
+    challenger = take_seat(_challenger(config, champion, home), config.readouts)
+    against = [take_seat(guard.player, config.readouts) for guard in guards]
+    _check_different(challenger, champion)
+    for guard, seat in zip(guards, against, strict=True):
+        _check_different(challenger, seat)
+        if seat.name == champion.name:
+            raise UsageError(f"evaluate --require {guard.text!r}: that is the champion of this match; use --threshold")
+    contest = Contest(config, common_game(config.game, [champion, challenger, *against]), progress)
+    rule = Rule(config.games, config.threshold, sprt, config.exclude_duplicates)
+    folder = _folder(config, challenger, champion)
     with match_lock(folder):
-        writer = _play(config, game, challenger, champion, folder, gate, progress)
-        games = sorted(writer.games.values(), key=lambda one: one.index)
-        _write_sgfs(config, game, writer, games)
-        summary = _summarise(config, writer.header, games, gate, folder)
-        return _conclude(config, summary, challenger_path, champion_path, folder, progress)
+        settings = {"sprt": config.sprt, "exclude_duplicates": config.exclude_duplicates}
+        writer, stand = _play(contest, folder, (challenger, champion), rule, settings)
+        summary = _summarise(rule, writer, stand)
+        if not stand.decided:
+            _refuse_undecided(summary, writer, home is not None and challenger.model is not None)
+        if stand.passed:
+            summary = _guard(config, contest, challenger, guards, against, summary, progress)
+        return _conclude(config, summary, challenger, champion, home, progress)
 
 
 # Choosing
 
 
-def _challenger(config: EvaluateConfig, champion: Path) -> Path:
-    """The model asked for, or the newest one that is newer than the champion and has no finished match with it."""
+def _home(config: EvaluateConfig, champion: Seat) -> Path | None:
+    """The folder whose best_model this match is about; None if the champion is no model."""
+    if champion.spec.path is None:
+        return None
+    given = Path(config.black_model)
+    return given.parent if given.name == layout.CHAMPION else champion.spec.path.parent
+
+
+def _challenger(config: EvaluateConfig, champion: Seat, home: Path | None) -> str:
+    """The player asked for, or the newest model that is newer than the champion and has no finished match with it."""
     if config.white_model is not None:
-        return resolve_champion(config.white_model)
-    models = config.black_model.parent
-    ours = layout.parse_model_name(champion.name)
+        return config.white_model
+    if home is None or champion.spec.path is None:
+        raise UsageError(f"evaluate --white-model: not given; against {champion.name} there is no newest model to take")
+    ours = layout.parse_model_name(champion.spec.path.name)
     newer = []
-    for path in list_models(models):
+    for path in list_models(home):
         name = layout.parse_model_name(path.name)
-        if name is not None and (ours is None or name.number > ours.number) and path.name != champion.name:
+        if name is not None and (ours is None or name.number > ours.number) and path.name != champion.spec.path.name:
             newer.append(path)
     for path in reversed(newer):
         summary = read_summary(config.output_dir / layout.match_name(path.name, champion.name))
         if summary is None or summary.get(PENDING):
-            return resolve_champion(path)
+            return str(path)
     found = f"newer ones: {len(newer)}, all have played it" if newer else "no model is newer"
     raise NotYet(
-        f"evaluate: no new challenger for {champion.name} in {models} ({found}); 1 more model needed: run train first",
-        1,
+        f"evaluate: no new challenger for {champion.name} in {home} ({found}); 1 more model needed: run train first", 1
     )
+
+
+def _check_different(challenger: Seat, other: Seat) -> None:
+    """A player may meet itself only under another name: nobody does that by mistake."""
+    same = challenger.info.weights == other.info.weights and challenger.info.readouts == other.info.readouts
+    if challenger.model and same and not (challenger.spec.own_name or other.spec.own_name):
+        raise UsageError(
+            f"evaluate --white-model {challenger.spec.text}: it is the champion itself; wanted another player, or another "
+            "name for it: NAME=PLAYER"
+        )
+    if challenger.name == other.name:
+        raise UsageError(f"evaluate: both players are called {other.name}; give one a name of its own: NAME=PLAYER")
+
+
+def _folder(config: EvaluateConfig, challenger: Seat, other: Seat) -> Path:
+    return config.output_dir / layout.match_name(challenger.name, other.name)
 
 
 # Playing
 
 
 def _play(
-    config: EvaluateConfig,
-    game: Game,
-    challenger: Model,
-    champion: Model,
-    folder: Path,
-    gate: int,
-    progress: Progress,
-) -> MatchWriter:
-    """The match as far as it must be played."""
-    openings = None
-    lanes: list[Sides] = []
-    if not has_match(folder):
-        # Openings come from the networks, and the match doesn't exist before it has its openings.
-        lanes = _load(config, challenger, champion, config.games, progress)
-        batch = lanes_and_rows(config, config.games)[1]
-        openings = make_openings(game, lanes[0], config.games // 2, config.opening_plies, config.seed, batch)
-    writer = open_match(folder, _header(config, challenger, champion, openings))
-    verify_games(folder / layout.MATCH_GAMES, game, list(writer.games.values()))
-    missing = writer.missing()
-    score = _score(writer.games.values())
-    if not missing or statistics.is_decided(score, config.games, gate):
-        return writer
-    known = f", {score.games} of them played before" if score.games else ""
-    progress.say(f"{challenger.path.name} against the champion {champion.path.name}: {config.games} games{known}")
-    if not lanes:
-        lanes = _load(config, challenger, champion, len(missing), progress)
-    settings = MatchSettings(config.search_config(), config.readouts, config.seed)
-
-    def on_games(games: list[MatchGame]) -> bool:
-        writer.add(games)
-        progress.advance(len(games))
-        so_far = _score(writer.games.values())
-        progress.describe(f"{so_far.wins} won, {so_far.draws} drawn, {so_far.losses} lost")
-        return not statistics.is_decided(so_far, config.games, gate)
-
-    progress.start("evaluate", config.games, "games")
+    contest: Contest, folder: Path, seats: tuple[Seat, Seat], rule: Rule, settings: dict[str, Any]
+) -> tuple[MatchWriter, Standing]:
+    """The match as far as it must be played. Call it under the match's lock."""
+    writer = contest.open(folder, seats, rule.games, rule.threshold, settings)
     try:
-        progress.advance(score.games)
-        rows = lanes_and_rows(config, len(missing))[1]
-        play_match(game, lanes, settings, writer.header.openings, missing, rows, on_games)
+        contest.play(writer, seats, lambda so_far: standing(rule, so_far.games).decided)
     finally:
-        progress.finish()
-    return writer
+        _write_sgfs(contest.config, contest.game, writer)  # type: ignore[arg-type]
+    return writer, standing(rule, writer.games)
 
 
-def _load(
-    config: EvaluateConfig, challenger: Model, champion: Model, num_games: int, progress: Progress
-) -> list[Sides]:
-    """Each lane's two evaluators, for num_games still to be played."""
-    progress.say("loading both models; kernels and networks are compiled when this machine sees them first")
-    lanes, rows = lanes_and_rows(config, num_games)
-    both = [load_evaluators(model, rows, lanes, config.backend, progress) for model in (challenger, champion)]
-    return list(zip(*both, strict=True))
+def _guard(
+    config: EvaluateConfig,
+    contest: Contest,
+    challenger: Seat,
+    guards: Sequence[Guard],
+    against: Sequence[Seat],
+    summary: EvaluateSummary,
+    progress: Progress,
+) -> EvaluateSummary:
+    """Play the further conditions, until one fails."""
+    for guard, seat in zip(guards, against, strict=True):
+        progress.say(f"further condition: {guard.text}")
+        rule = Rule(config.require_games, guard.share)
+        folder = _folder(config, challenger, seat)
+        with match_lock(folder):
+            writer, stand = _play(contest, folder, (challenger, seat), rule, {})
+            theirs = _summarise(rule, writer, stand)
+            if not stand.decided:
+                _refuse_undecided(theirs, writer, True)
+            write_summary(folder, asdict(theirs))
+        score = stand.score
+        result = GuardResult(
+            stand.passed, score.games, score.wins, score.draws, score.losses, score.share, guard.share, str(folder)
+        )
+        summary = replace(summary, guards={**summary.guards, guard.text: result})
+        if not stand.passed:
+            reason = f"{summary.reason}; {guard.text} not met: {score.half_points / 2:g} points of {score.games} games"
+            return replace(summary, passed=False, reason=reason)
+    return summary
 
 
-def _header(
-    config: EvaluateConfig, challenger: Model, champion: Model, openings: list[list[int]] | None
-) -> MatchHeader:
-    return MatchHeader(
-        challenger=challenger.path.name,
-        champion=champion.path.name,
-        challenger_weights=challenger.info.files[layout.WEIGHTS].sha256,
-        champion_weights=champion.info.files[layout.WEIGHTS].sha256,
-        game=champion.info.game,
-        games=config.games,
-        threshold=config.threshold,
-        settings={
-            "readouts": config.readouts,
-            "opening_plies": config.opening_plies,
-            "seed": config.seed,
-            **config.search_config().model_dump(),
-        },
-        openings=openings or [],
-    )
+def _refuse_undecided(summary: EvaluateSummary, writer: MatchWriter, at_stake: bool) -> None:
+    """Where a promotion hangs on games that failed twice, there is no verdict yet."""
+    if at_stake:
+        last = writer.failures[-1].problem if writer.failures else "unknown"
+        raise MuGoError(
+            f"{writer.folder}: {summary.failed} games failed twice (the last: {last}) and the verdict hangs on them; mend "
+            "that and run it again: only they are played"
+        )
 
 
 # Concluding
 
 
-def _score(games: Iterable[MatchGame]) -> Score:
-    results = [game.challenger_result for game in games]
-    return Score(results.count(1), results.count(0), results.count(-1))
-
-
 def _of_colour(games: Sequence[MatchGame], challenger_player: int) -> Results:
-    score = _score([game for game in games if game.challenger_player == challenger_player])
+    score = score_of([game for game in games if game.challenger_player == challenger_player])
     return Results(score.wins, score.draws, score.losses)
 
 
-def _summarise(
-    config: EvaluateConfig, header: MatchHeader, games: Sequence[MatchGame], gate: int, folder: Path
-) -> EvaluateSummary:
-    score = _score(games)
+def _summarise(rule: Rule, writer: MatchWriter, stand: Standing) -> EvaluateSummary:
+    header, games, score = writer.header, list(stand.counted.values()), stand.score
     played = max(1, score.games)
     low, high = statistics.wilson_interval(score)
     elo_low, elo, elo_high = (value if math.isfinite(value) else None for value in statistics.elo_interval(score))
-    needed = statistics.wins_needed(gate)
-    passed = statistics.passes(score, gate)
-    verdict = f"{score.half_points / 2:g} points of the {gate / 2:g} needed from {config.games} games"
-    if score.games < config.games:
-        verdict += f", decided after {score.games}"
+    most = rule.games - (len(writer.games) - len(games))
     return EvaluateSummary(
         challenger=header.challenger,
         champion=header.champion,
         game=header.game,
-        games=config.games,
+        games=rule.games,
         games_played=score.games,
         wins=score.wins,
         losses=score.losses,
@@ -275,52 +319,76 @@ def _summarise(
         average_length=sum(game.length for game in games) / played,
         moving_first=_of_colour(games, 0),
         moving_second=_of_colour(games, 1),
-        duplicates=len(games) - len({tuple(game.moves) for game in games}),
-        threshold=statistics.derived_threshold(config.games) if config.threshold is None else config.threshold,
-        wins_needed=needed,
-        tail_probability=statistics.result_tail(score),
-        false_promotion=statistics.false_promotion(config.games, gate),
-        power_35_elo=statistics.power(config.games, gate, statistics.share_of_elo(POWER_ELO)),
+        pairs=list(stand.pair_counts),
+        duplicates=stand.duplicates,
+        failed=len({failure.failed for failure in writer.failures} - writer.games.keys()),
+        threshold=statistics.derived_threshold(most) if rule.threshold is None else rule.threshold,
+        points_needed=stand.gate / 2,
+        tail_probability=statistics.result_tail(score, stand.pair_counts),
+        tail_over="pairs" if score.draws else "games",
+        false_promotion=statistics.false_promotion(most, stand.gate),
+        power_35_elo=statistics.power(most, stand.gate, statistics.share_of_elo(POWER_ELO)),
         elo=elo,
         elo_low=elo_low,
         elo_high=elo_high,
-        passed=passed,
+        sprt=_test_result(stand),
+        guards={},
+        passed=stand.passed,
         promoted=False,
-        reason=verdict,
-        match=str(folder),
+        reason=_reason(rule, stand, score),
+        match=str(writer.folder),
     )
+
+
+def _test_result(stand: Standing) -> TestResult | None:
+    state = stand.sprt
+    if state is None:
+        return None
+    return TestResult(state.decision or "undecided", state.pairs, state.llr, state.lower, state.upper)
+
+
+def _reason(rule: Rule, stand: Standing, score: Score) -> str:
+    if stand.sprt is not None:
+        state = stand.sprt
+        said = {"accepted": "stronger", "rejected": "not shown to be stronger", None: "undecided"}[state.decision]
+        return (
+            f"sequential test: {said} after {state.pairs} of {rule.games // 2} pairs "
+            f"(log-likelihood ratio {state.llr:+.2f}, bounds {state.lower:+.2f} and {state.upper:+.2f})"
+        )
+    verdict = f"{score.half_points / 2:g} points of the {stand.gate / 2:g} needed from {rule.games} games"
+    return verdict + (f", decided after {score.games}" if score.games < rule.games else "")
 
 
 def _conclude(
     config: EvaluateConfig,
     summary: EvaluateSummary,
-    challenger: Path,
-    champion: Path,
-    folder: Path,
+    challenger: Seat,
+    champion: Seat,
+    home: Path | None,
     progress: Progress,
 ) -> EvaluateSummary:
     """Write the summary and promote. Killed in between, the next run finds the promotion pending and makes it."""
-    if not summary.passed or not config.promote:
-        outcome = "not promoted: --no-promote" if summary.passed else "not promoted"
+    folder = Path(summary.match)
+    models = home is not None and champion.spec.path is not None and challenger.spec.path is not None
+    if not summary.passed or not config.promote or not models:
+        outcome = "not promoted"
+        if summary.passed:
+            outcome += ": --no-promote" if models else f": {champion.name if challenger.model else challenger.name} is no model"
         summary = _with_outcome(summary, False, outcome)
         write_summary(folder, asdict(summary))
         return summary
+    assert home is not None and champion.spec.path is not None and challenger.spec.path is not None
     write_summary(folder, {**asdict(summary), PENDING: True})
-    saved_models = config.black_model.parent
+    told = ("games", "games_played", "wins", "draws", "losses", "threshold", "points_needed", "tail_probability", "match")
+    values = asdict(summary)
     entry = {
         "by": "evaluate",
         "challenger": summary.challenger,
         "over": summary.champion,
-        **{name: getattr(summary, name) for name in ("games", "games_played", "wins", "draws", "losses")},
-        **{name: getattr(summary, name) for name in ("threshold", "wins_needed", "tail_probability", "match")},
+        **{name: values[name] for name in (*told, "sprt", "guards", "reason")},
     }
-    # Its own lock, around the look and the change: two matches may end at the same time.
-    with atomic.file_lock(saved_models / layout.PROMOTIONS):
-        present = _present_champion(saved_models)
-        promoted = present in (champion, challenger)
-        if present == champion:
-            set_champion(saved_models, challenger, entry)
-    if promoted:
+    present = set_champion(home, challenger.spec.path, entry, over=champion.spec.path)
+    if present == challenger.spec.path:
         summary = _with_outcome(summary, True, "promoted")
     else:
         who = present.name if present else "missing"
@@ -336,14 +404,7 @@ def _with_outcome(summary: EvaluateSummary, promoted: bool, outcome: str) -> Eva
     return replace(summary, promoted=promoted, reason=f"{summary.reason}; {outcome}")
 
 
-def _present_champion(saved_models: Path) -> Path | None:
-    try:
-        return resolve_champion(saved_models / layout.CHAMPION)
-    except FileError:
-        return None
-
-
-def _settle(config: EvaluateConfig, champion: Path) -> None:
+def _settle(config: EvaluateConfig, champion: Seat) -> None:
     """Where a kill came between a promotion and the summary's last word, say it now."""
     for folder in list_matches(config.output_dir):
         parts = layout.parse_match_name(folder.name)
@@ -354,7 +415,7 @@ def _settle(config: EvaluateConfig, champion: Path) -> None:
                 write_summary(folder, summary)
 
 
-def _write_sgfs(config: EvaluateConfig, game: Game, writer: MatchWriter, games: Sequence[MatchGame]) -> None:
+def _write_sgfs(config: EvaluateConfig, game: Game, writer: MatchWriter) -> None:
     """A record of every new game, and of older ones that have none, where the game has a format for it."""
     if not has_sgf(game):
         return
@@ -364,12 +425,13 @@ def _write_sgfs(config: EvaluateConfig, game: Game, writer: MatchWriter, games: 
     atomic.make_folder(folder)
     header = writer.header
     names = (header.challenger, header.champion)
-    for one in games:
+    for one in sorted(writer.games.values(), key=lambda one: one.index):
         path = folder / sgf_name(one.index)
         if path.exists() and one.index not in writer.added:
             continue
         black, white = names if one.challenger_player == 0 else reversed(names)
         comments = ["opening" if value is None else f"value {value:+.3f} to move" for value in one.values_to_move]
         text = SgfText(black, white, event=writer.folder.name, round=str(one.index), comment=f"end: {one.end}")
-        atomic.write_text(path, game_sgf(game, one.moves, text, comments), folder_sync=False)
+        record = game_sgf(game, one.moves, text, comments, resigned=one.end == "resigned")
+        atomic.write_text(path, record, folder_sync=False)
     atomic.sync_folder(folder)

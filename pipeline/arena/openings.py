@@ -1,0 +1,105 @@
+"""Openings: where the games of a match begin, so that they aren't all the same game.
+
+An opening is a list of moves from the initial position; pair k of a match plays opening k twice, with colours swapped.
+Its first moves are uniformly random, none to MOST_RANDOM of them; the rest are drawn from the mean of the raw policies of those
+players that have one (all at random where nobody has). So openings are varied but sensible, and favour neither player.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.games.base import FloatArray, Game, Planes
+
+Evaluate = Callable[[Planes], tuple[FloatArray, FloatArray]]  # planes [K, C, H, W] → logits [K, A], value to move [K]
+
+MOST_RANDOM = 2
+ATTEMPTS = 12
+WARMING = 1.25  # each attempt at an opening that isn't taken yet is so much warmer than the one before
+
+
+def make_openings(
+    game: Game,
+    policies: Sequence[Evaluate],
+    num_pairs: int,
+    plies: int,
+    seed: int,
+    max_batch: int,
+    known: Sequence[Sequence[int]] = (),
+) -> list[list[int]]:
+    """Openings of `plies` moves each for num_pairs pairs, to follow those already known.
+
+    None of them ends the game, and they differ from each other as far as possible: what is taken or ends the game is
+    drawn again, a little warmer each time; after ATTEMPTS a repetition is accepted, and so is an opening cut
+    short before the move that ends the game. Each is drawn from a stream of its own: opening k is the same however
+    many are asked for, but for those that it would repeat.
+    """
+    taken = {tuple(opening) for opening in known}
+    before = len(known)
+    if plies == 0:
+        return [[] for _ in range(num_pairs)]
+    openings: dict[int, list[int]] = {}
+    waiting = list(range(before, before + num_pairs))
+    for attempt in range(ATTEMPTS):
+        again = []
+        for start in range(0, len(waiting), max_batch):
+            pairs = waiting[start : start + max_batch]
+            streams = [np.random.default_rng([seed, pair, attempt]) for pair in pairs]
+            for pair, moves in zip(pairs, _sample(game, policies, plies, WARMING**attempt, streams), strict=True):
+                last_try = attempt == ATTEMPTS - 1
+                if last_try or (len(moves) == plies and tuple(moves) not in taken):
+                    openings[pair] = moves
+                    taken.add(tuple(moves))
+                else:
+                    again.append(pair)
+        waiting = again
+    return [openings[pair] for pair in sorted(openings)]
+
+
+def _sample(
+    game: Game, policies: Sequence[Evaluate], plies: int, temperature: float, streams: Sequence[np.random.Generator]
+) -> list[list[int]]:
+    """One opening per stream; one that ended its game stops before the move that did."""
+    states = game.initial(len(streams))
+    history = game.initial_history(states)
+    openings: list[list[int]] = [[] for _ in streams]
+    num_random = np.array([stream.integers(0, MOST_RANDOM + 1) for stream in streams])
+    rows = np.arange(len(streams))
+    for ply in range(plies):
+        if rows.size == 0:
+            break
+        legal, planes = game.look(states[rows], history.select(rows))
+        chances = _uniform(game, legal)
+        if policies:
+            mean = sum(_policy(evaluate(planes)[0], legal, temperature) for evaluate in policies) / len(policies)
+            chances = np.where((ply < num_random[rows])[:, None], chances, mean)
+        bounds = np.cumsum(chances, axis=1)
+        # A point drawn in [0, total) falls into exactly one move's interval; an illegal move's is empty.
+        points = np.array([streams[row].random() for row in rows.tolist()]) * bounds[:, -1]
+        actions = np.array([np.searchsorted(b, p, side="right") for b, p in zip(bounds, points, strict=True)], np.int32)
+        after = game.play(states[rows], actions, history.select(rows))
+        going = ~game.is_over(after)
+        rows, actions = rows[going], actions[going]
+        states[rows] = after[going]
+        history.append(rows, game.keys(states[rows]))
+        for row, action in zip(rows.tolist(), actions.tolist(), strict=True):
+            openings[row].append(action)
+    return openings
+
+
+def _uniform(game: Game, legal: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """[n, A] equal chances of the legal moves on the board: a pass opens nothing, unless there is no other move."""
+    on_board = legal.copy()
+    on_board[:, game.num_points :] = False
+    chosen = np.where(on_board.any(axis=1, keepdims=True), on_board, legal)
+    return chosen / chosen.sum(axis=1, keepdims=True)
+
+
+def _policy(logits: FloatArray, legal: NDArray[np.bool_], temperature: float) -> NDArray[np.float64]:
+    """[n, A] softmax(logits / temperature) over the legal moves."""
+    scaled = np.where(legal, logits.astype(np.float64) / temperature, -np.inf)
+    weights = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True)
