@@ -1,0 +1,243 @@
+"""A player whose moves come from engines behind pipes: Go, by the Go Text Protocol.
+
+Each row has a process of its own, started when that row must first move and kept for the row's later games. One thread
+per player talks to all of them, one after another, so a match uses as many cores as it has players. What stands on an
+engine's board is remembered, and it is told the moves that are missing just before it must move; the moves that it
+chose itself stand there already. If its board isn't the beginning of the game at hand, it is cleared and told all.
+
+Rules and komi: boardsize, clear_board and komi are sent; all other rules are the command line's affair (gnugo:
+``--chinese-rules --capture-all-dead --positional-superko``). An engine that knows ``set_random_seed`` (not part of the
+protocol; GNU Go has it) gets the game's seed, so that the game can be repeated. Engines are not told of time limits.
+
+After any fault the row's process is ended; the row's next game gets a fresh one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pipeline.errors import IllegalMove, UsageError
+from pipeline.games.base import Actions, Game, History, KeyArray, States
+from pipeline.games.go import Go
+from pipeline.players.base import RESIGN, Boards, Decisions, Player, PlayerFault, Rows
+from pipeline.players.gtp import START_SECONDS, GtpEngine, close_engines, find_program
+
+COLOURS = ("black", "white")
+SEED_COMMAND = "set_random_seed"
+NUM_SEEDS = 1 << 31  # GNU Go reads a C int
+JOIN_SECONDS = 10.0  # the thread ends sooner, unless the system itself is stuck
+
+
+@dataclass(eq=False)
+class _Question:
+    """One begin(): all that the thread needs, so that the two threads share nothing that changes but `dropped`."""
+
+    row: int
+    game_number: int  # of this row's games
+    seed: int
+    moves: tuple[int, ...]
+    state: States  # [1, S] after the moves
+    history: History  # of that game
+    dropped: bool = False  # nobody waits for the answer any more
+
+
+@dataclass
+class _Seat:
+    """A row's process, and what is on its board."""
+
+    engine: GtpEngine
+    game_number: int = -1  # none yet
+    moves: list[int] = field(default_factory=list)
+
+
+class EnginePlayer(Player):
+    """See the module docstring. close() must be called, else the thread stays until the process ends."""
+
+    def __init__(self, game: Game, num_rows: int, command: str, name: str, seconds: float) -> None:
+        """command: the engine's command line; seconds: limit of each of its moves, from when it is asked.
+
+        Starts no process yet. Raises UsageError if the game isn't Go, or no such program can be found.
+        """
+        if not isinstance(game, Go):
+            raise UsageError(f"player {name}: GTP engines play Go only, not {game.spec}; name another player")
+        find_program(command)
+        self._game = game
+        self._command = command
+        self._name = name
+        self._seconds = seconds
+        self._boards = Boards(game, num_rows)
+        self._moves: list[list[int]] = [[] for _ in range(num_rows)]
+        self._seeds = np.zeros(num_rows, np.uint64)
+        self._game_numbers = [0] * num_rows
+        self._waiting: dict[int, _Question] = {}  # by row
+        self._questions: queue.SimpleQueue[_Question | None] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[tuple[_Question, int | PlayerFault]] = queue.SimpleQueue()
+        self._arrived: deque[tuple[_Question, int | PlayerFault]] = deque()  # taken from the queue by wait()
+        self._lock = threading.Lock()  # for the two below
+        self._closing = False
+        self._asked: GtpEngine | None = None  # whom the thread waits for
+        self._seats: dict[int, _Seat] = {}  # the thread's alone
+        self._thread = threading.Thread(target=self._answer_questions, name=f"engines of {name}", daemon=True)
+        self._thread.start()
+
+    def new_games(self, rows: Rows, seeds: KeyArray) -> None:
+        self.drop(rows)
+        self._boards.new_games(rows)
+        self._seeds[rows] = seeds
+        for row in rows.tolist():
+            self._moves[row] = []
+            self._game_numbers[row] += 1
+
+    def advance(self, rows: Rows, actions: Actions) -> None:
+        self._boards.advance(rows, actions)
+        self.drop(rows)
+        for row, action in zip(rows.tolist(), np.asarray(actions).tolist(), strict=True):
+            self._moves[row].append(action)
+
+    def begin(self, rows: Rows) -> None:
+        self.drop(rows)
+        for row in rows.tolist():
+            question = _Question(
+                row,
+                self._game_numbers[row],
+                int(self._seeds[row]),
+                tuple(self._moves[row]),
+                self._boards.states[[row]],
+                self._boards.history.select(np.array([row])),
+            )
+            self._waiting[row] = question
+            self._questions.put(question)
+
+    def drop(self, rows: Rows) -> None:
+        """An engine that is thinking there thinks on, since GTP can't stop it, but its move is not used."""
+        for row in rows.tolist():
+            question = self._waiting.pop(row, None)
+            if question is not None:
+                question.dropped = True
+
+    def step(self) -> Decisions:
+        """The moves that have arrived; never waits."""
+        while not self._answers.empty():
+            self._arrived.append(self._answers.get())
+        actions: dict[int, int] = {}
+        faults: dict[int, PlayerFault] = {}
+        while self._arrived:
+            question, answer = self._arrived.popleft()
+            if self._waiting.get(question.row) is not question:
+                continue
+            del self._waiting[question.row]
+            if isinstance(answer, PlayerFault):
+                faults[question.row] = answer
+            else:
+                actions[question.row] = answer
+        return Decisions(
+            np.array(list(actions), np.int64),
+            np.array(list(actions.values()), np.int32),
+            np.full(len(actions), np.nan, np.float32),
+            faults,
+            worked=bool(actions or faults),
+        )
+
+    def wait(self, seconds: float) -> None:
+        if not self._arrived:
+            with contextlib.suppress(queue.Empty):
+                self._arrived.append(self._answers.get(timeout=seconds))
+
+    def close(self) -> None:
+        """End all processes: an engine that is thinking is killed, the others are asked to quit first."""
+        with self._lock:
+            self._closing = True
+            if self._asked is not None:
+                self._asked.interrupt()
+        self._questions.put(None)
+        self._thread.join(JOIN_SECONDS)
+
+    # What follows runs in the player's thread.
+
+    def _answer_questions(self) -> None:
+        while (question := self._questions.get()) is not None:
+            if question.dropped or self._closing:
+                continue
+            try:
+                answer: int | PlayerFault = self._ask(question)
+            except PlayerFault as fault:
+                answer = fault
+            except UsageError as error:  # the program was there when the player was made
+                answer = PlayerFault("broken", self._name, str(error))
+            except Exception as error:  # whoever runs the game must hear of it, and the other rows go on
+                answer = PlayerFault("crash", self._name, f"{type(error).__name__}: {error}")
+            if isinstance(answer, PlayerFault) and question.row in self._seats:
+                self._seats.pop(question.row).engine.kill()
+            self._answers.put((question, answer))
+        close_engines([seat.engine for seat in self._seats.values()])
+
+    def _ask(self, question: _Question) -> int:
+        """The engine's move there, or RESIGN. Raises PlayerFault."""
+        is_new = question.row not in self._seats
+        if is_new:
+            self._seats[question.row] = _Seat(GtpEngine(self._command, self._name, self._seconds))
+        seat = self._seats[question.row]
+        with self._lock:
+            if self._closing:
+                raise PlayerFault("broken", self._name, "was closed")
+            self._asked = seat.engine
+        try:
+            if is_new:
+                seat.engine.handshake()
+            self._bring_up_to_date(seat, question)
+            colour = COLOURS[len(question.moves) % 2]
+            vertex = seat.engine.send(f"genmove {colour}")
+        finally:
+            with self._lock:
+                self._asked = None
+        if vertex.lower() == "resign":
+            return RESIGN
+        action = self._check_move(question, vertex)
+        seat.moves.append(action)
+        return action
+
+    def _bring_up_to_date(self, seat: _Seat, question: _Question) -> None:
+        """Make the engine's board that of the question."""
+        engine = seat.engine
+        known = len(seat.moves)
+        if seat.game_number != question.game_number or tuple(seat.moves) != question.moves[:known]:
+            limit = max(self._seconds, START_SECONDS)  # an engine may load something for a new board
+            engine.send(f"boardsize {self._game.size}", limit)
+            engine.send("clear_board", limit)
+            engine.send(f"komi {self._game.komi:g}", limit)
+            if SEED_COMMAND in engine.commands:
+                engine.send(f"{SEED_COMMAND} {question.seed % NUM_SEEDS}", limit)
+            seat.game_number, seat.moves = question.game_number, []
+        for ply in range(len(seat.moves), len(question.moves)):
+            action = question.moves[ply]
+            engine.send(f"play {COLOURS[ply % 2]} {self._game.action_name(action)}")
+            seat.moves.append(action)
+
+    def _check_move(self, question: _Question, vertex: str) -> int:
+        """The action that the engine named. Raises PlayerFault "protocol" for no vertex, "illegal" by our rules."""
+        try:
+            action = self._game.parse_action(vertex)
+        except IllegalMove:
+            raise PlayerFault(
+                "protocol",
+                self._name,
+                f"answered genmove with {vertex[:40]!r}; wanted a vertex of {self._game.spec}, pass or resign",
+            ) from None
+        try:
+            self._game.play(question.state, np.array([action], np.int32), question.history)
+        except IllegalMove as error:
+            ply = len(question.moves)
+            reason = str(error).rsplit(": ", 1)[-1]
+            raise PlayerFault(
+                "illegal",
+                self._name,
+                f"chose {self._game.action_name(action)} for {COLOURS[ply % 2]} at ply {ply}, which {self._game.spec} "
+                f"forbids: {reason}; are the engine's rules ours (area scoring, positional superko, no suicide)?",
+            ) from None
+        return action

@@ -1,0 +1,311 @@
+"""The client's side of the Go Text Protocol, version 2: one engine in a process of its own, asked through pipes.
+
+A command goes out as one line, ``7 genmove black``; the answer comes back as ``=7 D4`` or ``?7 why not``, any number
+of further lines, and an empty line. Who asks waits, but never longer than a limit: the pipes are polled, never read
+blindly. What the engine says on its standard error is drained meanwhile, and its last lines stand in every complaint.
+
+Three faults are kept apart (PlayerFault.kind): "broken", the process ended, closed its pipe or took too long;
+"protocol", an answer that isn't GTP; "refusal", a ``?`` answer. After the first two nothing more can be asked.
+
+An engine leads a session of its own, so whatever it starts ends with it, and Ctrl-C in a terminal reaches only us, who
+then close it. If we are killed ourselves, it ends all the same: at once where util-linux' ``setpriv --pdeathsig`` is
+installed (then it also ends with the *thread* that started it), else when it next reads its standard input, which is
+closed by then. What an engine itself has started must notice that by itself.
+
+This module knows no board: vertices are text here, and no rule is checked.
+Source: Farnebäck, "Specification of the Go Text Protocol, version 2, draft 2", 2002.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import select
+import shlex
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+
+from pipeline.errors import UsageError
+from pipeline.players.base import PlayerFault
+
+NEEDED_COMMANDS = ("boardsize", "clear_board", "komi", "play", "genmove")
+GAMES_FOLDER = "/usr/games"  # Debian installs gnugo there and leaves it out of many a PATH
+START_SECONDS = 60.0  # an engine may load a network before it answers for the first time
+GRACE_SECONDS = 1.0  # for quitting when asked, and again for ending when told
+MAX_REPLY_BYTES = 1 << 20
+MAX_STDERR_BYTES = 4096
+MAX_QUOTED = 200  # characters of an engine's words in a message
+LAST_LINES = 3  # of standard error in a message
+
+_REPLY = re.compile(r"([=?])(\d*)(?: (.*))?")
+_CONTROLS = bytes(code for code in (*range(32), 127) if code not in b"\t\n")
+_TAB_TO_BLANK = bytes.maketrans(b"\t", b" ")
+
+
+def find_program(command: str) -> list[str]:
+    """A command line's words, split as a shell does, the first replaced by the path of the program that it names.
+
+    Raises UsageError if there are no words, or no such program that may be run.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"gtp:{command}: {error}; wanted a command line, e.g. gtp:gnugo --mode gtp") from error
+    if not words:
+        raise UsageError("gtp: no program; wanted a command line, e.g. gtp:gnugo --mode gtp --level 1")
+    program = words[0]
+    path = shutil.which(program) or ("/" not in program and shutil.which(program, path=GAMES_FOLDER)) or None
+    if path is None:
+        if "/" not in program:
+            raise UsageError(
+                f"gtp:{command}: no program {program!r} that may be run, neither on the PATH nor in {GAMES_FOLDER}; "
+                "install it (Debian: apt install gnugo) or give its whole path"
+            )
+        if os.path.exists(program):
+            raise UsageError(f"gtp:{command}: {program} is no program that may be run; chmod +x it or name another")
+        raise UsageError(f"gtp:{command}: {program} doesn't exist; give the path of an engine that speaks GTP")
+    return [path, *words[1:]]
+
+
+class GtpEngine:
+    """An engine that was started and not yet greeted: handshake() comes first, then send() as often as wanted.
+
+    One thread uses it, except for interrupt(). commands holds the names that list_commands told.
+    """
+
+    def __init__(self, command: str, name: str, seconds: float) -> None:
+        """Start the process. seconds: limit of each command that is sent without one of its own.
+
+        Raises UsageError if there is no such program, PlayerFault "broken" if the system won't start it.
+        """
+        self.name = name
+        self.seconds = seconds
+        self.commands: frozenset[str] = frozenset()
+        self._next_id = 1
+        self._pending = bytearray()  # of standard output: received, not yet read as lines
+        self._stderr = b""
+        self._lock = threading.Lock()  # between ending the process and interrupt()
+        words = find_program(command)
+        try:
+            self._process = subprocess.Popen(
+                [*_ends_with_us(), *words],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise PlayerFault("broken", name, f"{words[0]} can't be started: {error.strerror}") from error
+        assert self._process.stdin and self._process.stdout and self._process.stderr
+        self._stdin = self._process.stdin
+        self._out, self._err = self._process.stdout.fileno(), self._process.stderr.fileno()
+        self._poll = select.poll()
+        self._open: set[int] = set()  # of the two above: not yet at their end
+        for fd in (self._out, self._err):
+            os.set_blocking(fd, False)
+            self._poll.register(fd, select.POLLIN)
+            self._open.add(fd)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def handshake(self) -> None:
+        """See that it speaks GTP 2 and knows what a game needs. Raises PlayerFault "protocol" if it doesn't."""
+        limit = max(self.seconds, START_SECONDS)
+        version = self.send("protocol_version", limit)
+        if version.strip() != "2":
+            raise self._fault("protocol", f"speaks GTP version {_quote(version)}; wanted 2")
+        self.commands = frozenset(self.send("list_commands", limit).split())
+        missing = [command for command in NEEDED_COMMANDS if command not in self.commands]
+        if missing:
+            raise self._fault("protocol", f"doesn't know {', '.join(missing)}; wanted an engine that can play a game")
+
+    def send(self, command: str, seconds: float | None = None) -> str:
+        """Its answer to one command, without marker, id, comments and control characters; lines are kept apart.
+
+        seconds: how long the answer may take; then the engine is killed. Raises PlayerFault of all three kinds.
+        """
+        limit = self.seconds if seconds is None else seconds
+        deadline = time.monotonic() + limit
+        number = str(self._next_id)
+        self._next_id += 1
+        try:
+            self._stdin.write(f"{number} {command}\n".encode())
+        except (OSError, ValueError):  # ValueError: we have closed it
+            raise self._fault("broken", f"{self._how_it_ended()} before {command!r}") from None
+        lines: list[str] = []
+        num_bytes = 0
+        while True:
+            line = self._read_line(command, deadline, limit)
+            num_bytes += len(line)
+            if num_bytes > MAX_REPLY_BYTES:
+                raise self._fault("protocol", f"answered {command!r} with more than {MAX_REPLY_BYTES} bytes")
+            if not line:
+                if lines:
+                    break
+                continue  # nothing was begun that an empty line could end
+            text, comment, _ = line.partition("#")
+            if comment and not text.strip():
+                continue  # a line that is all comment doesn't end an answer
+            if not lines and text[0] not in "=?":
+                raise self._fault(
+                    "protocol", f"answered {command!r} with {_quote(line)}; wanted a line that begins with = or ?"
+                )
+            lines.append(text)
+        parts = _REPLY.fullmatch(lines[0])
+        if parts is None or parts[2] != number:
+            raise self._fault(
+                "protocol",
+                f"answered {command!r}, number {number}, with {_quote(lines[0])}; wanted ={number} or ?{number}",
+            )
+        answer = "\n".join([parts[3] or "", *lines[1:]]).strip()
+        if parts[1] == "?":
+            raise self._fault("refusal", f"refused {command!r}: {_quote(answer)}")
+        return answer
+
+    def interrupt(self) -> None:
+        """Kill the engine from another thread: a send() under way ends as "broken". close() must still follow."""
+        with self._lock:
+            self._signal(signal.SIGKILL)
+
+    def kill(self) -> None:
+        """End the process and what it started at once, and let go of everything. May come twice."""
+        with self._lock:
+            self._signal(signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in the kernel: subprocess reaps it later
+                self._process.wait(GRACE_SECONDS)
+        for fd in list(self._open):
+            self._stop_reading(fd)
+        for pipe in (self._stdin, self._process.stdout, self._process.stderr):
+            assert pipe is not None
+            pipe.close()
+
+    def close(self) -> None:
+        """Ask it to quit, then tell it to end, then kill it. Takes 2 GRACE_SECONDS at most, besides the killing."""
+        close_engines([self])
+
+    def _ask_to_quit(self) -> None:
+        with contextlib.suppress(OSError, ValueError):  # it has ended, or we have closed it
+            self._stdin.write(b"quit\n")
+            self._stdin.close()
+
+    def _tell_to_end(self) -> None:
+        with self._lock:
+            self._signal(signal.SIGTERM)
+
+    def _wait_until_silent(self, deadline: float) -> bool:
+        """Whether it and its children closed their output in time; what they still say is drained, and lost."""
+        while self._out in self._open:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            self._receive(left)
+            self._pending.clear()
+        return True
+
+    def _signal(self, number: signal.Signals) -> None:
+        """To the whole group. Only while our lock is held: until the leader is reaped, nobody else has its number."""
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+
+    def _read_line(self, command: str, deadline: float, limit: float) -> str:
+        """The next line of its output, cleaned, without its end."""
+        while (end := self._pending.find(b"\n")) < 0:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                fault = self._fault("broken", f"gave no answer to {command!r} within {limit:g} s, so it was ended")
+                self.kill()
+                raise fault
+            if self._out not in self._open:
+                raise self._fault("broken", f"{self._how_it_ended()} while it was asked {command!r}")
+            if len(self._pending) > MAX_REPLY_BYTES:
+                raise self._fault("protocol", f"answered {command!r} with a line of over {MAX_REPLY_BYTES} bytes")
+            self._receive(left)
+        line = self._pending[:end].decode("utf-8", "replace")
+        del self._pending[: end + 1]
+        return line
+
+    def _receive(self, seconds: float) -> None:
+        """Take what stands in the pipes; wait for it so long at most."""
+        for fd, _ in self._poll.poll(max(1.0, seconds * 1000)):
+            try:
+                chunk = os.read(fd, 1 << 16)
+            except BlockingIOError:
+                continue
+            if not chunk:
+                self._stop_reading(fd)
+            elif fd == self._out:
+                self._pending += chunk.translate(_TAB_TO_BLANK, delete=_CONTROLS)
+            else:
+                self._stderr = (self._stderr + chunk.translate(_TAB_TO_BLANK, delete=_CONTROLS))[-MAX_STDERR_BYTES:]
+
+    def _stop_reading(self, fd: int) -> None:
+        self._poll.unregister(fd)
+        self._open.discard(fd)
+
+    def _how_it_ended(self) -> str:
+        """Of a pipe that is at its end: "ended with status 1", "was ended by SIGSEGV", "closed its pipe"."""
+        deadline = time.monotonic() + GRACE_SECONDS
+        while self._open and time.monotonic() < deadline:  # its last words may be on their way
+            self._receive(deadline - time.monotonic())
+        while self._process.returncode is None:
+            # Not reaped: until kill() has ended what it started, its number must stay taken.
+            ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+            if ended is not None and ended.si_code == os.CLD_EXITED:
+                return f"ended with status {ended.si_status}"
+            if ended is not None:
+                return f"was ended by {signal.Signals(ended.si_status).name}"
+            if time.monotonic() >= deadline:
+                return "closed its pipe"
+            time.sleep(0.01)
+        return "was closed"
+
+    def _fault(self, kind: str, problem: str) -> PlayerFault:
+        self._receive(0.0)  # it may have written why before it answered
+        lines = [line for line in self._stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+        if lines:
+            problem += f"; its standard error ends with {_quote(' | '.join(lines[-LAST_LINES:]), tail=True)}"
+        return PlayerFault(kind, self.name, problem)
+
+
+def close_engines(engines: Sequence[GtpEngine]) -> None:
+    """GtpEngine.close() of all at the same time, so that many stubborn engines take no longer than one."""
+    left = list(engines)
+    for ask in (GtpEngine._ask_to_quit, GtpEngine._tell_to_end):
+        for engine in left:
+            ask(engine)
+        deadline = time.monotonic() + GRACE_SECONDS
+        left = [engine for engine in left if not engine._wait_until_silent(deadline)]
+    for engine in engines:
+        engine.kill()
+
+
+@functools.cache
+def _ends_with_us() -> tuple[str, ...]:
+    """What stands before a command line so that the kernel ends the process with the thread that started it; or ().
+
+    setpriv becomes the program after prctl(PR_SET_PDEATHSIG): no code of ours runs between fork and exec, where a
+    process with threads can lock up. Tried first, because not every setpriv knows the option (busybox).
+    """
+    words = ("setpriv", "--pdeathsig", "KILL")
+    if shutil.which(words[0]) is None:
+        return ()
+    tried = subprocess.run([*words, "true"], stdin=subprocess.DEVNULL, capture_output=True)
+    return words if tried.returncode == 0 else ()
+
+
+def _quote(text: str, tail: bool = False) -> str:
+    """An engine's words in one line, cut to what a message can bear: their beginning, or their end."""
+    line = " ".join(text.split())
+    if len(line) > MAX_QUOTED:
+        line = "…" + line[-MAX_QUOTED:] if tail else line[:MAX_QUOTED] + "…"
+    return repr(line)
