@@ -7,19 +7,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline.errors import FileError, UsageError
-from pipeline.records import layout
+from pipeline.records import atomic, layout
 from pipeline.records.chunks import list_sets
-from pipeline.records.models import Model, list_models, read_info, read_model
+from pipeline.records.matches import list_matches
+from pipeline.records.models import FORMAT as MODEL_FORMAT
+from pipeline.records.models import Model, list_models, read_info, read_model, read_promotions
+from pipeline.records.ratings import POOL_FORMAT, RATINGS_FORMAT
 from pipeline.records.shards import newest_shards
-from pipeline.reports.boards import described, flattened
+from pipeline.reports.boards import described, flattened, table
 from pipeline.reports.show_chunks import show_chunk
 from pipeline.reports.show_games import show_shard, show_sidecar
 from pipeline.reports.show_match import show_match
+from pipeline.reports.show_ratings import show_pool, show_ratings
 from pipeline.reports.summary import is_run, models_table, summarise
 
 KNOWN = (
-    "a game shard (.gz), its .meta, a chunk (.h5), a model or match directory, or a folder that holds such files"
+    "a game shard (.gz), its .meta, a chunk (.h5), a model or match directory, ratings, a pool, or a folder that holds "
+    "such files"
 )
+PROMOTIONS_LISTED = 20
+SGF_SUFFIX = ".sgf"
 
 
 def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[str]:
@@ -34,11 +41,19 @@ def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[s
         if path.suffix == layout.SHARD_SUFFIX:
             yield from show_shard(path, game, moves)
             return
+        if (match := _match_of(path)) is not None:
+            index = int(path.stem) if path.suffix == SGF_SUFFIX and game is None else game
+            yield from show_match(match, index, moves)
+            return
         _refuse(path, game, moves)
         if path.suffix == layout.META_SUFFIX:
             yield from show_sidecar(path)
         elif path.suffix == layout.CHUNK_SUFFIX:
             yield from show_chunk(path)
+        elif path.name == layout.PROMOTIONS:
+            yield from show_promotions(path)
+        elif path.suffix == ".json":
+            yield from show_json(path)
         else:
             raise FileError(path, f"not a file of ours; wanted {KNOWN}")
     elif (path / layout.MODEL_JSON).exists():
@@ -53,9 +68,31 @@ def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[s
         yield from show_folder(path, game, moves)
 
 
+def _match_of(path: Path) -> Path | None:
+    """The match that a file is a part of."""
+    if path.name in (layout.MATCH_GAMES, layout.MATCH_SUMMARY):
+        return path.parent if (path.parent / layout.MATCH_GAMES).exists() else None
+    folder = path.parent.parent
+    is_record = path.suffix == SGF_SUFFIX and path.stem.isdigit() and path.parent.name == layout.MATCH_SGF
+    return folder if is_record and (folder / layout.MATCH_GAMES).exists() else None
+
+
 def _refuse(path: Path, game: int | None, moves: bool) -> None:
     if game is not None or moves:
         raise UsageError(f"show {path}: --game and --moves are for game shards and matches")
+
+
+def show_json(path: Path) -> Iterator[str]:
+    """The JSON files of ours say themselves what they are."""
+    kind = atomic.read_json(path, KNOWN).get("format")
+    if kind == RATINGS_FORMAT:
+        yield from show_ratings(path)
+    elif kind == POOL_FORMAT:
+        yield from show_pool(path)
+    elif kind == MODEL_FORMAT:
+        yield from show_model(path.parent)
+    else:
+        raise FileError(path, f"not a file of ours: format {kind!r}; wanted {KNOWN}")
 
 
 def show_folder(path: Path, game: int | None, moves: bool) -> Iterator[str]:
@@ -66,8 +103,8 @@ def show_folder(path: Path, game: int | None, moves: bool) -> Iterator[str]:
         return
     if sets := list_sets(path):
         newest = next(reversed(sets.values()))[-1]  # a set's hold-out comes first
-    elif matches := sorted(name for name in os.listdir(path) if layout.parse_match_name(name)):
-        newest = path / matches[-1]
+    elif matches := list_matches(path):
+        newest = matches[-1]
     elif (shard := _newest_shard(path)) is not None:
         newest = shard
     else:
@@ -89,6 +126,22 @@ def _newest_shard(path: Path) -> Path | None:
         if layout.parse_shard_name(meta.name)
     ]
     return layout.shard_path(max(found, key=lambda meta: meta.name)) if found else None
+
+
+def show_promotions(path: Path) -> Iterator[str]:
+    """The last champions, and everything about the last one."""
+    lines = read_promotions(path.parent)
+    if not lines:
+        raise FileError(path, "no promotion in it; wanted the journal of a folder of models")
+    rows = [
+        tuple(str(line.get(key) or "-") for key in ("time", "champion", "previous", "reason"))
+        for line in lines[-PROMOTIONS_LISTED:]
+    ]
+    left = len(lines) - len(rows)
+    yield table(rows, ("time", "champion", "after", "reason")) + (f"\n… and {left} before them" if left else "")
+    yield ""
+    yield "the last one:"
+    yield described(dict(flattened(lines[-1])))
 
 
 def show_model(path: Path) -> Iterator[str]:

@@ -1,7 +1,8 @@
-"""A match for a person: the result as far as it is known, by colour, and its games."""
+"""A match for a person: who plays, the result as far as it is known, by colour and by pairs, what failed, its games."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +13,15 @@ from pipeline.errors import FileError, IllegalMove, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.records import layout
-from pipeline.records.matches import Match, MatchGame, read_match
+from pipeline.records.matches import Match, MatchFailure, MatchGame, PlayerInfo, read_match
 from pipeline.reports.boards import described, flattened, indented, replayed, table
 
 GAMES_LISTED = 12
+FAILURES_LISTED = 5
 MOVES_LISTED = 12
+PROBLEM_WIDTH = 100
+POINTS = ("0", "½", "1", "1½", "2")  # of a pair of games
+ENDS = {"played_out": "played out", "full_length": "as long as the game allows", "resigned": "resigned"}
 
 
 @dataclass(frozen=True)
@@ -41,22 +46,31 @@ def tally(games: Sequence[MatchGame]) -> Tally:
     return Tally(results.count(1), results.count(0), results.count(-1))
 
 
+def pair_counts(games: Sequence[MatchGame]) -> list[int]:
+    """How many pairs of games brought the challenger 0, ½, 1, 1½, 2 points; those of which both games are there."""
+    points: dict[int, list[int]] = {}
+    for game in games:
+        points.setdefault(game.index // 2, []).append(1 + game.challenger_result)
+    counts = Counter(sum(pair) for pair in points.values() if len(pair) == 2)
+    return [counts[half_points] for half_points in range(len(POINTS))]
+
+
 def show_match(path: Path, index: int | None, moves: bool) -> Iterator[str]:
     """A match's result, settings and games, then the end of its first game; with index, that game move by move."""
     match = read_match(path)
     header = match.header
     game = parse_game(header.game)
     if index is not None:
-        found = [one for one in match.games if one.index == index]
-        if not found:
-            raise UsageError(f"show --game: game {index} of {path} isn't there; it has {len(match.games)} games so far")
-        yield from _game(path, game, match, found[0], moves, brief=False)
+        yield from _one(path, game, match, index, moves)
         return
     yield described(_facts(match))
     if match.summary:
         yield ""
         yield "the summary of the stage that played it:"
         yield described(dict(flattened(match.summary)))
+    if match.failures:
+        yield ""
+        yield _failures_table(match.failures)
     if not match.games:
         return
     yield ""
@@ -71,22 +85,67 @@ def show_match(path: Path, index: int | None, moves: bool) -> Iterator[str]:
 
 def _facts(match: Match) -> dict[str, object]:
     header, games = match.header, match.games
-    lengths = np.array([game.length for game in games])
     facts: dict[str, object] = {
         "match": match.folder,
         "game": header.game,
-        "challenger": header.challenger,
-        "champion": header.champion,
-        "games": f"{len(games)} of {header.games}" + ("" if match.summary else ", not decided yet"),
+        "challenger": _player(header.players[0]),
+        "champion": _player(header.players[1]),
+        "games": f"{len(games)} of {match.num_games}" + _standing(match),
         "challenger in all": tally(games),
         "  moving first": tally([game for game in games if game.challenger_player == 0]),
         "  moving second": tally([game for game in games if game.challenger_player == 1]),
     }
     if games:
-        distinct = len({tuple(game.moves) for game in games})
+        pairs = pair_counts(games)
+        counts = [f"{count} with {points}" for count, points in zip(pairs, POINTS, strict=True) if count]
+        facts["pairs by points"] = f"{sum(pairs)} whole pairs" + (f": {', '.join(counts)}" if counts else "")
+        lengths = np.array([game.length for game in games])
         facts["plies"] = f"{lengths.min()} to {lengths.max()}, {lengths.mean():.1f} on average"
+        ends = Counter(game.end for game in games)
+        facts["ends"] = ", ".join(f"{count} {ENDS[end]}" for end, count in ends.most_common())
+        distinct = len({tuple(game.moves) for game in games})
         facts["distinct games"] = f"{distinct} of {len(games)}"
+    if match.failures:
+        facts["failures"] = _failure_counts(match)
     return {**facts, **dict(flattened(header.settings))}
+
+
+def _player(player: PlayerInfo) -> str:
+    """Name, kind and spec, without saying one of them twice."""
+    kind = player.kind if player.readouts is None else f"{player.kind} with {player.readouts} readouts a move"
+    parts = [part for part in (kind, player.spec) if part != player.name]
+    return player.name + (f" ({', '.join(parts)})" if parts else "")
+
+
+def _standing(match: Match) -> str:
+    if match.summary is not None:
+        return ""
+    if match.num_games > match.header.games:
+        return " asked for so far"  # a match that grows has no verdict
+    return ", not decided yet"
+
+
+def _failure_counts(match: Match) -> str:
+    failed = {failure.failed for failure in match.failures}
+    after_all = len(failed & {game.index for game in match.games})
+    attempts = "attempt" if len(match.failures) == 1 else "attempts"
+    return f"{len(match.failures)} {attempts} at {len(failed)} games, {after_all} of which were played after all"
+
+
+def _failures_table(failures: Sequence[MatchFailure]) -> str:
+    """The last ones."""
+    rows = [
+        (str(one.failed), str(one.attempt), one.kind, one.player or "-", f"after {len(one.moves)} plies", _line(one))
+        for one in failures[-FAILURES_LISTED:]
+    ]
+    text = table(rows, ("failed game", "attempt", "kind", "player", "when", "problem"))
+    left = len(failures) - len(rows)
+    return text + (f"\n… and {left} before them" if left else "")
+
+
+def _line(failure: MatchFailure) -> str:
+    problem = " ".join(failure.problem.split())
+    return problem if len(problem) <= PROBLEM_WIDTH else problem[: PROBLEM_WIDTH - 2] + " …"
 
 
 def _games_table(game: Game, games: Sequence[MatchGame]) -> str:
@@ -94,10 +153,33 @@ def _games_table(game: Game, games: Sequence[MatchGame]) -> str:
     for one in games[:GAMES_LISTED]:
         opening = " ".join(game.action_name(move) for move in one.moves[: one.opening_plies]) or "-"
         result = {1: "won", 0: "drawn", -1: "lost"}[one.challenger_result]
-        rows.append((str(one.index), "XO"[one.challenger_player], result, str(one.length), opening))
-    text = table(rows, ("game", "challenger", "result", "plies", "opening"))
+        end = "resigned" if one.end == "resigned" else ""
+        rows.append((str(one.index), "XO"[one.challenger_player], result, str(one.length), end, opening))
+    text = table(rows, ("game", "challenger", "result", "plies", "end", "opening"))
     left = len(games) - len(rows)
     return text + (f"\n… and {left} more" if left else "")
+
+
+def _one(path: Path, game: Game, match: Match, index: int, moves: bool) -> Iterator[str]:
+    """The game asked for, and what was tried before."""
+    games = [one for one in match.games if one.index == index]
+    failures = [one for one in match.failures if one.failed == index]
+    if not games and not failures:
+        raise UsageError(f"show --game: game {index} of {path} isn't there; it has {len(match.games)} games so far")
+    for failure in failures:
+        yield (
+            f"game {index}, attempt {failure.attempt}: failed after {len(failure.moves)} plies ({failure.kind}): "
+            f"{failure.problem}"
+        )
+        if failure.moves:
+            yield indented(" ".join(_move_name(game, move) for move in failure.moves))
+    for one in games:
+        yield from _game(path, game, match, one, moves, brief=False)
+
+
+def _move_name(game: Game, move: int) -> str:
+    """A failed game's last move may be none of the game's."""
+    return game.action_name(move) if move < game.num_actions else f"#{move}"
 
 
 def _game(path: Path, game: Game, match: Match, one: MatchGame, moves: bool, brief: bool) -> Iterator[str]:
@@ -105,6 +187,8 @@ def _game(path: Path, game: Game, match: Match, one: MatchGame, moves: bool, bri
     names = (match.header.challenger, match.header.champion)
     first, second = names if one.challenger_player == 0 else names[::-1]
     result = {1: "X wins", 0: "draw", -1: "O wins"}[one.result_first_player]
+    if one.end == "resigned":
+        result += " by resignation"
     yield f"game {one.index}: X {first}, O {second}; {result} after {one.length} plies"
     state = None
     try:
@@ -124,4 +208,5 @@ def _game(path: Path, game: Game, match: Match, one: MatchGame, moves: bool, bri
         yield f"    {shown}{' …' if one.length > MOVES_LISTED else ''}"
     if state is not None:
         yield indented(game.diagram(state[0]))
-        yield f"    score of X: {float(game.scores(state)[0]):+g}"
+        if one.end != "resigned":
+            yield f"    score of X: {float(game.scores(state)[0]):+g}"

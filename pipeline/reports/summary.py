@@ -11,7 +11,7 @@ from typing import Any
 
 from pipeline.errors import FileError
 from pipeline.records import layout
-from pipeline.records.matches import list_matches, read_match
+from pipeline.records.matches import Match, list_matches, read_match
 from pipeline.records.models import ModelInfo, list_models, read_info, resolve_champion
 from pipeline.records.shards import newest_shards
 from pipeline.reports.boards import described, table
@@ -19,6 +19,7 @@ from pipeline.reports.show_match import tally
 
 SAVED_MODELS = Path("saved_models")
 SELFPLAY, TRAINING, EVALUATE = Path("data/selfplay"), Path("data/training_data"), Path("data/evaluate")
+TOURNAMENT, RATINGS = Path("data/tournament"), Path("data/ratings.json")
 LOSSES = ("policy", "value")  # of the terms of the loss, those that every game has
 
 
@@ -40,6 +41,8 @@ def summarise(directory: Path) -> Iterator[str]:
     champion = champion_name(directory / SAVED_MODELS)
     damaged: list[FileError] = []
     played = games_by_model(directory / SELFPLAY, damaged)
+    matches = matches_in(directory / EVALUATE, damaged)
+    tournament = matches_in(directory / TOURNAMENT, damaged)
     yield described(
         {
             "run": directory.resolve(),
@@ -56,10 +59,14 @@ def summarise(directory: Path) -> Iterator[str]:
         yield ""
         yield models_table(directory / SAVED_MODELS, infos, played)
         yield "(loss on the games held out from training; games and positions that the model played)"
-    matches = list(match_lines(directory / EVALUATE))
     if matches:
         yield ""
-        yield table(matches, ("challenger", "champion", "games", "won", "drawn", "lost", "points", "verdict"))
+        header = ("challenger", "champion", "games", "won", "drawn", "lost", "points", "verdict")
+        yield table([match_line(match) for match in matches], header)
+    if tournament:
+        yield ""
+        games = sum(len(match.games) for match in tournament)
+        yield f"{directory / TOURNAMENT}: {len(tournament)} matches, {games:,} games"
     yield ""
     yield "next:"
     yield from (f"  {line}" for line in next_commands(directory, infos, champion, bool(played), bool(matches)))
@@ -107,15 +114,24 @@ def _loss(manifest: dict[str, Any], name: str) -> str:
     return "-"
 
 
-def match_lines(directory: Path) -> Iterator[tuple[str, ...]]:
+def matches_in(directory: Path, damaged: list[FileError]) -> list[Match]:
+    """The matches in a folder, by name; those that can't be read are added to damaged."""
+    matches = []
     for folder in list_matches(directory):
-        match = read_match(folder)
-        result = tally(match.games)
-        share = f"{(result.wins + result.draws / 2) / result.games:.1%}" if result.games else "-"
-        yield (
-            match.header.challenger, match.header.champion, f"{result.games}/{match.header.games}", str(result.wins),
-            str(result.draws), str(result.losses), share, _verdict(match.summary),
-        )  # fmt: skip
+        try:
+            matches.append(read_match(folder))
+        except FileError as error:
+            damaged.append(error)
+    return matches
+
+
+def match_line(match: Match) -> tuple[str, ...]:
+    result = tally(match.games)
+    share = f"{(result.wins + result.draws / 2) / result.games:.1%}" if result.games else "-"
+    return (
+        match.header.challenger, match.header.champion, f"{result.games}/{match.num_games}", str(result.wins),
+        str(result.draws), str(result.losses), share, _verdict(match.summary),
+    )  # fmt: skip
 
 
 def _verdict(summary: dict[str, Any] | None) -> str:
@@ -144,6 +160,8 @@ def next_commands(
         commands.append((f"show {directory / TRAINING}", "what it learns from"))
     if has_matches:
         commands.append((f"show {directory / EVALUATE}", "the newest match, with its games"))
+    if (directory / RATINGS).exists():
+        commands.append(("ratings", "how strong each player is"))
     if champion is not None:
         commands.append((f"show {directory / SAVED_MODELS / layout.CHAMPION}", "how the champion was made"))
     width = max(len(command) for command, _ in commands)

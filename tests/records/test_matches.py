@@ -346,7 +346,7 @@ def test_go_is_verified_with_its_history(monkeypatch):
     passes = [go.pass_action] * 2
     good = [one(index, passes) for index in range(7)]
     verify_games("here", go, [*good, one(7, ko, result_first_player=-1, end="resigned")])
-    with pytest.raises(FileError, match="game 7, ply 8: .*repeats"):
+    with pytest.raises(FileError, match=r"game 7, ply 8: .*repeats"):
         verify_games("here", go, [*good, one(7, [*ko, go.parse_action("C3")], result_first_player=1, end="resigned")])
 
 

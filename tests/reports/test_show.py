@@ -11,10 +11,22 @@ from pipeline.errors import FileError, UsageError
 from pipeline.games.registry import parse_game
 from pipeline.records.chunks import ChunkHeader, column_types, write_chunk
 from pipeline.records.layout import SetName, chunk_name, holdout_name, match_name
-from pipeline.records.matches import MatchGame, MatchHeader, match_lock, open_match, write_summary
+from pipeline.records.matches import (
+    End,
+    MatchFailure,
+    MatchGame,
+    MatchHeader,
+    MatchWriter,
+    PlayerInfo,
+    match_lock,
+    open_match,
+    write_summary,
+)
 from pipeline.records.models import ModelInfo, set_champion, write_model
+from pipeline.records.ratings import Member, Pool, RatedPlayer, Ratings, write_pool, write_ratings
 from pipeline.records.shards import write_shard
 from pipeline.reports.show import show
+from pipeline.reports.show_match import pair_counts
 from tests.reports.test_show_records import LEFT_COLUMN, record
 
 GAME = parse_game("tictactoe")
@@ -45,11 +57,25 @@ def make_set(folder: Path, name: SetName) -> None:
         write_chunk(folder / file, GAME, header, columns, ["000000-m/w00/x.gz"])
 
 
-def match_game(index: int, moves: list[int], result: int) -> MatchGame:
+def match_game(index: int, moves: list[int], result: int, end: End = "played_out") -> MatchGame:
     return MatchGame(
         index=index, challenger_player=index % 2, opening_plies=1, moves=moves,
-        values_to_move=[None, *([0.25] * (len(moves) - 1))], result_first_player=result, end="played_out",
+        values_to_move=[None, *([0.25] * (len(moves) - 1))], result_first_player=result, end=end,
     )  # fmt: skip
+
+
+def player(name: str, **changes: object) -> PlayerInfo:
+    return PlayerInfo.model_validate(
+        {"name": name, "kind": "model", "spec": f"saved_models/{name}", "readouts": 16, "weights": name} | changes
+    )
+
+
+def make_match(folder: Path, players: tuple[PlayerInfo, PlayerInfo], openings: list[list[int]]) -> MatchWriter:
+    header = MatchHeader(
+        players=players, game="tictactoe", games=2 * len(openings), threshold=None, settings={"leaves": 4},
+        openings=openings,
+    )  # fmt: skip
+    return open_match(folder, header)
 
 
 @pytest.fixture
@@ -66,12 +92,8 @@ def run(tmp_path: Path) -> Path:
     for number, digest in ((1, "ffffffff"), (2, "00000000")):
         make_set(tmp_path / "data/training_data", SetName(number, digest))
     folder = tmp_path / "data/evaluate" / match_name(second, first)
-    header = MatchHeader(
-        challenger=second, champion=first, challenger_weights="a", champion_weights="b", game="tictactoe", games=4,
-        threshold=None, settings={"readouts": 16}, openings=[[0], [4]],
-    )  # fmt: skip
     with match_lock(folder):
-        match = open_match(folder, header)
+        match = make_match(folder, (player(second), player(first)), [[0], [4]])
         match.add([match_game(0, LEFT_COLUMN, 1), match_game(1, LEFT_COLUMN, 1)])
         match.add([match_game(2, [4, 0, 3, 5, 1, 7, 2, 6, 8], 0)])
     return tmp_path
@@ -90,12 +112,59 @@ def test_champion_says_which_model_it_is(run: Path) -> None:
 
 def test_match_in_progress(run: Path) -> None:
     text = text_of(run / "data/evaluate/000001-m-vs-000000-m")
-    assert "3 of 4, not decided yet" in text and "readouts" in text
+    assert "3 of 4, not decided yet" in text and "leaves" in text
     lines = {line[:19].strip(): line[19:].strip() for line in text.splitlines()}
     assert lines["challenger in all"].startswith("1 won, 1 drawn, 1 lost")
     assert lines["moving first"].startswith("1 won, 1 drawn, 0 lost")
     assert lines["moving second"].startswith("0 won, 0 drawn, 1 lost")
     assert "2 of 3" in lines["distinct games"]
+    assert lines["challenger"] == "000001-m (model with 16 readouts a move, saved_models/000001-m)"
+    assert lines["pairs by points"] == "1 whole pairs: 1 with 1"
+    assert lines["ends"] == "3 played out"
+    assert "failures" not in lines
+
+
+def test_match_with_failures_and_a_game_given_up(tmp_path: Path) -> None:
+    folder = tmp_path / "000001-m-vs-fish-1a2b"
+    engine = player("fish-1a2b", kind="gtp", spec="gtp:fish --level 1", readouts=None, weights="")
+    writer = make_match(folder, (player("000001-m"), engine), [[0], [4]])
+    fact = {"attempt": 1, "kind": "broken", "player": "fish-1a2b"}
+    for index in (0, 0, 1, 1, 1, 1):
+        writer.add_failure(MatchFailure(failed=index, problem="it\ndied " + "x" * 200, moves=[0, 500], **fact))
+    writer.add_failure(MatchFailure(failed=2, attempt=2, kind="crash", player="", problem="a worker died", moves=[]))
+    writer.add([match_game(1, [0, 1, 3], 1, "resigned"), match_game(3, [4, 0], -1, "resigned")])
+    text = text_of(folder)
+    assert "fish-1a2b (gtp, gtp:fish --level 1)" in text and "2 resigned" in text
+    assert "7 attempts at 3 games, 1 of which were played after all" in text
+    assert "a worker died" in text and text.count("it died xxx") == 4 and "… and 2 before them" in text
+    assert max(map(len, text.splitlines())) < 170
+    assert "O wins by resignation" not in text and "X wins by resignation after 3 plies" in text
+    assert "score of X" not in text
+    one = text_of(folder, game=1)
+    assert one.count("failed after 2 plies (broken)") == 4 and "a3 #500" in one and "X wins by resignation" in one
+    assert "attempt 2: failed after 0 plies (crash): a worker died" in text_of(folder, game=2)
+    with pytest.raises(UsageError, match="game 4"):
+        text_of(folder, game=4)
+
+
+def test_match_that_grows(tmp_path: Path) -> None:
+    folder = tmp_path / "heuristic-vs-random"
+    names = ("heuristic", "random")
+    players = [player(name, kind=name, spec=name, readouts=None, weights="") for name in names]
+    writer = make_match(folder, (players[0], players[1]), [])
+    assert "0 of 0, not decided yet" in text_of(folder)
+    writer.extend([[0], [4]])
+    text = text_of(folder)
+    assert "0 of 4 asked for so far" in text and "challenger         heuristic\n" in text
+    writer.add([match_game(index, LEFT_COLUMN, 1) for index in (0, 1)])
+    assert "2 of 4 asked for so far" in text_of(folder)
+
+
+def test_pairs_count_where_both_games_are_there() -> None:
+    # challenger's results of pair 0, 1, …: (won, lost), (drawn, won), (drawn, drawn), (lost, lost), (won, ?)
+    results = {0: 1, 1: 1, 2: 0, 3: -1, 4: 0, 5: 0, 6: -1, 7: 1, 8: 1}
+    assert pair_counts([match_game(index, [0, 1], result) for index, result in results.items()]) == [1, 0, 2, 1, 0]
+    assert pair_counts([]) == [0] * 5
 
 
 def test_match_game_move_by_move(run: Path) -> None:
@@ -126,6 +195,19 @@ def test_whole_run_after_the_match(run: Path) -> None:
     assert "0.625" in text and "not decided" not in text
 
 
+def test_whole_run_with_matches_old_and_new(run: Path) -> None:
+    old = run / "data/evaluate/000001-m-vs-random"
+    old.mkdir()
+    (old / "games.jsonl").write_text('{"format":"mugo-match","version":1}\n')
+    writer = make_match(run / "data/tournament/heuristic-vs-random", (player("heuristic"), player("random")), [[0]])
+    assert "ratings" not in text_of(run)
+    writer.add([match_game(0, LEFT_COLUMN, 1)])
+    (run / "data/ratings.json").write_text("{}")
+    text = text_of(run)
+    assert "data/tournament: 1 matches, 1 games" in text and "python main.py ratings " in text
+    assert f"skipped: {old / 'games.jsonl'}: made by an older version" in text and "3/4" in text
+
+
 def test_run_with_a_damaged_sidecar_names_it(run: Path) -> None:
     meta = next((run / "data/selfplay").rglob("*.meta"))
     meta.write_text("{")
@@ -150,7 +232,64 @@ def test_empty_run_says_how_to_begin(tmp_path: Path) -> None:
     ],
 )
 def test_folder_stands_for_its_newest(run: Path, folder: str, wanted: str) -> None:
+    (run / "data/evaluate/000009-m-vs-000000-m").mkdir()  # killed before the match had its first line
     assert wanted in text_of(run / folder)
+
+
+@pytest.mark.parametrize(
+    ("file", "wanted"),
+    [
+        ("data/evaluate/000001-m-vs-000000-m/games.jsonl", "3 of 4"),
+        ("data/evaluate/000001-m-vs-000000-m/summary.json", "3 of 4"),
+        ("data/evaluate/000001-m-vs-000000-m/sgf/000001.sgf", "game 1: X 000000-m, O 000001-m"),
+        ("saved_models/000001-m/model.json", "b2c32"),
+        ("saved_models/promotions.jsonl", "000000-m"),
+    ],
+)
+def test_file_of_a_folder_stands_for_the_folder(run: Path, file: str, wanted: str) -> None:
+    match = run / "data/evaluate/000001-m-vs-000000-m"
+    write_summary(match, {"passed": False})
+    (match / "sgf").mkdir()
+    (match / "sgf/000001.sgf").touch()
+    assert wanted in text_of(run / file)
+
+
+def test_promotions(run: Path) -> None:
+    models = run / "saved_models"
+    set_champion(models, models / "000001-m", {"reason": "promoted", "share": 0.75, "games": {"won": 3}})
+    lines = text_of(models / "promotions.jsonl").splitlines()
+    assert lines[0].split() == ["time", "champion", "after", "reason"]
+    assert lines[1].split()[1:] == ["000000-m", "-", "init"]
+    assert lines[2].split()[1:] == ["000001-m", "000000-m", "promoted"]
+    assert "0.75" in lines[-2] and lines[-1].split() == ["games", "won", "3"]
+
+
+def test_ratings_and_pool(tmp_path: Path) -> None:
+    rated = RatedPlayer(name="000001-m@16", games=10, wins=6, draws=1, losses=3, bradley_terry=123.4, elo=1510)
+    other = RatedPlayer(name="random", kind="random", games=10)
+    ratings = Ratings(game="tictactoe", anchor="random", anchor_elo=0, matches=1, games=10, players=[rated, other])
+    write_ratings(tmp_path / "ratings.json", ratings)
+    text = text_of(tmp_path / "ratings.json")
+    assert "random = 0 Elo" in text and "1 matches, 10 games" in text and "group" not in text
+    row = next(line.split() for line in text.splitlines() if line.startswith("000001-m@16"))
+    assert row == ["000001-m@16", "model", "10", "6", "1", "3", "123", "0", "1510", "25.0", "8.3"]
+    apart = ratings.model_copy(update={"players": [rated, other.model_copy(update={"group": 1})]})
+    write_ratings(tmp_path / "ratings.json", apart)
+    assert "compare within a group only" in text_of(tmp_path / "ratings.json")
+    write_pool(tmp_path / "pool.json", Pool(members=(Member(name="fish", spec="gtp:fish --level 1"),)))
+    text = text_of(tmp_path / "pool.json")
+    assert "1 of at most 5" in text and "gtp:fish --level 1" in text
+    write_pool(tmp_path / "pool.json", Pool())
+    assert "0 of at most 5" in text_of(tmp_path / "pool.json")
+    with pytest.raises(UsageError, match="--game"):
+        text_of(tmp_path / "pool.json", game=1)
+
+
+def test_json_of_others(tmp_path: Path) -> None:
+    for text, problem in (('{"format": "x"}', "format 'x'"), ("{", "not readable as JSON"), ("{}", "format None")):
+        (tmp_path / "summary.json").write_text(text)
+        with pytest.raises(FileError, match=problem):
+            text_of(tmp_path / "summary.json")
 
 
 def test_what_is_not_ours_lists_what_is(tmp_path: Path) -> None:
