@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pipeline.errors import FileError, IllegalMove
 from pipeline.games.base import Game, History, States
 from pipeline.records.chunks import column_types
-from pipeline.records.shards import POLICY_COUNTS, End, Shard
+from pipeline.records.shards import BOTH, POLICY_COUNTS, End, Shard
 
 Columns = dict[str, NDArray[Any]]
 IndexArray = NDArray[np.int64]
@@ -45,7 +45,7 @@ def make_examples(game: Game, shards: Sequence[Shard], wanted: Wanted) -> Column
     All games that hold a wanted position are replayed in one batch, to their end; the others are not looked at.
     The column shard is the index into shards.
     Raises FileError, whose path is the shard's, if its game is another one, a move is illegal, a result is not
-    the one on the board, or visits are not those of a search in that position.
+    the one on the board, visits are not those of a search in that position, or an opponent's move is a policy target.
     """
     for shard in shards:
         if shard.game_spec != game.spec:
@@ -64,6 +64,7 @@ def make_examples(game: Game, shards: Sequence[Shard], wanted: Wanted) -> Column
     ownership[~played_out] = 0
     score[~played_out] = 0
     policy, policy_weight = _policies(game, shards, table, wanted, replay.legal)
+    _check_targets(table, wanted, policy_weight, to_move)
     columns: Columns = {
         "planes": replay.planes,
         "policy": policy,
@@ -101,6 +102,7 @@ class _GameTable:
         self.lengths = all_lengths[keys].astype(np.int64)
         self.results = self._gather("results", keys)
         self.ends = self._gather("ends", keys)
+        self.learners = self._gather("learners", keys)
         self.moves = self._moves()  # [T, G] int32, -1 after a game's end
 
     def __len__(self) -> int:
@@ -238,3 +240,11 @@ def _check_policies(
         raise table.error(int(table.row[index]), f", ply {wanted.ply[index]}: a policy target without visits")
     for index in np.flatnonzero((total != 0) & (np.abs(total - 1) > 1e-3)):  # an action stands twice
         raise table.error(int(table.row[index]), f", ply {wanted.ply[index]}: visits of one action stand twice")
+
+
+def _check_targets(
+    table: _GameTable, wanted: Wanted, weight: NDArray[np.uint8], to_move: NDArray[np.int8]
+) -> None:
+    learners = table.learners[table.row]
+    for index in np.flatnonzero((weight == 1) & (learners != BOTH) & (learners != to_move)):
+        raise table.error(int(table.row[index]), f", ply {wanted.ply[index]}: an opponent's move is a policy target")

@@ -11,7 +11,7 @@ from pipeline.errors import FileError, IllegalMove, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.records import layout
-from pipeline.records.shards import End, GameRecord, Shard, read_meta, read_shard
+from pipeline.records.shards import BOTH, NO_VALUE, End, GameRecord, Shard, read_meta, read_shard
 from pipeline.reports.boards import described, indented, replayed, table, top_moves
 
 GAMES_LISTED = 20
@@ -20,6 +20,11 @@ POSITIONS_SHOWN = 3  # of a game, when nothing else is asked for
 
 def winner(result_first_player: float) -> str:
     return "X wins" if result_first_player > 0 else "O wins" if result_first_player < 0 else "draw"
+
+
+def sides(opponent: str | None, learner: int) -> str:
+    """Who played which side of a game; nothing where the model played both. learner: as in GameRecord."""
+    return "" if opponent is None else f"{'XO'[1 - learner]} is {opponent}"
 
 
 def show_shard(path: Path, index: int | None, moves: bool) -> Iterator[str]:
@@ -64,8 +69,9 @@ def games_table(shard: Shard) -> str:
         end = End(int(shard.ends[index])).name.lower().replace("_", " ")
         note = "never resigns" if shard.no_resign[index] else ""
         plies = str(int(shard.lengths[index]))
-        rows.append((str(index), plies, winner(float(shard.results[index])), end, note))
-    text = table(rows, ("game", "plies", "result", "end", ""))
+        met = sides(shard.opponent(index), int(shard.learners[index]))
+        rows.append((str(index), plies, winner(float(shard.results[index])), end, met, note))
+    text = table(rows, ("game", "plies", "result", "end", "opponent", ""))
     left = shard.num_games - len(rows)
     return text + (f"\n… and {left} more" if left else "")
 
@@ -73,9 +79,10 @@ def games_table(shard: Shard) -> str:
 def show_game(game: Game, record: GameRecord, index: int, moves: bool, brief: bool) -> Iterator[str]:
     """One game. brief: only its last positions, with boards; else every move, with boards if moves."""
     num_plies = len(record.moves)
+    met = f"{sides(record.opponent, record.learner)}; " if record.opponent is not None else ""
     yield (
         f"game {index}: {num_plies} plies, {winner(record.result_first_player)}"
-        f"{' by resignation' if record.end == End.RESIGNED else ''}   (X moves first; id {record.game_id:016x})"
+        f"{' by resignation' if record.end == End.RESIGNED else ''}   (X moves first; {met}id {record.game_id:016x})"
     )
     first_shown = max(0, num_plies - POSITIONS_SHOWN) if brief else 0
     offsets = [0, *np.cumsum(record.visit_lengths, dtype=np.int64).tolist()]
@@ -86,12 +93,13 @@ def show_game(game: Game, record: GameRecord, index: int, moves: bool, brief: bo
         if brief or moves:
             yield ""
             yield indented(game.diagram(state[0]))
+        mover = int(game.to_move(state)[0])
+        value = "none " if record.flags[ply] & NO_VALUE else f"{record.root_values[ply]:+.2f}"
         visits = slice(offsets[ply], offsets[ply + 1])
-        yield (
-            f"{ply:4d}  {'XO'[int(game.to_move(state)[0])]} {game.action_name(int(record.moves[ply])):<5}"
-            f" value {record.root_values[ply]:+.2f}   visits "
-            f"{top_moves(game, record.visit_actions[visits], record.visit_counts[visits], unit='×')}"
-        )
+        found = f"visits {top_moves(game, record.visit_actions[visits], record.visit_counts[visits], unit='×')}"
+        if record.learner not in (BOTH, mover):
+            found = f"by {record.opponent}: no policy target"
+        yield f"{ply:4d}  {'XO'[mover]} {game.action_name(int(record.moves[ply])):<5} value {value}   {found}"
     if state is not None:
         yield ""
         yield indented(game.diagram(state[0]))

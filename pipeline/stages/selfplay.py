@@ -1,9 +1,9 @@
-"""``selfplay``: a model plays itself; every finished game becomes training data.
+"""``selfplay``: a model plays itself, or a mix of opponents; every finished game becomes training data.
 
-Reads a model directory (or the best_model link); writes shards under output_dir/$MODEL/$WORKER. Threads called lanes
-play;
-the calling thread commits what they finish, in groups of about commit_seconds. When the network is a link that is
-re-pointed while games run, the next game to start uses the new model. Ctrl-C loses only unfinished games.
+Reads a model directory (or the best_model link); writes shards under output_dir/$MODEL/$WORKER, where $MODEL is the one
+that learns, whoever it met. Threads called lanes play; the calling thread commits what they finish, in groups of about
+commit_seconds. When the network is a link that is re-pointed while games run, the next game to start uses the new
+model, and meets the new model's predecessor. Ctrl-C loses only unfinished games.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,11 +24,12 @@ from pipeline.config import SelfplayConfig
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
-from pipeline.learning.lane import FinishedGame, GameSeed, Lane, PlaySettings, game_seeds
+from pipeline.learning.lane import Encounter, FinishedGame, GameSeed, Lane, Learner, PlaySettings, game_seeds
 from pipeline.progress import SILENT, Progress
 from pipeline.records.models import newest_number, read_info, read_model, resolve_champion
-from pipeline.records.shards import End, newest_shards, write_shard
+from pipeline.records.shards import End, GameRecord, newest_shards, write_shard
 from pipeline.stages.lanes import lanes_and_rows, load_evaluators
+from pipeline.stages.opponents import MIRROR, OpponentSource, parse_mix
 
 if TYPE_CHECKING:
     from pipeline.networks.inference import Evaluator
@@ -39,7 +41,10 @@ READOUTS_PER_LEAF = 16  # pending leaves search blindly: at most one per so many
 
 @dataclass(frozen=True)
 class SelfplaySummary:
-    """What one self-play run did. Speeds are of the playing itself, without loading the model."""
+    """What one self-play run did. Speeds are of the playing itself, without loading the model.
+
+    opponents: whom the model met → games, and the model's own wins, draws and losses; empty if it only met itself.
+    """
 
     model: str
     games: int
@@ -52,10 +57,11 @@ class SelfplaySummary:
     no_resign_games: int
     false_resignations: int  # no-resign games whose first would-be resigner did not lose
     would_be_resignations: int
-    evaluations: int
+    evaluations: int  # of the model's, not of its opponents'
     seconds: float
     evaluations_per_second: float
     games_per_second: float
+    opponents: dict[str, dict[str, int]] = field(default_factory=dict)
     note: str = ""
 
 
@@ -70,9 +76,10 @@ class _Loaded:
 
 @dataclass(frozen=True)
 class _LanePlayer:
-    """One lane's share of a loaded model."""
+    """One lane's share of a loaded model. path: its real directory."""
 
     name: str
+    path: Path
     evaluate: Evaluator
 
 
@@ -87,7 +94,7 @@ class ModelSource:
         self._lock = threading.Lock()
         self._path = resolve_champion(config.network)
         self._loaded = self._load(self._path)
-        self._players = self._share(self._loaded)
+        self._players = self._share(self._loaded, self._path)
         self.game: Game = parse_game(self._loaded.game_spec)
 
     @property
@@ -110,11 +117,11 @@ class ModelSource:
                         "restart selfplay to change the game"
                     )
                 self._progress.say(f"new games are played by {loaded.name}")
-                self._path, self._loaded, self._players = path, loaded, self._share(loaded)
+                self._path, self._loaded, self._players = path, loaded, self._share(loaded, path)
             return self._players[lane]
 
-    def _share(self, loaded: _Loaded) -> list[_LanePlayer]:
-        return [_LanePlayer(loaded.name, evaluator) for evaluator in loaded.evaluators]
+    def _share(self, loaded: _Loaded, path: Path) -> list[_LanePlayer]:
+        return [_LanePlayer(loaded.name, path, evaluator) for evaluator in loaded.evaluators]
 
     def _load(self, path: Path) -> _Loaded:
         model = read_model(path)
@@ -135,7 +142,7 @@ class _Tally:
     no_resign_games: int = 0
     would_be: int = 0
     false: int = 0
-    models: set[str] = field(default_factory=set)
+    opponents: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def add(self, finished: FinishedGame) -> None:
         record = finished.record
@@ -145,18 +152,30 @@ class _Tally:
         self.draws += record.result_first_player == 0
         self.resigned += record.end == End.RESIGNED
         self.no_resign_games += record.no_resign
+        self._add_opponent(record)
         if finished.would_have_resigned >= 0:
             self.would_be += 1
             result = record.result_first_player if finished.would_have_resigned == 0 else -record.result_first_player
             self.false += result >= 0
 
+    def _add_opponent(self, record: GameRecord) -> None:
+        if record.opponent is None:
+            counts = self.opponents.setdefault(MIRROR, {"games": 0})
+        else:
+            counts = self.opponents.setdefault(record.opponent, {"games": 0, "wins": 0, "draws": 0, "losses": 0})
+            result = record.result_first_player if record.learner == 0 else -record.result_first_player
+            counts["wins" if result > 0 else "losses" if result < 0 else "draws"] += 1
+        counts["games"] += 1
+
 
 def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySummary:
     """Play config.games games and commit them. See the module docstring.
 
-    Raises FileError for a model that can't be loaded (nothing is ever played by a random stand-in), KeyboardInterrupt
+    Raises UsageError for a mix of opponents that can't be read or met in this game, FileError for a model that
+    can't be loaded (nothing is ever played by a random stand-in), KeyboardInterrupt
     after committing what was finished, and whatever a lane raised, likewise.
     """
+    mix = parse_mix(config.opponents)
     wanted, generation = _games_wanted(config)
     if wanted == 0:
         return _summary(resolve_champion(config.network).name, _Tally(), 0, 0.0, f"already has {config.games} games")
@@ -164,6 +183,10 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
     leaves = leaves_per_tree(rows, config.readouts)
     progress.say(f"loading {config.network}; kernels and network are compiled when this machine sees them first")
     source = ModelSource(config, lanes, rows * leaves, progress)
+    opponents = None
+    if not mix.only_mirror:
+        opponents = OpponentSource(config, mix, source.game, lanes, rows * leaves, leaves, progress)
+        opponents.prepare(source.path)
     settings = PlaySettings(
         search=config.search_config(),
         readouts=config.readouts,
@@ -185,13 +208,24 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
     def lane_seeds(lane: int) -> Iterator[GameSeed]:
         return game_seeds(seed, iter(range(lane, wanted, lanes)), config.no_resign_share)
 
+    def meet(lane: int, seed: GameSeed, learner: Learner) -> Encounter | None:
+        assert opponents is not None and isinstance(learner, _LanePlayer)
+        return opponents.meet(lane, seed.encounter, learner.path)
+
     def run_lane(lane: int) -> None:
         try:
             played = Lane(
-                source.game, rows, settings, lane_seeds(lane), lambda: source.player(lane), arrived.put
+                source.game,
+                rows,
+                settings,
+                lane_seeds(lane),
+                lambda: source.player(lane),
+                arrived.put,
+                partial(meet, lane) if opponents else None,
             )
             played.run(stop.is_set)
             evaluations[lane] = played.search.evaluations
+            played.close()
         except BaseException as error:  # handed to the calling thread, which raises it
             arrived.put(error)
         finally:
@@ -321,7 +355,9 @@ def _describe(config: SelfplayConfig, game: Game, finished: FinishedGame, progre
         progress.say(game.diagram(finished.final_state))
     if config.verbose > 1:
         winner = {1.0: "first player", -1.0: "second player"}.get(record.result_first_player, "nobody")
-        progress.say(f"game {record.game_id:016x}: {len(record.moves)} plies, {winner} wins, {record.end.name.lower()}")
+        met = "" if record.opponent is None else f", {('second', 'first')[record.learner]} player: {record.opponent}"
+        ended = record.end.name.lower()
+        progress.say(f"game {record.game_id:016x}: {len(record.moves)} plies, {winner} wins, {ended}{met}")
 
 
 def _summary(model: str, tally: _Tally, evaluations: int, seconds: float, note: str = "") -> SelfplaySummary:
@@ -344,5 +380,6 @@ def _summary(model: str, tally: _Tally, evaluations: int, seconds: float, note: 
         seconds=seconds,
         evaluations_per_second=per_second(evaluations),
         games_per_second=per_second(tally.games),
+        opponents={} if set(tally.opponents) <= {MIRROR} else dict(sorted(tally.opponents.items())),
         note=note,
     )
