@@ -30,11 +30,12 @@ LOSES_TO_A_REPLY = 1e3  # for each reply by which the opponent then wins at once
 
 # Go, in stones. What stands in atari after our move is the opponent's to take or to save.
 STONE = 2.0  # a stone is a point, and so is the place under one that was taken
-OWN_IN_ATARI, THEIRS_IN_ATARI = -1.75, 0.5
+OWN_IN_ATARI, THEIRS_IN_ATARI = -2.0, 0.75
 OWN_SHORT, THEIRS_SHORT = -0.25, 0.25  # stones with two liberties
 LIBERTY, MOST_LIBERTIES = 0.25, 4  # of the group of the stone that was played
-FIRST_LINE, SECOND_LINE = -3.0, -0.5
+FIRST_LINE, SECOND_LINE = -1.0, -0.5
 CONTACT = 0.5  # with an enemy stone on one of the eight points around
+PASS = 1.0  # more than a lone stone put into atari is worth, less than any quiet move
 OPENING_SHARE = 0.3  # of the board's points are taken: from then on the edge is as good as any place
 
 
@@ -120,8 +121,8 @@ def _no_history(num_games: int) -> History:
 def go_scores(game: Game, states: States, history: History) -> Scores:
     """Captures, rescue, atari and its avoidance by counting what stands in atari after each move; never an own eye.
 
-    A pass is as good as leaving the board alone, so it is played once every other move loses something; it comes first
-    where it wins, and last but for eyes where the opponent has passed and the score is lost.
+    A pass is played once all other moves only lose stones or fill eyes; it comes first where it wins at once, and last
+    but for eyes where it loses at once.
     """
     assert isinstance(game, Go)
     num_rows, num_points = len(states), game.num_points
@@ -141,7 +142,7 @@ def go_scores(game: Game, states: States, history: History) -> Scores:
 
     scores = np.full((num_rows, game.num_actions), -np.inf)
     scores[rows, actions] = np.where(own_eyes[rows, actions], -DECISIVE, gain)
-    scores[:, game.pass_action] = 0.0
+    scores[:, game.pass_action] = PASS
     passed = np.flatnonzero(states[:, num_points + go_kernels.PASSES] > 0)
     if passed.size:
         ahead = game.scores(states[passed]) * np.where(movers[passed] == 0, 1, -1)

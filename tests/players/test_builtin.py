@@ -122,7 +122,7 @@ def test_heuristic_refuses_a_game_that_it_has_no_sense_of() -> None:
     ("spec", "num_games", "share"), [("tictactoe", 400, 0.9), ("connect4", 300, 0.98), ("go:9", 120, 0.98)]
 )
 def test_heuristic_beats_random_as_either_colour(spec: str, num_games: int, share: float) -> None:
-    """When this was written it won all of 1,000 games of connect4 and of 256 of go:9, and lost 2 of 1,000 of tictactoe."""
+    """When written it won all of 1,000 games of connect4 and 256 of go:9, and lost 2 of 1,000 of tictactoe."""
     game = parse_game(spec)
     results, lengths = play_games(game, (HeuristicPlayer(game, num_games), RandomPlayer(game, num_games)), num_games)
     for colour in (0, 1):
