@@ -213,7 +213,9 @@ class BenchConfig(StageConfig):
     )
     game: str = Field("go:9", description="Game spec.")
     network_size: str = Field("b6c96", description="Blocks and channels of a randomly initialised network.")
-    games: int = Field(256, ge=1, description="Games in parallel.")
+    games: int | None = Field(
+        None, ge=1, description="Games in parallel [default: 256]; with evaluate, games of the match [default: 400]."
+    )
     readouts: int = Field(64, ge=1, description="Simulations per move.")
     seconds: float = Field(10.0, gt=0, description="How long each measurement runs; each is repeated and paired.")
 

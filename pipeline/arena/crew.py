@@ -283,7 +283,7 @@ class ProcessCrew(Crew):
         if worker not in self.workers or self._closed:
             return []
         _end(worker.process)
-        lost = [
+        lost: list[Outcome] = [
             MatchFailure(
                 failed=number, attempt=1, kind="crash", player="", problem=f"worker {worker.number}: {problem}", moves=[]
             )

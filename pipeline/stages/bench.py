@@ -32,12 +32,14 @@ from pipeline.games.registry import parse_game
 from pipeline.learning.lane import FinishedGame, Lane, PlaySettings, game_seeds
 from pipeline.progress import SILENT, Progress
 from pipeline.records.shards import write_shard
+from pipeline.stages.bench_match import MatchBenchSummary, bench_match
 from pipeline.stages.gather import gather
 from pipeline.threads import run_together
 
 if TYPE_CHECKING:
     from pipeline.networks.architecture import Architecture, Weights
 
+PARALLEL_GAMES = 256
 ROUNDS = 5  # pairs of windows per comparison
 GATHERED_POSITIONS = 200_000
 TEMPERATURE_PLIES = 16
@@ -69,16 +71,22 @@ class _Player:
     evaluate: Callable[[Planes], tuple[FloatArray, FloatArray]]
 
 
-def bench(config: BenchConfig, progress: Progress = SILENT) -> BenchSummary:
-    """Measure everything; takes about 6 × config.seconds and what compiling takes."""
+def bench(config: BenchConfig, progress: Progress = SILENT) -> BenchSummary | MatchBenchSummary:
+    """Measure everything; takes about 6 × config.seconds and what compiling takes. With "evaluate" see bench_match."""
+    if config.what == "evaluate":
+        return bench_match(config, progress)
+    return _bench_pipeline(config, config.games or PARALLEL_GAMES, progress)
+
+
+def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> BenchSummary:
     from pipeline.networks.architecture import Architecture, random_weights
     from pipeline.networks.inference import evaluation_rate, make_evaluators
 
     game = parse_game(config.game)
     architecture = Architecture.for_game(config.network_size, game)
     weights = random_weights(architecture, 0)
-    threads = min(available_cores(), config.games)
-    rows = -(-config.games // threads)
+    threads = min(available_cores(), parallel)
+    rows = -(-parallel // threads)
     window = config.seconds / (2 * ROUNDS)
     progress.start("bench", 5, "parts")
     progress.describe("network and self-play")

@@ -253,6 +253,8 @@ class Contest:
     def _openings(
         self, seats: tuple[Seat, Seat], num_pairs: int, known: Sequence[Sequence[int]]
     ) -> list[list[int]]:
+        if num_pairs == 0:
+            return []
         lanes, rows = self._lanes_and_rows(seats, 2 * num_pairs)
         policies = self._cast_for(lanes, rows).policies(seats) if self.config.opening_plies else []
         batch = max(LEAST_BATCH, rows)

@@ -173,10 +173,12 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
     folder = _folder(config, challenger, champion)
     with match_lock(folder):
         settings = {"sprt": config.sprt, "exclude_duplicates": config.exclude_duplicates}
-        writer, stand = _play(contest, folder, (challenger, champion), rule, settings)
+        # Nobody is promoted over an engine: unless a verdict is asked for, such a match is measured to its end.
+        at_stake = bool(challenger.model and champion.model) or (config.threshold, sprt) != (None, None)
+        writer, stand = _play(contest, folder, (challenger, champion), rule, settings, at_stake)
         summary = _summarise(rule, writer, stand)
-        if not stand.decided:
-            _refuse_undecided(summary, writer, home is not None and challenger.model is not None)
+        if not stand.decided and at_stake:
+            _refuse_undecided(summary, writer)
         if stand.passed:
             summary = _guard(config, contest, challenger, guards, against, summary, progress)
         return _conclude(config, summary, challenger, champion, home, progress)
@@ -235,12 +237,15 @@ def _folder(config: EvaluateConfig, challenger: Seat, other: Seat) -> Path:
 
 
 def _play(
-    contest: Contest, folder: Path, seats: tuple[Seat, Seat], rule: Rule, settings: dict[str, Any]
+    contest: Contest, folder: Path, seats: tuple[Seat, Seat], rule: Rule, settings: dict[str, Any], at_stake: bool
 ) -> tuple[MatchWriter, Standing]:
-    """The match as far as it must be played. Call it under the match's lock."""
+    """The match as far as it must be played: until it is decided, where there is something to decide.
+
+    Call it under the match's lock.
+    """
     writer = contest.open(folder, seats, rule.games, rule.threshold, settings)
     try:
-        contest.play(writer, seats, lambda so_far: standing(rule, so_far.games).decided)
+        contest.play(writer, seats, lambda so_far: at_stake and standing(rule, so_far.games).decided)
     finally:
         _write_sgfs(contest.config, contest.game, writer)  # type: ignore[arg-type]
     return writer, standing(rule, writer.games)
@@ -261,10 +266,10 @@ def _guard(
         rule = Rule(config.require_games, guard.share)
         folder = _folder(config, challenger, seat)
         with match_lock(folder):
-            writer, stand = _play(contest, folder, (challenger, seat), rule, {})
+            writer, stand = _play(contest, folder, (challenger, seat), rule, {}, True)
             theirs = _summarise(rule, writer, stand)
             if not stand.decided:
-                _refuse_undecided(theirs, writer, True)
+                _refuse_undecided(theirs, writer)
             write_summary(folder, asdict(theirs))
         score = stand.score
         result = GuardResult(
@@ -277,14 +282,13 @@ def _guard(
     return summary
 
 
-def _refuse_undecided(summary: EvaluateSummary, writer: MatchWriter, at_stake: bool) -> None:
-    """Where a promotion hangs on games that failed twice, there is no verdict yet."""
-    if at_stake:
-        last = writer.failures[-1].problem if writer.failures else "unknown"
-        raise MuGoError(
-            f"{writer.folder}: {summary.failed} games failed twice (the last: {last}) and the verdict hangs on them; mend "
-            "that and run it again: only they are played"
-        )
+def _refuse_undecided(summary: EvaluateSummary, writer: MatchWriter) -> None:
+    """Where the verdict hangs on games that failed twice, there is none yet."""
+    last = writer.failures[-1].problem if writer.failures else "unknown"
+    raise MuGoError(
+        f"{writer.folder}: {summary.failed} games failed twice (the last: {last}) and the verdict hangs on them; mend "
+        "that and run it again: only they are played"
+    )
 
 
 # Concluding
