@@ -1,15 +1,21 @@
 """Lanes and recording: what a record says is what was played, whoever played beside it."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from pipeline.config import SearchConfig
+from pipeline.errors import FileError, MuGoError
 from pipeline.games.registry import parse_game
-from pipeline.learning.lane import Lane, PlaySettings, game_seeds
+from pipeline.learning.examples import Wanted, make_examples
+from pipeline.learning.lane import IDLE_OPPONENTS, Encounter, Lane, Opponent, PlaySettings, game_seeds
 from pipeline.learning.recording import GameBuffer
-from pipeline.records.shards import POLICY_COUNTS, End
+from pipeline.players.base import RESIGN, Boards, Decisions, Player, PlayerFault
+from pipeline.players.builtin import RandomPlayer
+from pipeline.players.searching import SearchPlayer
+from pipeline.records.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, read_shard, write_shard
 from tests.search.helpers import hashed_evaluator, zero_evaluator
 
 
@@ -164,3 +170,232 @@ def test_the_buffer_gives_back_what_was_added():
     assert record.visit_lengths.tolist() == [2, 1]
     assert record.visit_actions.tolist() == [1, 3, 1] and record.visit_counts.tolist() == [3, 5, 7]
     assert (record.game_id, record.no_resign, record.end) == (42, True, End.RESIGNED)
+
+
+# Opponents
+
+
+class Stubborn(Player):
+    """Plays the first legal move and always has the same opinion; counts how often it was let go."""
+
+    closed = 0
+
+    def __init__(self, game, num_rows, value=np.nan, action=None):
+        self.boards = Boards(game, num_rows)
+        self.value, self.action = value, action
+        self.asked = np.empty(0, np.int64)
+
+    def new_games(self, rows, seeds):
+        self.boards.new_games(rows)
+
+    def advance(self, rows, actions):
+        self.boards.advance(rows, actions)
+
+    def begin(self, rows):
+        self.asked = np.union1d(self.asked, rows)
+
+    def step(self):
+        rows, self.asked = self.asked[:2], self.asked[2:]  # slow: two rows at a time
+        actions = np.argmax(self.boards.legal(rows), axis=1).astype(np.int32)
+        if self.action is not None:
+            actions[:] = self.action
+        return Decisions(rows, actions, np.full(len(rows), self.value, np.float32))
+
+    def close(self):
+        Stubborn.closed += 1
+
+
+def stubborn(value=np.nan, action=None):
+    return Opponent("stubborn", lambda game, num_rows: Stubborn(game, num_rows, value, action))
+
+
+def random_opponent():
+    return Opponent("random", RandomPlayer)
+
+
+def searching(game, seed=99, readouts=6):
+    config = SearchConfig(noise_weight=0.0)
+    evaluate = hashed_evaluator(game, seed)
+    return Opponent("old", lambda game, num_rows: SearchPlayer(game, num_rows, evaluate, config, readouts))
+
+
+def meeting(*opponents):
+    """Each game meets one of these, on either side; None: itself. By the game's own seed."""
+
+    def meet(seed, learner):
+        opponent = opponents[seed.encounter % len(opponents)]
+        side = seed.encounter // len(opponents) % 2
+        return None if opponent is None else Encounter(opponent, side, seed.encounter)
+
+    return meet
+
+
+def play_against(spec, meet, count=24, rows=7, evaluate=None, numbers=None, **settings):
+    game = parse_game(spec)
+    player = NamedPlayer("m", evaluate or hashed_evaluator(game))
+    finished = []
+    seeds = game_seeds(7, iter(numbers if numbers is not None else range(count)), settings.pop("no_resign_share", 0.0))
+    settings = PlaySettings(**({"search": SearchConfig(), "readouts": 8, "temperature_plies": 4,
+                                "resign_threshold": -1.0} | settings))  # fmt: skip
+    lane = Lane(game, rows, settings, seeds, lambda: player, finished.append, meet)
+    lane.run(lambda: False)
+    lane.close()
+    return finished
+
+
+@pytest.mark.parametrize("spec", ["tictactoe", "connect4", "go:5"])
+def test_an_opponents_moves_are_recorded_and_are_no_targets(spec):
+    game = parse_game(spec)
+    games = play_against(spec, meeting(random_opponent(), searching(game), None))
+    assert {(f.record.opponent, f.record.learner) for f in games} == {
+        ("random", 0), ("random", 1), ("old", 0), ("old", 1), (None, BOTH)
+    }  # fmt: skip
+    for record in (finished.record for finished in games):
+        offsets = np.cumsum([0, *record.visit_lengths])
+        for ply, move in enumerate(record.moves):
+            visited = record.visit_actions[offsets[ply] : offsets[ply + 1]]
+            if record.learner in (BOTH, ply % 2):
+                assert record.flags[ply] == POLICY_COUNTS and move in visited
+            else:
+                assert record.flags[ply] == (NO_VALUE if record.opponent == "random" else 0) and len(visited) == 0
+                assert record.opponent != "random" or record.root_values[ply] == 0
+    assert any(f.record.opponent == "old" and (f.record.root_values != 0).all() for f in games)
+
+
+@pytest.mark.parametrize("spec", ["tictactoe", "go:5"])
+def test_labels_of_games_against_opponents_are_right_for_both_colours(tmp_path, spec):
+    game = parse_game(spec)
+    opponents = meeting(random_opponent(), searching(game), None)
+    games = [f.record for f in play_against(spec, opponents, 60, resign_threshold=-0.05, no_resign_share=0.6)]
+    shard = read_shard(write_shard(tmp_path, "000001-a", "w00", spec, games, {}))
+    plies = [(index, ply) for index, record in enumerate(games) for ply in range(len(record.moves))]
+    which, ply = np.array(plies).T
+    columns = make_examples(game, [shard], Wanted(np.zeros_like(which), which, ply))
+    seen = set()
+    for row, (index, at) in enumerate(plies):
+        record, learners_move = games[index], games[index].learner in (BOTH, at % 2)
+        states = game.initial(1)
+        history = game.initial_history(states)
+        for move in record.moves:
+            states = game.play(states, np.array([move], np.int32), history)
+            history.append(np.arange(1), game.keys(states))
+        if record.end == End.PLAYED_OUT:
+            result_first_player = game.returns(states)[0]
+        else:  # whoever was to move gave up, and that is the learner
+            assert record.learner in (BOTH, len(record.moves) % 2)
+            result_first_player = -1.0 if len(record.moves) % 2 == 0 else 1.0
+        assert columns["value"][row] == (result_first_player if at % 2 == 0 else -result_first_player)
+        assert columns["policy_weight"][row] == learners_move
+        assert columns["policy"][row].sum() == pytest.approx(1.0 if learners_move else 0.0, abs=5e-3)
+        seen.add((record.opponent, record.learner, result_first_player, record.end))
+    for side, result in itertools.product((0, 1), (-1.0, 1.0)):  # each side won and lost against somebody
+        assert {(name, side, result) for name in ("random", "old")} & {found[:3] for found in seen}
+    assert any(end == End.RESIGNED and side != BOTH for _, side, _, end in seen)
+
+
+def test_examples_refuse_an_opponents_move_as_a_target(tmp_path):
+    game = parse_game("tictactoe")
+    record = next(f.record for f in play_against("tictactoe", meeting(random_opponent())))
+    theirs = int(1 - record.learner)
+    flags = record.flags.copy()
+    flags[theirs] |= POLICY_COUNTS
+    shard = read_shard(write_shard(tmp_path, "000001-a", "w00", "tictactoe", [replace(record, flags=flags)], {}))
+    with pytest.raises(FileError, match=f"ply {theirs}: "):
+        make_examples(game, [shard], Wanted(np.array([0]), np.array([0]), np.array([theirs])))
+
+
+def test_a_game_against_an_opponent_is_the_same_whoever_plays_beside_it():
+    game = parse_game("connect4")
+    opponents = (random_opponent(), searching(game), None)
+
+    def games(**how):
+        return {f.record.game_id: as_bytes(f.record) + bytes(f.record.flags) for f in
+                play_against("connect4", meeting(*opponents), **how)}  # fmt: skip
+
+    whole = games(rows=24)
+    lanes = games(rows=3, numbers=range(0, 24, 2)) | games(rows=5, numbers=range(1, 24, 2))
+    assert len(whole) == 24 and whole == lanes
+    mirror = {f.record.game_id: as_bytes(f.record) + bytes(f.record.flags) for f in play_against("connect4", None)}
+    same = {game_id for game_id in whole if whole[game_id] == mirror[game_id]}
+    assert same == {f.record.game_id for f in play_against("connect4", meeting(*opponents)) if not f.record.opponent}
+
+
+def test_the_streams_of_games_are_what_they_were_before_there_were_opponents():
+    for number, seed in enumerate(itertools.islice(game_seeds(11, itertools.count(), 0.3), 50)):
+        stream = np.random.Generator(np.random.PCG64(np.random.SeedSequence([11, number])))
+        assert [seed.game_id, seed.stream] == stream.integers(0, 2**64, 2, np.uint64).tolist()
+        assert seed.no_resign == (stream.random() < 0.3)
+
+
+def test_the_learners_tree_is_kept_through_an_opponents_moves():
+    games = play_against("tictactoe", meeting(random_opponent()), readouts=60, evaluate=zero_evaluator(
+        parse_game("tictactoe")))  # fmt: skip
+    totals = [
+        int(record.visit_counts[start : start + length].sum())
+        for record in (finished.record for finished in games)
+        for start, length in zip(np.cumsum([0, *record.visit_lengths[:-1]]), record.visit_lengths, strict=True)
+        if length
+    ]
+    assert min(totals) == 60 and max(totals) > 62
+
+
+def test_only_the_learner_resigns():
+    game = parse_game("go:5")
+    hopeless = play_against("go:5", meeting(stubborn(value=-1.0)), evaluate=zero_evaluator(game), readouts=0,
+                            resign_threshold=-0.9)  # fmt: skip
+    assert {f.record.end for f in hopeless} == {End.PLAYED_OUT} and {f.would_have_resigned for f in hopeless} == {-1}
+    for finished in play_against("go:5", meeting(stubborn(value=0.0)), evaluate=always_lost(game), readouts=0,
+                                 resign_threshold=-0.9):  # fmt: skip
+        record = finished.record
+        assert record.end == End.RESIGNED and len(record.moves) == 2 + record.learner  # its second look
+        assert record.result_first_player == (-1.0 if record.learner == 0 else 1.0)
+    never = play_against("tictactoe", meeting(stubborn()), evaluate=always_lost(parse_game("tictactoe")), readouts=0,
+                         resign_threshold=-0.9, no_resign_share=1.0)  # fmt: skip
+    assert all(f.would_have_resigned == f.record.learner for f in never)
+
+
+def test_what_an_opponent_thinks_is_no_reason_to_resign():
+    buffer = GameBuffer(1, 10, -0.9)
+    row, lost = np.array([0]), np.array([-0.99], np.float32)
+
+    def learner_plays(value):
+        buffer.add(row, np.array([0], np.int32), np.array([[1, 0]], np.int32), np.array([value], np.float32))
+
+    buffer.start(0, 1, False, "x", 0)
+    learner_plays(0.5)
+    buffer.add_opponents(row, np.array([1], np.int32), lost)
+    assert not buffer.resigns(row, lost, np.array([0], np.int8)).any()  # its own move before looked well
+    learner_plays(-0.99)
+    buffer.add_opponents(row, np.array([1], np.int32), np.array([np.nan], np.float32))
+    assert buffer.resigns(row, lost, np.array([0], np.int8)).all()  # calm as the 0 of no opinion may look
+    assert buffer.finish(0, -1.0, End.RESIGNED).root_values.tolist() == pytest.approx([0.5, -0.99, -0.99, 0.0])
+
+
+def test_an_opponent_that_fails_or_gives_up_ends_the_run():
+    with pytest.raises(MuGoError, match="stubborn resigned"):
+        play_against("tictactoe", meeting(stubborn(action=RESIGN)))
+
+    class Broken(Stubborn):
+        def step(self):
+            return replace(Decisions.none(), faults={int(row): PlayerFault("crash", "b", "it broke")
+                                                     for row in self.asked})  # fmt: skip
+
+    with pytest.raises(PlayerFault, match="it broke"):
+        play_against("tictactoe", meeting(Opponent("broken", Broken)))
+
+
+def test_opponents_that_are_met_no_more_are_let_go(monkeypatch):
+    monkeypatch.setattr(Stubborn, "closed", 0)
+    met = []
+
+    def always_another(seed, learner):
+        met.append(stubborn())
+        return Encounter(met[-1], 0, 0)
+
+    game = parse_game("tictactoe")
+    player, settings = NamedPlayer("m", hashed_evaluator(game)), PlaySettings(SearchConfig(), 4, 4, -1.0)
+    lane = Lane(game, 3, settings, game_seeds(7, iter(range(30)), 0.0), lambda: player, lambda _: None, always_another)
+    lane.run(lambda: False)
+    assert len(met) == 30 and 30 - 3 - IDLE_OPPONENTS <= Stubborn.closed < 30
+    lane.close()
+    assert Stubborn.closed == 30

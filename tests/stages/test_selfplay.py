@@ -10,11 +10,16 @@ import numpy as np
 import pytest
 
 from pipeline.config import SelfplayConfig
-from pipeline.errors import FileError, MuGoError
+from pipeline.errors import FileError, MuGoError, UsageError
+from pipeline.games.registry import parse_game
+from pipeline.progress import Progress
 from pipeline.records.models import set_champion
-from pipeline.records.shards import newest_shards, read_shard
+from pipeline.records.shards import BOTH, GameRecord, newest_shards, read_shard
+from pipeline.reports.show_games import show_shard
+from pipeline.stages import opponents
 from pipeline.stages import selfplay as stage
 from pipeline.stages.selfplay import leaves_per_tree, selfplay
+from tests.search.helpers import hashed_evaluator
 from tests.stages.helpers import make_champion, make_model
 
 
@@ -194,3 +199,119 @@ def test_one_game_with_many_readouts(tmp_path):
     record = read_shard(meta.path, meta).game(0)
     assert record.visit_counts[: record.visit_lengths[0]].sum() == 64
     assert np.isfinite(record.root_values).all()
+
+
+# Opponents
+
+
+@pytest.fixture
+def hashed_networks(monkeypatch):
+    """A model's answers depend on the position and its number alone, whatever else is in the batch."""
+
+    def load(model, max_batch, num_lanes, backend, progress):
+        return [hashed_evaluator(parse_game(model.info.game), model.info.number)] * num_lanes
+
+    monkeypatch.setattr(stage, "load_evaluators", load)
+    monkeypatch.setattr(opponents, "load_evaluators", load)
+
+
+def records_in(directory: Path) -> list[GameRecord]:
+    shards = (read_shard(meta.path, meta) for meta in newest_shards(directory))
+    return [shard.game(index) for shard in shards for index in range(shard.num_games)]
+
+
+def test_the_mix_is_played_and_counted(tmp_path):
+    models = tmp_path / "saved_models"
+    make_champion(models, number=0)
+    make_champion(models, number=1, seed=9)
+    config = config_for(tmp_path, games=60, opponents="random=2,previous=1,heuristic=1,mirror=1")
+    summary = selfplay(config)
+    records = records_in(config.output_dir)
+    assert {meta.model for meta in newest_shards(config.output_dir)} == {"000001-test"}
+    assert set(summary.opponents) == {"000000-test", "heuristic", "mirror", "random"}
+    for name, counts in summary.opponents.items():
+        games = [record for record in records if (record.opponent or "mirror") == name]
+        assert counts["games"] == len(games)
+        if name != "mirror":
+            results = [(1 - 2 * record.learner) * record.result_first_player for record in games]
+            assert [counts["wins"], counts["draws"], counts["losses"]] == [results.count(r) for r in (1, 0, -1)]
+    assert summary.games == 60 == sum(counts["games"] for counts in summary.opponents.values())
+    index = next(i for i, record in enumerate(records) if record.opponent)
+    text = "\n".join(show_shard(next(newest_shards(config.output_dir)).path, index, False))
+    assert f"is {records[index].opponent}" in text and "no policy target" in text
+    assert "is random" in "\n".join(show_shard(next(newest_shards(config.output_dir)).path, None, False))
+
+
+def test_without_opponents_nothing_is_said_of_them(tmp_path):
+    make_champion(tmp_path / "saved_models")
+    assert selfplay(config_for(tmp_path, opponents="champion=2,mirror=1")).opponents == {}
+    assert all(record.learner == BOTH for record in records_in(tmp_path / "selfplay"))
+
+
+def test_random_alone(tmp_path):
+    make_champion(tmp_path / "saved_models")
+    summary = selfplay(config_for(tmp_path, opponents="random=1", games=30))
+    assert list(summary.opponents) == ["random"] and summary.opponents["random"]["games"] == 30
+    records = records_in(tmp_path / "selfplay")
+    assert {record.learner for record in records} == {0, 1}
+    assert len({record.moves.tobytes() for record in records}) > 20
+
+
+def test_games_against_opponents_are_the_same_for_any_number_of_threads(tmp_path, hashed_networks):
+    models = tmp_path / "saved_models"
+    make_champion(models, number=0)
+    make_champion(models, number=1)
+    mix = {"opponents": "random=1,previous=1,mirror=1", "games": 30, "parallel_games": 30}
+    selfplay(config_for(tmp_path, threads=1, output_dir=tmp_path / "a", **mix))
+    selfplay(config_for(tmp_path, threads=2, output_dir=tmp_path / "b", **mix))
+    assert len(all_games(tmp_path / "a")) == 30 and all_games(tmp_path / "a") == all_games(tmp_path / "b")
+    selfplay(config_for(tmp_path, threads=2, output_dir=tmp_path / "c", **(mix | {"opponents": "mirror=1"})))
+    mirror = {record.game_id for record in records_in(tmp_path / "a") if record.opponent is None}
+    plain = all_games(tmp_path / "c")
+    assert {key: plain[key] for key in mirror} == {key: all_games(tmp_path / "a")[key] for key in mirror}
+
+
+def test_a_promotion_gives_new_games_a_new_predecessor(tmp_path, monkeypatch, hashed_networks):
+    models = tmp_path / "saved_models"
+    make_champion(models, number=0)
+    make_champion(models, number=1)
+    third = make_model(models, number=2)
+    real, calls = stage.ModelSource.player, []
+
+    def promoting(self, lane):
+        calls.append(lane)
+        if len(calls) == 20:
+            set_champion(models, third, {"reason": "test"})
+        return real(self, lane)
+
+    monkeypatch.setattr(stage.ModelSource, "player", promoting)
+    summary = selfplay(config_for(tmp_path, games=40, threads=1, opponents="previous=1"))
+    assert {name: counts["games"] for name, counts in summary.opponents.items()} == {
+        "000000-test": 19, "000001-test": 21
+    }  # fmt: skip
+    for meta in newest_shards(tmp_path / "selfplay"):
+        assert read_shard(meta.path).header["opponents"] == [f"{int(meta.model[:6]) - 1:06d}-test"]
+
+
+def test_an_interrupt_keeps_the_finished_games(tmp_path, hashed_networks):
+    class Impatient(Progress):
+        advanced = 0
+
+        def advance(self, count=1):
+            self.advanced += count
+            if self.advanced == 10:
+                raise KeyboardInterrupt
+
+    make_champion(tmp_path / "saved_models")
+    config = config_for(tmp_path, games=100_000, opponents="random=1,mirror=1", commit_seconds=100.0)
+    with pytest.raises(KeyboardInterrupt):
+        selfplay(config, Impatient())
+    records = records_in(tmp_path / "selfplay")  # whole shards
+    assert len(records) >= 10 and {record.opponent for record in records} == {None, "random"}
+
+
+def test_a_mix_that_cannot_be_played_is_refused_before_the_first_game(tmp_path):
+    make_champion(tmp_path / "saved_models")
+    with pytest.raises(UsageError, match="entry 'gtp:gnugo=1'"):
+        selfplay(config_for(tmp_path, opponents="gtp:gnugo=1"))
+    assert not (tmp_path / "selfplay").exists()
