@@ -172,6 +172,8 @@ class EvaluateConfig(ArenaConfig):
     output_dir: Path = Field(Path("data/evaluate"), description="Match records, as <challenger>-vs-<champion>/.")
     sgf_output: Path | None = Field(None, description="Game records [default: in the match's folder, sgf/].")
     promote: bool = Field(True, description="Re-point best_model when the challenger passes.")
+    pool: Path = Field(Path("data/pool.json"), description="The pool of opponents, which a promoted model joins.")
+    ratings: Path = Field(Path("data/ratings.json"), description="Ratings, which say who leaves a full pool.")
 
 
 class RatingsConfig(StageConfig):

@@ -1,6 +1,6 @@
 """``evaluate``: the newest model plays the champion, and takes its place if it wins enough.
 
-Reads two players, models mostly; writes a match folder and, after a win, best_model. Finished games count: a killed match
+Reads two players, models mostly; writes a match folder and, after a win, best_model and the pool of opponents. Finished games count: a killed match
 goes on where it stood and comes to the verdict it would have come to. It stops as soon as the games left can't change
 the verdict, so rates are those of the games played, of which the short ones finish first. Further conditions (--require) are
 matches of their own, played when the first is won.
@@ -36,6 +36,7 @@ from pipeline.records.matches import (
 )
 from pipeline.records.models import list_models, resolve_champion, set_champion
 from pipeline.records.sgf import SgfText, game_sgf, has_sgf, sgf_name
+from pipeline.stages import pool
 from pipeline.stages.contest import Contest, Seat, common_game, take_seat
 
 POWER_ELO = 35.0  # the gain whose chance of passing the summary states
@@ -394,6 +395,7 @@ def _conclude(
     present = set_champion(home, challenger.spec.path, entry, over=champion.spec.path)
     if present == challenger.spec.path:
         summary = _with_outcome(summary, True, "promoted")
+        pool.remember_champion(config.pool, config.ratings, str(home / challenger.spec.path.name), progress)
     else:
         who = present.name if present else "missing"
         summary = _with_outcome(

@@ -29,3 +29,14 @@ def test_bench_prints_every_figure_as_json(tmp_path, monkeypatch):
     assert 0.01 < summary["selfplay_share"] < 3 and 0.01 < summary["train_share"] < 3
     assert summary["games"] == 16 and summary["game"] == "tictactoe"
     assert list(tmp_path.iterdir()) == []  # nothing is left behind
+
+
+def test_bench_evaluate_plays_the_same_games_both_ways(tmp_path):
+    main = Path(__file__).parents[2] / "main.py"
+    options = "evaluate --game tictactoe --network-size b1c8 --games 40 --readouts 4 --json"
+    done = subprocess.run(
+        [sys.executable, str(main), "bench", *options.split()], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    summary = json.loads(done.stdout)
+    assert summary["games"] == 40 and summary["games_alone"] == summary["games_alone_the_same"] == 8
+    assert summary["speedup"] > 0 and summary["speedup_unpadded"] > 0 and summary["match_seconds"] > 0
