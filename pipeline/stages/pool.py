@@ -1,6 +1,6 @@
 """pool: look at the pool of opponents, and change who is in it.
 
-Every change reads and writes ``data/pool.json`` under its lock, so that a person and `evaluate` don't undo each other's.
+Every change reads and writes ``data/pool.json`` under its lock: a person and `evaluate` don't undo each other's.
 """
 
 from __future__ import annotations
