@@ -188,12 +188,12 @@ def test_every_mode_that_help_names_is_tested():
 
 
 def test_match_quality_is_the_librarys():
+    def known(name):
+        one = FOUR.get(name)
+        return trueskill.Rating(one.trueskill_mu, one.trueskill_sigma) if one else trueskill.Rating()
+
     for one, other in (("a", "b"), ("c", "d"), ("a", "unrated")):
-        ratings = [
-            trueskill.Rating(FOUR[name].trueskill_mu, FOUR[name].trueskill_sigma) if name in FOUR else None
-            for name in (one, other)
-        ]
-        assert match_quality(one, other, FOUR) == pytest.approx(trueskill.quality_1vs1(*(one or trueskill.Rating() for one in ratings)))
+        assert match_quality(one, other, FOUR) == pytest.approx(trueskill.quality_1vs1(known(one), known(other)))
 
 
 def test_readouts_do_not_make_another_model():
