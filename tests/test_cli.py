@@ -96,7 +96,8 @@ def test_the_example_of_every_command_parses(name: str) -> None:
 
 
 def test_every_command_line_in_the_readme_parses() -> None:
-    lines = re.findall(r"(?:^|&& )(?:\.venv/bin/)?python \S*main\.py (\w+)([^#\n&|>]*)", README.replace("\\\n", ""), re.MULTILINE)
+    text = README.replace("\\\n", "")
+    lines = re.findall(r"(?:^|&& )(?:\.venv/bin/)?python \S*main\.py (\w+)([^#\n&|>]*)", text, re.MULTILINE)
     assert len(lines) > 15
     for name, rest in lines:
         COMMANDS[name].make_context(name, shlex.split(rest))

@@ -75,7 +75,9 @@ def test_the_ranking_of_players_of_known_strength_comes_out(tmp_path, monkeypatc
         contest.Cast,
         "maker",
         lambda self, seat: (
-            (lambda game, rows, lane: Mistaken(game, rows, shares[seat.name])) if seat.name in shares else maker(self, seat)
+            (lambda game, rows, lane: Mistaken(game, rows, shares[seat.name]))
+            if seat.name in shares
+            else maker(self, seat)
         ),
     )
     names = ["fair=heuristic", "worst=heuristic", "best=heuristic", "poor=heuristic", "good=heuristic"]
@@ -104,7 +106,8 @@ def test_it_goes_on_where_it_stood(tmp_path):
     assert sum(played(tmp_path).values()) == before + 16  # games of this run are on top of those there were
     assert {row.name for row in summary.rows} == {"random", "heuristic"}
     folder = next(iter(list_matches(config.output_dir)))
-    assert [game.index for game in read_match(folder).games] == list(range(before + 16))  # no gap: cut rounds are made whole
+    # No gap: a round that was cut short is made whole.
+    assert [game.index for game in read_match(folder).games] == list(range(before + 16))
 
 
 def test_models_are_rated_with_their_readouts_and_both_orders_are_one_match(tmp_path):
