@@ -4,16 +4,24 @@ A match of n games is n Bernoulli trials. A win counts 1, a draw 1/2. Points are
 integers (2·wins + draws), so that no verdict hangs on a rounding error. The *gate* of a match is the least number of
 half points that promotes the challenger. All results are the challenger's.
 
+A *pair* is one opening played twice, with colours swapped; its score is the challenger's half points in both games,
+0..4. Half a pair, of which only one game is there, is no pair. *Pair counts* say how many pairs brought each score.
+
 Everything is exact (integers or compensated sums), but for the intervals, which are Wilson's. Knows no games or files.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 Z_95 = 1.959963984540054  # two-sided 95 % of a normal distribution
+VOID = -1  # instead of a pair's score: one of its games failed, so the pair counts for nobody
+
+Pentanomial = tuple[int, int, int, int, int]
+"""Pair counts: how many pairs brought 0, 1/2, 1, 1 1/2 and 2 points."""
 
 
 @dataclass(frozen=True)
@@ -96,22 +104,75 @@ def binomial_tail(wins: int, games: int, share: float = 0.5) -> float:
     )
 
 
-def result_tail(score: Score) -> float:
-    """The chance that an equal model does at least this well, given how many games were drawn (the sign test).
+def pair_counts(scores: Sequence[int | None]) -> Pentanomial:
+    """How many pairs have each score 0..4. None (not both games are there) and VOID are left out.
 
-    Exact: among equals each decided game is won with probability 1/2, so wins ~ Binomial(games − draws, 1/2). 1 without
-    decided games. It is the chance for a number of games fixed beforehand: where a match was stopped as decided, the
-    chance that matters is the gate's, false_promotion().
+    Raises ValueError for any other number.
     """
+    counts = [0] * 5
+    for score in scores:
+        if score is None or score == VOID:
+            continue
+        if not 0 <= score <= 4:
+            raise ValueError(f"a pair of games has 0..4 half points, not {score}")
+        counts[score] += 1
+    return counts[0], counts[1], counts[2], counts[3], counts[4]
+
+
+def pair_tail(counts: Pentanomial) -> float:
+    """The chance that an equal player does at least this well over pairs, given how far each pair was from a tie.
+
+    Let A be the result, in half points above a draw (−1, 0, 1), of a challenger that moves first, and let the champion
+    be its equal: then the champion's result, when it moves first in the same opening, is distributed as A too, and the
+    challenger's as −A. So a pair's deviation from a tie is D = A − A′ with A, A′ independent and alike, hence symmetric
+    about 0, *whatever the opening*, even one that its first player always wins. The games themselves are not
+    symmetric there, which is why counting decided games as fair coins is exact only if no opening favours a colour.
+
+    Given |D| of every pair the signs are fair and independent coins: with n₁ pairs at |D| = 1 and n₂ at |D| = 2,
+    S = ΣD = (2·B₁ − n₁) + 2·(2·B₂ − n₂), B ~ Binomial(n, 1/2). P(S ≥ s) is counted in integers:
+    Σ_j C(n₂, j) · #{B₁ ≥ ⌈(s + n₁ + 2·n₂ − 4j) / 2⌉} of 2^(n₁+n₂) ways. 1 if no pair was decided.
+    """
+    ones, twos = counts[1] + counts[3], counts[0] + counts[4]
+    total = counts[3] - counts[1] + 2 * (counts[4] - counts[0])
+    at_least = [0] * (ones + 2)  # at_least[b]: ways in which B₁ ≥ b
+    ways = 1
+    for b in range(ones, -1, -1):
+        at_least[b] = at_least[b + 1] + ways
+        ways = ways * b // (ones - b + 1)
+    favourable, ways = 0, 1
+    for j in range(twos + 1):
+        least = -((4 * j - total - ones - 2 * twos) // 2)
+        favourable += ways * at_least[min(max(least, 0), ones + 1)]
+        ways = ways * (twos - j) // (j + 1)
+    return favourable / 2 ** (ones + twos)
+
+
+def result_tail(score: Score, counts: Pentanomial | None = None) -> float:
+    """The chance that an equal model does at least this well.
+
+    Without draws it is the binomial tail over games: exact if no opening favours a colour; if some do, too large rather
+    than too small for anything above half the points (see false_promotion). With draws it is pair_tail(counts), where
+    a draw counts 1/2; or, where games have no pairs (counts None), the sign test of the decided games.
+
+    It is the chance for a number of games fixed beforehand: where a match was stopped as decided, the chance that
+    matters is the gate's, false_promotion().
+    """
+    if score.draws and counts is not None:
+        return pair_tail(counts)
     return binomial_tail(score.wins, score.games - score.draws)
 
 
 def false_promotion(games: int, gate: int) -> float:
-    """The largest chance, whatever the number of draws, that an equal model reaches the gate.
+    """The largest chance that an equal model reaches the gate, whatever is drawn and whomever an opening favours.
 
-    With m decided games, S = wins − losses must reach k = gate − games. For k ≥ 1 the chance of that grows with m in
-    steps of 2, as P(S=k−2) ≥ P(S=k); so it is largest with no draw, or with one (which adds half a point to the even
-    totals). For k ≤ 0 drawing every game passes.
+    With m decided games between equals, S = wins − losses must reach k = gate − games. For k ≥ 1 the chance of that
+    grows with m in steps of 2, as P(S=k−2) ≥ P(S=k); so it is largest with no draw, or with one (which adds half a
+    point to the even totals). For k ≤ 0 drawing every game passes.
+
+    Openings that favour a colour change nothing: if one game of a pair is drawn, each is equally likely to be that one,
+    and the other is a fair coin; if none is, and the first player wins with chance p, the pair's deviation is ±2 with
+    chance p(1−p) ≤ 1/4 each, which is a mixture of two fair coins (4p(1−p) of the time) and of none. So S is always a
+    mixture of sums of m ≤ games fair coins.
     """
     if gate <= games:
         return 1.0

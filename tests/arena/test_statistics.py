@@ -1,13 +1,18 @@
-"""Thresholds, tails and intervals against scipy and the table in the project's notes on others' results."""
+"""Thresholds, tails and intervals against scipy, plain enumeration and the README's table."""
 
+import itertools
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from pipeline.arena import statistics as st
-from pipeline.arena.statistics import Score
+from pipeline.arena.statistics import VOID, Score
+
+README = Path(__file__).parents[2] / "README.md"
 
 
 @pytest.mark.parametrize(
@@ -97,6 +102,77 @@ def test_result_tail_is_the_sign_test_of_the_decided_games():
     assert st.result_tail(score) == pytest.approx(stats.binomtest(30, 50, 0.5, "greater").pvalue, rel=1e-12)
 
 
+def test_pairs_are_counted_by_their_half_points():
+    assert st.pair_counts([0, 4, 4, 2, 3, 1, 4]) == (1, 1, 1, 1, 3)
+    assert st.pair_counts([]) == (0, 0, 0, 0, 0)
+    assert st.pair_counts([4, None, VOID, 2, None]) == (0, 0, 1, 0, 1)
+    for wrong in (5, -2):
+        with pytest.raises(ValueError, match=f"not {wrong}"):
+            st.pair_counts([2, wrong])
+
+
+@pytest.mark.parametrize(
+    "counts", [(0, 0, 7, 0, 0), (0, 0, 0, 0, 3), (2, 0, 1, 0, 5), (1, 3, 2, 2, 3), (0, 4, 0, 3, 1), (3, 1, 0, 0, 0)]
+)
+def test_pair_tail_counts_every_way_the_signs_may_fall(counts):
+    sizes = [1] * (counts[1] + counts[3]) + [2] * (counts[0] + counts[4])
+    seen = counts[3] - counts[1] + 2 * (counts[4] - counts[0])
+    sums = [sum(signed) for signed in itertools.product(*[(-size, size) for size in sizes])]
+    assert st.pair_tail(counts) == np.mean([total >= seen for total in sums])
+
+
+def test_pair_tail_of_large_matches():
+    # Only pairs won or lost 2–0: the binomial over pairs.
+    assert st.pair_tail((80, 0, 40, 0, 100)) == pytest.approx(stats.binom.sf(99, 180, 0.5), rel=1e-12)
+    # Half of them closer: a convolution of two binomials, in floating point.
+    ones = stats.binom.pmf(np.arange(701), 700, 0.5)
+    twos = stats.binom.pmf(np.arange(501), 500, 0.5)
+    total = (2 * np.arange(701) - 700)[:, None] + 2 * (2 * np.arange(501) - 500)
+    wanted = (ones[:, None] * twos)[total >= 380 - 320 + 2 * (270 - 230)].sum()
+    assert st.pair_tail((230, 320, 900, 380, 270)) == pytest.approx(wanted, rel=1e-9)
+    assert st.pair_tail((0, 0, 0, 0, 2000)) == 0  # 2^-2000 is below every float
+
+
+@pytest.mark.parametrize(("first_share", "draw_share"), [(0.5, 0.0), (0.65, 0.3), (0.9, 0.1)])
+def test_pair_tail_is_exact_whatever_the_openings(first_share, draw_share):
+    """Equal players: P(tail ≤ q) ≤ q for every q, and = q at each value that the tail takes; by enumerating 3 pairs."""
+    win, draw, loss = first_share - draw_share / 2, draw_share, 1 - first_share - draw_share / 2
+    first, second = {2: win, 1: draw, 0: loss}, {2: loss, 1: draw, 0: win}
+    of_score = [sum(first[a] * second[s - a] for a in first if s - a in second) for s in range(5)]
+    tails: dict[tuple, dict[float, float]] = {}
+    for scores in itertools.product(range(5), repeat=3):
+        distances = tuple(sorted(abs(score - 2) for score in scores))
+        tail = st.pair_tail(st.pair_counts(scores))
+        by_tail = tails.setdefault(distances, {})
+        by_tail[tail] = by_tail.get(tail, 0) + math.prod(of_score[score] for score in scores)
+    for by_tail in tails.values():
+        whole = sum(by_tail.values())
+        for tail in by_tail:
+            if whole:
+                assert sum(p for other, p in by_tail.items() if other <= tail) / whole == pytest.approx(tail)
+
+
+def test_draws_take_the_tail_over_pairs():
+    counts = (0, 1, 5, 6, 2)
+    drawn = Score(wins=10, draws=11, losses=7)
+    assert st.result_tail(drawn, counts) == st.pair_tail(counts) != st.result_tail(drawn)
+    decided = Score(wins=16, losses=12)
+    assert st.result_tail(decided, (2, 0, 8, 0, 4)) == st.result_tail(decided) == st.binomial_tail(16, 28)
+
+
+@pytest.mark.parametrize("first_share", [0.5, 0.65, 0.9, 1.0])
+@pytest.mark.parametrize("draw_share", [0.0, 0.1, 0.5])
+@pytest.mark.parametrize(("games", "threshold"), [(4, None), (10, None), (40, None), (40, 0.51), (100, None)])
+def test_false_promotion_bounds_openings_that_favour_a_colour(games, threshold, first_share, draw_share):
+    drawn = min(draw_share, 2 * (1 - first_share))
+    win, loss = first_share - drawn / 2, 1 - first_share - drawn / 2
+    chances = np.ones(1)  # of each number of half points
+    for _ in range(games // 2):
+        chances = np.convolve(np.convolve(chances, [loss, drawn, win]), [win, drawn, loss])
+    gate = st.gate_half_points(games, threshold)
+    assert chances[gate:].sum() <= st.false_promotion(games, gate) + 1e-12
+
+
 @pytest.mark.parametrize(("games", "threshold"), [(10, None), (40, None), (12, 0.55), (6, 0.5), (8, 0.99), (4, None)])
 def test_false_promotion_is_the_worst_over_all_numbers_of_draws(games, threshold):
     gate = st.gate_half_points(games, threshold)
@@ -155,3 +231,14 @@ def curtail(wins, draws, games, gate, rng):
             break
         score = Score(score.wins + (result == 2), score.draws + (result == 1), score.losses + (result == 0))
     return st.passes(score, gate), 2 * wins + draws >= gate, score.games
+
+
+def test_the_readme_says_what_the_code_computes():
+    section = README.read_text(encoding="utf-8").split("## How much is enough?")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| *(\d+) \| (\d+) \| ([\d.]+) % \| ([\d.]+) % \|$", section, re.MULTILINE)
+    assert [int(games) for games, *_ in rows] == [40, 100, 200, 400, 1000]
+    for games, wins, equal, stronger in rows:
+        gate = st.gate_half_points(int(games))
+        assert int(wins) == st.wins_needed(gate)
+        assert equal == f"{100 * st.binomial_tail(int(wins), int(games)):.2f}"
+        assert stronger == f"{100 * st.power(int(games), gate, st.share_of_elo(35)):.0f}"
