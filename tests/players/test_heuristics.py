@@ -201,15 +201,27 @@ GO_CASES = [
         . . . . . . .""",
     ),
     Case(
-        "plays away from the first line on an empty board",
+        "plays away from the edge while the board is empty",
         mover="X",
         diagram="""
         . . . . . . .
-        . * * * * * .
-        . * * * * * .
-        . * * * * * .
-        . * * * * * .
-        . * * * * * .
+        . . . X . . .
+        . . * * * . .
+        . . * * * . .
+        . . * * * . .
+        . . . . . . .
+        . . . . . . .""",
+    ),
+    Case(
+        "plays where the opponent is",
+        mover="X",
+        diagram="""
+        . . . . . . .
+        . . . . . . .
+        . . . . . . .
+        . . . * . . .
+        . . . . O . .
+        . . . . . . .
         . . . . . . .""",
     ),
     Case(
@@ -291,6 +303,17 @@ LINE_CASES = {
             X O O . . . .""",
         ),
         Case(
+            "blocks rather than makes three",
+            "X",
+            """
+            . . . . . . .
+            . . . . . . .
+            * . . . . . .
+            O . . . . . .
+            O . . . . . .
+            O . X . X . .""",
+        ),
+        Case(
             "blocks a row, open at one end",
             "O",
             """
@@ -321,7 +344,7 @@ LINE_CASES = {
             . . . . . . .
             . . . . . . .
             O O O . . . .
-            X X O ? X O X""",
+            O O X ? X . .""",
         ),
     ],
 }
