@@ -194,7 +194,7 @@ class GtpEngine:
 
     def _ask_to_quit(self) -> None:
         with contextlib.suppress(OSError, ValueError):  # it has ended, or we have closed it
-            self._stdin.write(b"quit\n")
+            self._stdin.write(f"{self._next_id} quit\n".encode())
             self._stdin.close()
 
     def _tell_to_end(self) -> None:

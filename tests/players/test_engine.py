@@ -292,6 +292,15 @@ def test_the_move_of_a_game_that_was_given_up_is_not_seen(make_player: MakeEngin
     assert_nothing(player.step())
 
 
+def test_close_asks_idle_engines_to_quit(make_player: MakeEngines, tmp_path: Path) -> None:
+    player = make_player("play", num_rows=2)
+    for row in (0, 1):
+        move(player, row)
+    player.close()
+    assert [commands[-1] for commands in told(tmp_path)] == ["quit", "quit"]
+    assert not any(is_alive(pid) for pid in processes(tmp_path))
+
+
 def test_close_while_an_engine_hangs(make_player: MakeEngines, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(gtp, "GRACE_SECONDS", 0.3)
     make_player("play").close()  # whatever is opened once and kept is open now
