@@ -117,7 +117,9 @@ def test_other_names_are_no_matches(name: str) -> None:
     assert layout.parse_match_name(name) is None
 
 
-@pytest.mark.parametrize("name", ["", ".a", "@8", "-a", "a/b", "a b", "a=b", "ä", "a-vs-b", "a-vs", "best_model", "a\n"])
+@pytest.mark.parametrize(
+    "name", ["", ".a", "@8", "-a", "a/b", "a b", "a=b", "ä", "a-vs-b", "a-vs", "best_model", "a\n"]
+)
 def test_names_that_no_player_may_have(name: str) -> None:
     for make in (layout.check_player_name, lambda name: layout.match_name(name, "b")):
         with pytest.raises(UsageError, match="player name"):
