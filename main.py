@@ -369,7 +369,8 @@ def show(
     """Print any file of ours for a human; without a path, the state of the run in this folder.
 
     \b
-    Knows:   a game shard (.gz), its .meta, a chunk (.h5), a model directory, a match directory, a whole run
+    Knows:   a game shard (.gz), its .meta, a chunk (.h5), a model directory, a match directory, promotions.jsonl,
+             ratings, a pool, a whole run
     Writes:  nothing
     Exit:    0 shown, 1 missing, damaged or not a file of ours, 2 wrong usage
     Example: python main.py show saved_models/best_model
