@@ -32,10 +32,11 @@ ACCEPTED = "accepted"
 REJECTED = "rejected"
 
 MAX_ELO = 1000.0  # beyond, the shares are too close to 0 and 1 to tell anything apart
+MIN_GAP = 0.01  # Elo; a test of less would take some 10^9 games
 # Added to the count of every score, so that every mean has a distribution with finite likelihood. fishtest puts it in
 # place of zero counts only; added to all, a pair more is exactly 1 more, whatever came before: llr() stays monotonic.
 PRIOR_COUNT = 1e-3
-# The log-likelihood is stationary at the multiplier looked for, so an error of 2^-32 there is one of some 1e-12 here.
+# The log-likelihood is stationary at the multiplier looked for, so a small error there is one of its square here.
 BISECTIONS = 36
 PAIR_SHARES = np.arange(5) / 4  # a pair's points, per point that could be had
 
@@ -84,10 +85,10 @@ class Sprt:
             except ValueError:
                 raise UsageError(f"--sprt {text!r}: {name} is {word.strip()!r}, no number; {wanted}") from None
         elo0, elo1, alpha, beta = numbers
-        if not -MAX_ELO <= elo0 < elo1 <= MAX_ELO:
+        if not (elo0 >= -MAX_ELO and elo0 + MIN_GAP <= elo1 <= MAX_ELO):
             raise UsageError(
-                f"--sprt {text!r}: elo0 is {elo0:g} and elo1 is {elo1:g}; wanted elo0 < elo1, both from "
-                f"{-MAX_ELO:g} to {MAX_ELO:g}"
+                f"--sprt {text!r}: elo0 is {elo0:g} and elo1 is {elo1:g}; wanted elo0 < elo1 by {MIN_GAP:g} at least, "
+                f"both from {-MAX_ELO:g} to {MAX_ELO:g}"
             )
         for name, chance in (("alpha", alpha), ("beta", beta)):
             if not 0 < chance < 0.5:

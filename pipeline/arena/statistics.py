@@ -130,7 +130,8 @@ def pair_tail(counts: Pentanomial) -> float:
 
     Given |D| of every pair the signs are fair and independent coins: with n₁ pairs at |D| = 1 and n₂ at |D| = 2,
     S = ΣD = (2·B₁ − n₁) + 2·(2·B₂ − n₂), B ~ Binomial(n, 1/2). P(S ≥ s) is counted in integers:
-    Σ_j C(n₂, j) · #{B₁ ≥ ⌈(s + n₁ + 2·n₂ − 4j) / 2⌉} of 2^(n₁+n₂) ways. 1 if no pair was decided.
+    Σ_j C(n₂, j) · #{B₁ ≥ (s + n₁ + 2·n₂ − 4j) / 2} of 2^(n₁+n₂) ways; s and n₁ are both even or both odd. 1 if no pair
+    was decided.
     """
     ones, twos = counts[1] + counts[3], counts[0] + counts[4]
     total = counts[3] - counts[1] + 2 * (counts[4] - counts[0])
@@ -141,7 +142,7 @@ def pair_tail(counts: Pentanomial) -> float:
         ways = ways * b // (ones - b + 1)
     favourable, ways = 0, 1
     for j in range(twos + 1):
-        least = -((4 * j - total - ones - 2 * twos) // 2)
+        least = (total + ones + 2 * twos - 4 * j) // 2
         favourable += ways * at_least[min(max(least, 0), ones + 1)]
         ways = ways * (twos - j) // (j + 1)
     return favourable / 2 ** (ones + twos)

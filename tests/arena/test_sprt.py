@@ -5,11 +5,11 @@ import math
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
 from scipy.stats import binom
 
 from benchmarks.promotion import by_gate, by_sprt, play
-from pipeline.arena.sprt import ACCEPTED, REJECTED, Sprt
+from pipeline.arena.sprt import ACCEPTED, PRIOR_COUNT, REJECTED, Sprt
 from pipeline.arena.statistics import VOID, false_promotion, gate_half_points, share_of_elo
 from pipeline.errors import UsageError
 
@@ -45,6 +45,27 @@ def test_the_llr_is_that_of_a_general_optimiser(sprt):
     wanted = [likeliest(row, share_of_elo(sprt.elo1)) - likeliest(row, share_of_elo(sprt.elo0)) for row in counts]
     assert sprt.llr(counts) == pytest.approx(wanted, rel=2e-3, abs=2e-3)  # PRIOR_COUNT is worth up to 1e-3
     assert sprt.llr(counts.reshape(3, 4, 5)).shape == (3, 4)
+
+
+@pytest.mark.parametrize("sprt", [USUAL, Sprt(-300, -200, 0.05, 0.05), Sprt(-1000, 1000, 0.05, 0.05)])
+def test_the_llr_is_precise(sprt):
+    """Against Proposition 1.1 written out, the multiplier found by Brent's method."""
+
+    def log_likelihood(filled, mean):
+        deviation = np.arange(5) / 4 - mean
+        ends = -1 / deviation[-1] * (1 - 1e-13), -1 / deviation[0] * (1 - 1e-13)
+        x = brentq(lambda x: (filled * deviation / (1 + x * deviation)).sum(), *ends, xtol=1e-15, rtol=1e-14)
+        likeliest = filled / filled.sum() / (1 + x * deviation)
+        assert likeliest.sum() == pytest.approx(1) and likeliest @ np.arange(5) / 4 == pytest.approx(mean)
+        return (filled * np.log(likeliest)).sum()
+
+    counts = np.array([(0, 0, 0, 0, 31), (0, 0, 190, 3, 0), (3, 0, 0, 0, 10), (1, 2, 3, 4, 5), (700, 0, 3, 0, 0)])
+    wanted = [
+        log_likelihood(row + PRIOR_COUNT, share_of_elo(sprt.elo1))
+        - log_likelihood(row + PRIOR_COUNT, share_of_elo(sprt.elo0))
+        for row in counts
+    ]
+    assert sprt.llr(counts) == pytest.approx(wanted, rel=1e-8, abs=1e-8)
 
 
 @pytest.mark.parametrize(("wins", "losses"), [(40, 30), (30, 40), (100, 1), (7, 7)])
@@ -105,6 +126,8 @@ def test_winning_everything_is_accepted_as_soon_as_it_can_be():
     USUAL.check_games(62)
     with pytest.raises(UsageError, match=r"before 62 games; found --games 61"):
         USUAL.check_games(61)
+    with pytest.raises(UsageError, match="found --games 400"):
+        Sprt.parse("-1000,-999.99,0.05,0.05").check_games(400)
 
 
 def test_losing_is_rejected_and_an_open_end_too():
@@ -165,6 +188,7 @@ def test_parse():
         ("0,,0.05,0.05", "elo1 is '', no number"),
         ("35,35,0.05,0.05", "elo0 is 35 and elo1 is 35; wanted elo0 < elo1"),
         ("35,0,0.05,0.05", "wanted elo0 < elo1"),
+        ("0,0.001,0.05,0.05", "by 0.01 at least"),
         ("0,nan,0.05,0.05", "elo1 is nan"),
         ("0,inf,0.05,0.05", "from -1000 to 1000"),
         ("0,35,0,0.05", "alpha is 0; wanted above 0 and below 0.5"),
