@@ -1,7 +1,6 @@
 """ratings.json and pool.json: read back as written, refused when damaged, never half written."""
 
 import json
-import multiprocessing
 
 import pytest
 
@@ -11,7 +10,6 @@ from pipeline.records.ratings import (
     Pool,
     RatedPlayer,
     Ratings,
-    pool_lock,
     read_pool,
     read_ratings,
     write_pool,
@@ -112,23 +110,3 @@ def test_a_pool_with_wrong_members(tmp_path):
         damage(path, **lines)
         with pytest.raises(FileError, match=said):
             read_pool(path)
-
-
-def _add_many(path, worker):
-    for number in range(10):
-        with pool_lock(path):
-            pool = read_pool(path)
-            member = Member(name=f"w{worker}-{number}", spec="random")
-            write_pool(path, pool.model_copy(update={"members": (*pool.members, member)}))
-
-
-def test_processes_do_not_undo_each_others_changes(tmp_path):
-    path = tmp_path / "data" / "pool.json"
-    context = multiprocessing.get_context("fork")
-    workers = [context.Process(target=_add_many, args=(path, worker)) for worker in range(3)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(60)
-        assert worker.exitcode == 0
-    assert len(read_pool(path).members) == 30

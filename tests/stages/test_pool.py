@@ -1,5 +1,7 @@
 """The pool command, and what evaluate does to the pool."""
 
+import multiprocessing
+
 import pytest
 
 from pipeline.errors import FileError, UsageError
@@ -107,6 +109,22 @@ def test_damaged_files(run_folder):
     for action in (lambda: pool(), lambda: pool("add", "random")):
         with pytest.raises(FileError, match="pool add SPEC"):
             action()
+
+
+def _add_ten(worker):
+    for number in range(10):
+        pool("add", f"h{worker}-{number}=heuristic")
+
+
+def test_processes_do_not_undo_each_others_changes(run_folder):
+    pool(capacity=100)
+    workers = [multiprocessing.get_context("fork").Process(target=_add_ten, args=(worker,)) for worker in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+        assert worker.exitcode == 0
+    assert len(read_pool(run_folder / "data/pool.json").members) == 30
 
 
 def test_evaluate_remembers_a_champion(run_folder):

@@ -175,7 +175,7 @@ def test_a_damaged_match_is_skipped_and_named(config, three):
     games.write_text("{\n")
     heard = Heard()
     summary = ratings(config(), heard)
-    assert summary.matches_skipped == 1
+    assert (summary.matches_skipped, summary.matches, summary.games) == (1, 2, 8)
     assert [str(games) in text for text in heard.warnings] == [True]
     assert "000002-c@8" not in {row.name for row in summary.rows}
 
