@@ -114,8 +114,8 @@ Example: python main.py evaluate --games 100 --readouts 32 --require 'random>=0.
 """,
     "ratings": """Rate every player of every match: Elo with error bars, from all games that were recorded.
 
-Bradley-Terry fits all games at once; elo and trueskill go through the matches in the order of time. Always computed from
-the match records, so the ratings file may be deleted.
+Bradley-Terry fits all games at once; elo and trueskill go through the matches in the order of time. Always computed
+from the match records, so the ratings file may be deleted.
 
 \b
 Reads:   data/evaluate/*/, data/tournament/*/

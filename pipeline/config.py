@@ -78,8 +78,9 @@ class SelfplayConfig(SearchConfig):
     )
     opponents: str = Field(
         "mirror=1",
-        description="Whom the model meets, with weights, e.g. 'random=5,previous=30,mirror=65'. mirror: itself; previous: "
-        "the champion before; random, heuristic; pool:MODE. An opponent's moves are recorded, but are no policy targets.",
+        description="Whom the model meets, with weights, e.g. 'random=5,previous=30,mirror=65'. mirror: itself; "
+        "previous: the champion before; random, heuristic; pool:MODE. An opponent's moves are recorded, but are no "
+        "policy targets.",
     )
     pool: Path = Field(Path("data/pool.json"), description="The pool that pool:MODE chooses from.")
     backend: str = Field(
@@ -184,7 +185,8 @@ class RatingsConfig(StageConfig):
         "bradley-terry", pattern="^(bradley-terry|elo|trueskill)$", description="bradley-terry, elo or trueskill."
     )
     anchor: str | None = Field(
-        None, description="NAME or NAME=ELO: this player's Bradley-Terry rating [default: random=0, else the oldest model]."
+        None,
+        description="NAME or NAME=ELO: this player's Bradley-Terry rating [default: random=0, else the oldest model].",
     )
     output: Path = Field(Path("data/ratings.json"), description="Where the ratings of all three methods are kept.")
 
@@ -199,7 +201,9 @@ class TournamentConfig(ArenaConfig):
     until: float = Field(0.0, ge=0, description="Stop when every rating is known to +- so many Elo (95 %); 0 = never.")
     pairs_per_round: int = Field(8, ge=1, description="Pairs of games between two looks at the ratings.")
     schedule: str = Field(
-        "uncertainty", pattern="^(uncertainty|round-robin)$", description="uncertainty: whoever tells most; or round-robin."
+        "uncertainty",
+        pattern="^(uncertainty|round-robin)$",
+        description="uncertainty: whoever tells most; or round-robin.",
     )
     pool: Path = Field(Path("data/pool.json"), description="The pool of opponents.")
     output_dir: Path = Field(Path("data/tournament"), description="Match records, as <one>-vs-<other>/.")

@@ -1,11 +1,12 @@
 """What a player is: whoever chooses the moves of one side in many games at once.
 
 A player has a fixed number of rows; a row is one game, and whoever runs the games tells the player of every move made
-in it, by either side. Between begin() and the decision the player may take as many step()s as it likes, so that a batch of
-searches, a network and a process on the other end of a pipe all fit. One thread uses a player; rows never influence each
-other: what is chosen in a row depends on its seed, its moves and the player's settings only.
+in it, by either side. Between begin() and the decision the player may take as many step()s as it likes, so that a
+batch of searches, a network and a process on the other end of a pipe all fit. One thread uses a player; rows never
+influence each other: what is chosen in a row depends on its seed, its moves and the player's settings only.
 
-Axes: R rows, n rows named in a call, S state words, A actions. Values are seen by the player to move, who is the one asked.
+Axes: R rows, n rows named in a call, S state words, A actions. Values are seen by the player to move, who is the one
+asked.
 """
 
 from __future__ import annotations

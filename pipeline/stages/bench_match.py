@@ -1,9 +1,10 @@
 """``bench evaluate``: a match in batches against the same games one after another.
 
 Two networks with random weights play a whole match as evaluate does, then some of its games again, one at a time in one
-thread. Both ways the games must be the same, move for move, where the network's arithmetic allows it; how many were is reported.
-One at a time is measured twice: as evaluate would (a batch is never smaller than LEAST_BATCH, so that rounding is the same), and
-with batches of one, which is the best that one game at a time can do, but may round otherwise.
+thread. Both ways the games must be the same, move for move, where the network's arithmetic allows it; how many were
+is reported. One at a time is measured twice: as evaluate would (a batch is never smaller than LEAST_BATCH, so that
+rounding is the same), and with batches of one, which is the best that one game at a time can do, but may round
+otherwise.
 """
 
 from __future__ import annotations

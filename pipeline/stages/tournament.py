@@ -79,8 +79,8 @@ def _seats(config: TournamentConfig) -> dict[str, Seat]:
             )
     if len(seats) < 2:
         raise NotYet(
-            f"tournament: {len(seats)} players; wanted at least two: name them with --player, or fill {config.pool} with "
-            "`python main.py pool add PLAYER`",
+            f"tournament: {len(seats)} players; wanted at least two: name them with --player, or fill {config.pool} "
+            "with `python main.py pool add PLAYER`",
             2 - len(seats),
         )
     return seats

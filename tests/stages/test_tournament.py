@@ -1,4 +1,5 @@
-"""Tournaments: who plays, that they go on where they stood, and that the ranking of players of known strength comes out."""
+"""Tournaments: who plays, that they go on where they stood, and that the ranking of players of known strength comes
+out."""
 
 from pathlib import Path
 
