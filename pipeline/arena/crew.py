@@ -2,12 +2,13 @@
 
 A crew takes numbers of games and gives back outcomes, in any order: games, or failures. ThreadCrew plays in this process, a
 lane a thread; ProcessCrew has workers, processes that may die or hang without harm to anything but the games they were
-playing. conduct() gives a crew its games, and a game that failed once more.
+playing. conduct() gives a crew its games, and those that failed again.
 
 A worker is any command that reads a job and then numbers of games as JSON lines, and writes JSON lines:
     stdin   the job, then {"play": [0, 1, …]} any number of times; end of file: stop at once
     stdout  {"game": MatchGame}  {"failure": MatchFailure}  {"beat": [steps of each lane], "live": [games of each lane]}
             {"error": one line}: the job itself is impossible
+Whatever else it writes is its end: a line that can't be read may have been a game.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import subprocess
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO, Any
@@ -29,6 +30,8 @@ from pipeline.errors import MuGoError
 from pipeline.records.matches import MatchFailure, MatchGame
 
 ATTEMPTS = 2  # a game that fails is tried once more
+GRACE_SECONDS = 5.0  # a worker that is told to stop lets go of its players in that time
+PAUSE_SECONDS = 5.0  # when nobody looked after the workers for so long (Ctrl-Z, a slow disk), that time isn't theirs
 LOADING = 10  # a worker may take so many times longer to load than it may take for a step
 
 
@@ -49,35 +52,34 @@ class Crew(ABC):
 
 
 def conduct(
-    crew: Crew, numbers: Sequence[int], on_outcomes: Callable[[list[MatchGame], list[MatchFailure]], bool]
+    crew: Crew,
+    numbers: Sequence[int],
+    on_outcomes: Callable[[list[MatchGame], list[MatchFailure]], bool],
+    given_up: set[int] | None = None,
 ) -> None:
     """Let the crew play the games; each that fails is tried again, up to ATTEMPTS times in all. Closes the crew.
 
+    Where a lane or a worker crashed, nobody knows which of its games it was. So those for which that happens
+    for the last time are tried further, apart from the others and in ever smaller groups, until one that crashes was alone.
+
     on_outcomes: called with what has ended since the last call; returns whether to play on. If it says no, or on
     KeyboardInterrupt, the crew is closed, and what had ended by then is handed over.
+    given_up: numbers of failed games that are not tried again are added to it, before on_outcomes hears of the failure.
     """
-    left = set(numbers)
-    attempts: dict[int, int] = {}
+    trials = _Trials(numbers, set() if given_up is None else given_up)
 
-    def hand_over(outcomes: list[Outcome]) -> bool:
+    def hand_over(outcomes: Sequence[Outcome]) -> bool:
         games = [one for one in outcomes if isinstance(one, MatchGame)]
-        failures = []
-        for one in outcomes:
-            if isinstance(one, MatchFailure):
-                attempt = attempts[one.failed] = attempts.get(one.failed, 0) + 1
-                failures.append(one.model_copy(update={"attempt": attempt}))
-        left.difference_update(game.index for game in games)
-        left.difference_update(one.failed for one in failures if one.attempt >= ATTEMPTS)
-        again = [one.failed for one in failures if one.attempt < ATTEMPTS]
+        failures, again = trials.judge(outcomes)
         play_on = on_outcomes(games, failures) if outcomes else True
-        if again and play_on:
+        if play_on and again:
             crew.give(again)
         return play_on
 
     closed = False
     try:
         crew.give(numbers)
-        while left:
+        while trials.left:
             if not hand_over(crew.outcomes(0.5)):
                 break
         crew.close()
@@ -86,6 +88,43 @@ def conduct(
         if not closed:
             crew.close()
         hand_over([one for one in crew.outcomes(0.0) if isinstance(one, MatchGame)])
+
+
+class _Trials:
+    """Which games are still to be played, and how often each was tried. left: neither finished nor given up."""
+
+    def __init__(self, numbers: Collection[int], given_up: set[int]) -> None:
+        self.left = set(numbers)
+        self._given_up = given_up
+        self._attempts: dict[int, int] = {}
+        self._suspects: list[list[int]] = []  # groups; one of each may be what crashes
+
+    def judge(self, outcomes: Sequence[Outcome]) -> tuple[list[MatchFailure], list[int]]:
+        """The failures among them with their attempts counted, and what is to be played now."""
+        in_play = self._in_play()
+        failures, again, crashed = [], [], []
+        for one in outcomes:
+            if isinstance(one, MatchGame):
+                self.left.discard(one.index)
+                continue
+            number = one.failed
+            attempt = self._attempts[number] = self._attempts.get(number, 0) + 1
+            failures.append(one.model_copy(update={"attempt": attempt}))
+            if attempt < ATTEMPTS:
+                again.append(number)
+            elif one.player or in_play == {number}:
+                self.left.discard(number)
+                self._given_up.add(number)
+            else:
+                crashed.append(number)
+        half = len(crashed) // 2
+        self._suspects += [group for group in (crashed[:half], crashed[half:]) if group]
+        if self._suspects and not self._in_play():
+            again = self._suspects.pop()
+        return failures, again
+
+    def _in_play(self) -> set[int]:
+        return self.left.difference(*self._suspects)
 
 
 # In this process
@@ -98,6 +137,7 @@ class ThreadCrew(Crew):
         self._pairing = pairing
         self._num_rows = num_rows
         self._arrived: queue.SimpleQueue[Outcome | BaseException] = queue.SimpleQueue()
+        self._problem: BaseException | None = None
         self._games = GameQueue()
         self.lanes: list[MatchLane | None] = [None] * num_lanes
         self._threads = [threading.Thread(target=self._run, args=(lane,), daemon=True) for lane in range(num_lanes)]
@@ -108,18 +148,21 @@ class ThreadCrew(Crew):
         self._games.give(numbers)
 
     def outcomes(self, seconds: float) -> list[Outcome]:
-        """Raises what kept a lane from starting at all."""
+        """Raises what kept a lane from starting at all, once everything that ended was handed over."""
         found: list[Outcome] = []
-        while True:
+        while self._problem is None or not found:
             try:
                 one = self._arrived.get(timeout=seconds) if seconds > 0 and not found else self._arrived.get_nowait()
             except queue.Empty:
-                return found
+                break
             if isinstance(one, BaseException):
-                for outcome in found:
-                    self._arrived.put(outcome)
-                raise one
-            found.append(one)
+                self._problem = self._problem or one
+                seconds = 0.0
+            else:
+                found.append(one)
+        if self._problem is not None and not found and not self._games.closed:
+            raise self._problem
+        return found
 
     def close(self) -> None:
         self._games.close()
@@ -127,35 +170,55 @@ class ThreadCrew(Crew):
             thread.join()
 
     def _run(self, number: int) -> None:
-        while not self._games.closed:
-            try:
+        try:
+            while not self._games.closed:
                 lane = MatchLane(self._pairing, self._num_rows, number, self._games, self._arrived.put)
-            except BaseException as error:  # no player, no game: handed to the calling thread, which raises it
-                self._arrived.put(error)
-                return
-            self.lanes[number] = lane
-            try:
-                lane.run()
-            except Exception as error:
-                lane.abandon(f"{type(error).__name__}: {' '.join(str(error).split())}")
-            finally:
-                lane.close()
+                self.lanes[number] = lane
+                try:
+                    lane.run()
+                except BaseException as error:  # of a thread: nobody interrupts it, so this is a player's doing
+                    lane.abandon(f"{type(error).__name__}: {' '.join(str(error).split())}")
+                finally:
+                    lane.close()
+        except BaseException as error:  # no player, no game: handed to the calling thread, which raises it
+            self._arrived.put(error)
 
 
 # In other processes
 
 
-@dataclass
+@dataclass(eq=False)
 class _Worker:
-    """A process, the games it has been given and not finished, and when it was last seen to get on."""
+    """A process, the games it has been given and not finished, and when it was last seen to get on.
+
+    steps: of each lane, as far as it said; moved: when each lane last made one, or had nothing to do.
+    """
 
     number: int
     process: subprocess.Popen[bytes]
     games: set[int] = field(default_factory=set)
     steps: list[int] = field(default_factory=list)
-    moved: list[float] = field(default_factory=list)  # when each lane last made a step, or had nothing to do
+    moved: list[float] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
-    error: str = ""  # its own last words
+    listener: threading.Thread | None = None
+
+    def beat(self, steps: list[int], live: list[int]) -> None:
+        now = time.monotonic()
+        if not self.moved:
+            self.steps, self.moved = [0] * len(steps), [now] * len(steps)
+        for lane, (count, games) in enumerate(zip(steps, live, strict=True)):
+            if count != self.steps[lane] or (games == 0 and any(live)):
+                self.steps[lane], self.moved[lane] = count, now
+
+    def stuck(self, limit: float) -> float:
+        """For how long it has made no step, if that is too long, else 0. A first step may take LOADING times longer."""
+        now = time.monotonic()
+        lanes = list(zip(self.steps, self.moved, strict=True)) or [(0, self.started)]
+        return max(now - since if now - since > limit * (1 if steps else LOADING) else 0.0 for steps, since in lanes)
+
+    def forgive(self, seconds: float) -> None:
+        self.started += seconds
+        self.moved = [moved + seconds for moved in self.moved]
 
 
 class ProcessCrew(Crew):
@@ -176,9 +239,18 @@ class ProcessCrew(Crew):
         self._capacity = capacity
         self._hang_seconds = hang_seconds
         self._waiting: list[int] = []
-        self._arrived: queue.SimpleQueue[tuple[_Worker, dict[str, Any] | None]] = queue.SimpleQueue()
+        self._arrived: queue.SimpleQueue[tuple[_Worker, bytes | None]] = queue.SimpleQueue()  # None: its pipe's end
+        self._looked = time.monotonic()
+        self._stillborn = 0  # workers, since one made a step, that ended before they made any
+        self._problem: MuGoError | None = None
         self._closed = False
-        self.workers = [self._start(number) for number in range(len(jobs))]
+        self.workers: list[_Worker] = []
+        try:
+            for number in range(len(jobs)):
+                self.workers.append(self._start(number))
+        except BaseException:
+            self.close()
+            raise
 
     def give(self, numbers: Sequence[int]) -> None:
         self._waiting.extend(numbers)
@@ -186,22 +258,35 @@ class ProcessCrew(Crew):
             self._feed(worker)
 
     def outcomes(self, seconds: float) -> list[Outcome]:
+        """Raises MuGoError if workers can't do this job at all, once everything that ended was handed over."""
         found: list[Outcome] = []
         deadline = time.monotonic() + seconds
-        while True:
+        self._forgive_pause()
+        while self._problem is None:
             left = deadline - time.monotonic()
             try:
-                worker, message = self._arrived.get(timeout=left) if left > 0 and not found else self._arrived.get_nowait()
+                worker, line = self._arrived.get(timeout=left) if left > 0 and not found else self._arrived.get_nowait()
             except queue.Empty:
                 if not self._closed:
-                    found.extend(self._hung())
-                return found
-            found.extend(self._heard(worker, message))
+                    for worker in list(self.workers):
+                        if worker.games and (stuck := worker.stuck(self._hang_seconds)):
+                            found += self._lost(worker, f"it made no step for {stuck:.0f} seconds and was stopped")
+                break
+            found += self._heard(worker, line)
+        self._looked = time.monotonic()
+        if self._problem is not None and not found and not self._closed:
+            raise self._problem
+        return found
 
     def close(self) -> None:
         self._closed = True
         for worker in self.workers:
-            _end(worker.process)
+            _close_input(worker.process)
+        deadline = time.monotonic() + GRACE_SECONDS
+        for worker in self.workers:
+            _end(worker.process, deadline - time.monotonic())
+            if worker.listener is not None:
+                worker.listener.join(GRACE_SECONDS)
 
     def _start(self, number: int) -> _Worker:
         # A session of its own: Ctrl-C is for the process that leads; a worker stops when its standard input ends.
@@ -214,16 +299,13 @@ class ProcessCrew(Crew):
         )
         worker = _Worker(number, process)
         _send(process, self._jobs[number])
-        threading.Thread(target=self._listen, args=(worker, process.stdout), daemon=True).start()
+        worker.listener = threading.Thread(target=self._listen, args=(worker, process.stdout), daemon=True)
+        worker.listener.start()
         return worker
 
     def _listen(self, worker: _Worker, pipe: IO[bytes]) -> None:
         for line in pipe:
-            try:
-                message = json.loads(line)
-            except ValueError:
-                message = {"error": f"unreadable line {line[:80]!r}"}
-            self._arrived.put((worker, message))
+            self._arrived.put((worker, line))
         pipe.close()
         self._arrived.put((worker, None))
 
@@ -237,62 +319,63 @@ class ProcessCrew(Crew):
             worker.games.update(numbers)
             _send(worker.process, {"play": numbers})
 
-    def _heard(self, worker: _Worker, message: dict[str, Any] | None) -> list[Outcome]:
-        if message is None:
-            return self._lost(worker, worker.error or f"its process ended ({_end(worker.process)})")
-        outcome: Outcome | None = None
-        if "game" in message:
-            outcome = MatchGame.model_validate(message["game"])
-        elif "failure" in message:
-            outcome = MatchFailure.model_validate(message["failure"])
-        elif "beat" in message:
-            self._beat(worker, message["beat"], message["live"])
-        elif "error" in message:
-            worker.error = message["error"]
-        if outcome is None:
+    def _forgive_pause(self) -> None:
+        """Nobody listened for a while: what they did meanwhile has not been heard yet."""
+        pause = time.monotonic() - self._looked
+        if pause > PAUSE_SECONDS:
+            for worker in self.workers:
+                worker.forgive(pause)
+
+    def _heard(self, worker: _Worker, line: bytes | None) -> list[Outcome]:
+        """What a line of a worker brings. Lines of one that was given up count for nothing."""
+        if self.workers[worker.number] is not worker:
             return []
-        number = outcome.index if isinstance(outcome, MatchGame) else outcome.failed
+        if line is None:
+            return [] if self._closed else self._lost(worker, f"its process ended ({_end(worker.process, 0.2)})")
+        try:
+            return self._understand(worker, line)
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return [] if self._closed else self._lost(worker, f"it wrote {line[:80]!r}, which is no message of a worker")
+
+    def _understand(self, worker: _Worker, line: bytes) -> list[Outcome]:
+        """Raises ValueError, TypeError, KeyError or RecursionError for what is none of the module docstring's lines."""
+        message = json.loads(line)
+        outcome: Outcome
+        if "game" in message:
+            outcome, number = (game := MatchGame.model_validate(message["game"])), game.index
+        elif "failure" in message:
+            outcome, number = (failure := MatchFailure.model_validate(message["failure"])), failure.failed
+        elif "error" in message:
+            self._problem = MuGoError(f"worker {worker.number}: {message['error']}")
+            return []
+        else:
+            worker.beat(message["beat"], message["live"])
+            self._stillborn = 0 if any(worker.steps) else self._stillborn
+            return []
         if number not in worker.games:
-            return []  # of a worker that had been given up
+            raise ValueError(f"game {number}")
         worker.games.discard(number)
         self._feed(worker)
         return [outcome]
 
-    def _beat(self, worker: _Worker, steps: list[int], live: list[int]) -> None:
-        now = time.monotonic()
-        if len(worker.steps) != len(steps):
-            worker.steps, worker.moved = list(steps), [now] * len(steps)
-        for lane, (count, games) in enumerate(zip(steps, live, strict=True)):
-            if count != worker.steps[lane] or games == 0:
-                worker.steps[lane], worker.moved[lane] = count, now
-
-    def _hung(self) -> list[Outcome]:
-        now = time.monotonic()
-        found: list[Outcome] = []
-        for worker in list(self.workers):
-            if not worker.games:
-                continue
-            since = now - min(worker.moved, default=worker.started)
-            allowed = self._hang_seconds * (1 if worker.moved else LOADING)
-            if since > allowed:
-                found.extend(self._lost(worker, f"it made no step for {since:.0f} seconds and was stopped"))
-        return found
-
     def _lost(self, worker: _Worker, problem: str) -> list[Outcome]:
-        """The worker is gone: its games failed, another takes its place."""
-        if worker not in self.workers or self._closed:
-            return []
-        _end(worker.process)
+        """The worker is gone or has to go: its games failed, another takes its place."""
+        _end(worker.process, 0.0)
         lost: list[Outcome] = [
             MatchFailure(
                 failed=number, attempt=1, kind="crash", player="", problem=f"worker {worker.number}: {problem}", moves=[]
             )
             for number in sorted(worker.games)
         ]
-        idle = not worker.games
         worker.games = set()
-        if idle and not worker.moved:
-            raise MuGoError(f"worker {worker.number}: {problem}, before it played anything")
+        if not any(worker.steps):
+            self._stillborn += 1
+        if self._stillborn > ATTEMPTS * len(self.workers):
+            self._problem = MuGoError(
+                f"worker {worker.number}: {problem}, before it played anything, like {self._stillborn - 1} before it; "
+                "what it wrote on the standard error says more"
+            )
+            return lost
         self.workers[worker.number] = self._start(worker.number)
         self._feed(self.workers[worker.number])
         return lost
@@ -305,15 +388,18 @@ def _send(process: subprocess.Popen[bytes], message: dict[str, Any]) -> None:
         process.stdin.flush()
 
 
-def _end(process: subprocess.Popen[bytes]) -> str:
-    """Stop a worker at once; how it ended. Workers write nothing, so nothing can be lost."""
-    if process.poll() is None:
-        try:
-            process.wait(0.2)
-        except subprocess.TimeoutExpired:
-            process.kill()
+def _close_input(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    with suppress(OSError):  # what it never read is flushed in vain
+        process.stdin.close()
+
+
+def _end(process: subprocess.Popen[bytes], grace_seconds: float) -> str:
+    """Stop a worker, if it doesn't end by itself in time; how it ended. Workers write no files, so nothing can be lost."""
+    try:
+        process.wait(max(0.0, grace_seconds))
+    except subprocess.TimeoutExpired:
+        process.kill()
     code = process.wait()
-    with suppress(OSError):
-        if process.stdin is not None:
-            process.stdin.close()
+    _close_input(process)
     return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

@@ -231,27 +231,25 @@ class MatchLane:
 
     def _finish(self, row: int, result_first_player: int, end: str) -> None:
         playing = self._playing(row)
-        self._let_go(row)
-        self._on_outcome(
-            MatchGame(
-                index=playing.index,
-                challenger_player=playing.index % 2,  # type: ignore[arg-type]
-                opening_plies=playing.opening_plies,
-                moves=playing.moves,
-                values_to_move=playing.values,
-                result_first_player=result_first_player,  # type: ignore[arg-type]
-                end=end,  # type: ignore[arg-type]
-            )
+        game = MatchGame(
+            index=playing.index,
+            challenger_player=playing.index % 2,  # type: ignore[arg-type]
+            opening_plies=playing.opening_plies,
+            moves=playing.moves,
+            values_to_move=playing.values,
+            result_first_player=result_first_player,  # type: ignore[arg-type]
+            end=end,  # type: ignore[arg-type]
         )
+        self._let_go(row, game)
 
     def _fail(self, row: int, fault: PlayerFault) -> None:
-        playing = self._playing(row)
-        self._let_go(row)
-        self._on_outcome(_failure(playing, fault.kind, fault.player, str(fault)))
+        self._let_go(row, _failure(self._playing(row), fault.kind, fault.player, str(fault)))
 
-    def _let_go(self, row: int) -> None:
+    def _let_go(self, row: int, outcome: Outcome) -> None:
+        """Handed over first: whatever a player does when it hears of it, no game gets lost."""
         self._rows[row] = None
         self.live -= 1
+        self._on_outcome(outcome)
         for player in self.players:
             player.drop(np.array([row]))
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pipeline.arena import statistics
-from pipeline.arena.sprt import VOID, Sprt, SprtState
-from pipeline.arena.statistics import Score
+from pipeline.arena.sprt import Sprt, SprtState
+from pipeline.arena.statistics import VOID, Score
 from pipeline.records.matches import MatchGame
 
 

@@ -45,6 +45,7 @@ from pipeline.stages.lanes import load_evaluators
 ENGINE_ROWS = 4  # games of a lane against an engine: one thinks at a time, the others are a batch for the network
 LEAST_BATCH = 16  # below, networks may round otherwise (backends.MIN_BATCH); at least so many, and games don't depend on it
 NETWORKS_KEPT = 6
+BEAT_SECONDS = 1.0  # how often a worker says that it gets on, at least
 
 
 @dataclass(frozen=True)
@@ -219,30 +220,25 @@ class Contest:
             return
         progress = self._progress
         failures: list[MatchFailure] = []
-        lasting: set[int] = set()
+        given_up: set[int] = set()
 
         def on_outcomes(games: list[MatchGame], failed: list[MatchFailure]) -> bool:
             writer.add(games)
             for failure in failed:
                 writer.add_failure(failure)
-                if failure.attempt == 1:
-                    progress.warn(f"game {failure.failed} failed and is tried again: {failure.problem}")
-                else:
-                    progress.warn(f"game {failure.failed} failed again and counts for nobody: {failure.problem}")
-                    lasting.add(failure.failed)
+            _warn_of(failed, given_up, progress)
             failures.extend(failed)
             progress.advance(len(games))
             results = [game.challenger_result for game in writer.games.values()]
             progress.describe(f"{results.count(1)} won, {results.count(0)} drawn, {results.count(-1)} lost")
-            if failed and not writer.games and len(lasting) >= min(len(missing), 2 * ENGINE_ROWS):
+            if failed and not writer.games and len(given_up) >= min(len(missing), 2 * ENGINE_ROWS):
                 return False  # nothing ever works: don't try hundreds of games
             return not settled(writer)
 
-        crew = self._crew(writer, seats, len(missing))
         progress.start(f"{writer.header.challenger} against {writer.header.champion}", writer.num_games, "games")
         try:
             progress.advance(len(writer.games))
-            conduct(crew, missing, on_outcomes)
+            conduct(self._crew(writer, seats, len(missing)), missing, on_outcomes, given_up)
         finally:
             progress.finish()
         if failures and not writer.games:
@@ -283,6 +279,7 @@ class Contest:
             "rows": rows,
             "backend": config.backend,
             "engine_seconds": config.engine_seconds,
+            "beat_seconds": min(BEAT_SECONDS, config.hang_seconds / 4),
         }
         root = Path(__file__).parent.parent.parent
         path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
@@ -303,6 +300,17 @@ class Contest:
             cast = Cast(config.search_config(), lanes, rows, config.backend, config.engine_seconds, self._progress)
             self._cast = (lanes, rows), cast
         return self._cast[1]
+
+
+def _warn_of(failed: Sequence[MatchFailure], given_up: set[int], progress: Progress) -> None:
+    """One line for all that failed for the same reason: a worker takes many games with it."""
+    alike: dict[tuple[bool, str], list[int]] = {}
+    for failure in failed:
+        alike.setdefault((failure.failed in given_up, failure.problem), []).append(failure.failed)
+    for (for_good, problem), numbers in alike.items():
+        who = f"game {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} games, {numbers[0]} to {max(numbers)},"
+        outcome = "failed again and counts for nobody" if for_good else "failed and will be tried again"
+        progress.warn(f"{who} {outcome}: {problem}")
 
 
 def job_pairing(job: dict[str, Any]) -> Pairing:

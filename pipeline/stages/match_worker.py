@@ -1,20 +1,23 @@
 """A worker of a match: ``python -m pipeline.stages.match_worker``, started by a command with --workers.
 
 Reads a job and numbers of games on its standard input, plays them in lanes, and writes what comes of them to its
-standard output; the lines are described in arena/crew.py. It keeps no files, so it may be killed at any moment, and it ends by itself
-when its standard input does: whoever started it is gone.
+standard output; the lines are described in arena/crew.py. It keeps no files, so it may be killed at any moment, and it
+ends by itself when its standard input does: whoever started it wants no more, or is gone.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import queue
 import sys
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
-BEAT_SECONDS = 1.0
+GRACE_SECONDS = 3.0  # for letting go of players, engines above all, before it just ends
 
 
 def main() -> None:
@@ -31,46 +34,54 @@ def main() -> None:
             except OSError:
                 os._exit(1)
 
-    job = json.loads(sys.stdin.readline() or "null")
-    if job is None:
+    line = sys.stdin.readline()
+    if not line.endswith("\n"):  # whoever began to write it is gone
         return
+    job = json.loads(line)
+    orders: queue.SimpleQueue[list[int] | None] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(orders,), daemon=True).start()
     from pipeline.errors import MuGoError
 
     try:
-        _play(job, say)
+        _play(job, orders, say)
     except MuGoError as error:
         say({"error": str(error)})
         sys.exit(1)
 
 
-def _play(job: dict[str, Any], say: Any) -> None:
+def _play(job: dict[str, Any], orders: queue.SimpleQueue[list[int] | None], say: Callable[[dict[str, Any]], None]) -> None:
+    """Until there are no more orders. Raises MuGoError if players can't be made."""
     from pipeline.arena.crew import ThreadCrew
     from pipeline.records.matches import MatchGame
     from pipeline.stages.contest import job_pairing
 
-    given: list[list[int]] = []
-    threading.Thread(target=_listen, args=(given,), daemon=True).start()
     crew = ThreadCrew(job_pairing(job), job["lanes"], job["rows"])
 
     def beat() -> None:
         while True:
             lanes = [(lane.steps, lane.live) if lane else (0, 0) for lane in crew.lanes]
             say({"beat": [steps for steps, _ in lanes], "live": [live for _, live in lanes]})
-            time.sleep(BEAT_SECONDS)
+            time.sleep(job["beat_seconds"])
 
     threading.Thread(target=beat, daemon=True).start()
     while True:
-        while given:
-            crew.give(given.pop(0))
+        with suppress(queue.Empty):
+            while (order := orders.get_nowait()) is not None:
+                crew.give(order)
+            crew.close()
+            return
         for outcome in crew.outcomes(0.1):
             kind = "game" if isinstance(outcome, MatchGame) else "failure"
             say({kind: outcome.model_dump(mode="json")})
 
 
-def _listen(given: list[list[int]]) -> None:
-    """Take orders until there is nobody to give any."""
+def _listen(orders: queue.SimpleQueue[list[int] | None]) -> None:
+    """Take orders until there is nobody to give any; then see to it that this process ends, whatever it is doing."""
     for line in sys.stdin:
-        given.append(json.loads(line)["play"])
+        if line.endswith("\n"):
+            orders.put(json.loads(line)["play"])
+    orders.put(None)
+    time.sleep(GRACE_SECONDS)
     os._exit(0)
 
 

@@ -1,216 +1,343 @@
-"""Matches with made-up networks: rules of openings and colours, independence of layout, interruption."""
+"""A lane as referee: rules, colours, both players' knowledge, independence of layout, and players that misbehave."""
 
+from __future__ import annotations
+
+import sys
 import threading
+import time
 from collections import Counter
 
 import numpy as np
 import pytest
 
-from pipeline.arena.match import MatchSettings, make_openings, play_match
+from pipeline.arena.crew import ThreadCrew, conduct
+from pipeline.arena.match import GameQueue, MatchLane
+from pipeline.arena.openings import make_openings
 from pipeline.config import SearchConfig
 from pipeline.errors import MuGoError
 from pipeline.games.registry import parse_game
+from pipeline.players.base import Decisions, Player
+from pipeline.players.builtin import RandomPlayer
+from pipeline.records.match_lines import disagreement
 from pipeline.records.matches import verify_games
 from pipeline.search.reference import ReferenceSearch
-from tests.search.helpers import hashed_evaluator, zero_evaluator
+from tests.arena.helpers import (
+    CALM,
+    Spoilt,
+    conducted,
+    heuristic_player,
+    pairing_of,
+    play,
+    random_player,
+    searching,
+    spoilt,
+)
+from tests.search.helpers import hashed_evaluator
 
-CALM = SearchConfig(noise_weight=0.0)
-
-
-def two_sides(game):
-    return hashed_evaluator(game, 1), hashed_evaluator(game, 2)
-
-
-def play(game, openings, missing=None, lanes=1, rows=4, readouts=8, search=CALM, sides=None, seed=0):
-    """The finished games by index."""
-    found = []
-
-    def on_games(games):
-        found.extend(games)
-        return True
-
-    numbers = range(2 * len(openings)) if missing is None else missing
-    both = [sides or two_sides(game) for _ in range(lanes)]
-    play_match(game, both, MatchSettings(search, readouts, seed), openings, numbers, rows, on_games)
-    assert len({one.index for one in found}) == len(found)
-    return {one.index: one for one in found}
+NOISY = SearchConfig(noise_weight=0.25)
 
 
-# Openings
-
-
-@pytest.mark.parametrize(("spec", "pairs", "plies"), [("connect4", 60, 4), ("tictactoe", 30, 4), ("go:5", 40, 6)])
-def test_openings_are_distinct_unfinished_and_of_full_length(spec, pairs, plies):
+def openings_for(spec, num_pairs, plies, seed=0):
     game = parse_game(spec)
-    openings = make_openings(game, two_sides(game), pairs, plies, seed=3, max_batch=16)
-    assert [len(opening) for opening in openings] == [plies] * pairs
-    assert len({tuple(opening) for opening in openings}) == pairs
-    for opening in openings:
-        state = game.initial(1)
-        history = game.initial_history(state)
-        for move in opening:
-            state = game.play(state, np.array([move], np.int32), history)  # raises if it is illegal
-            history.append(np.array([0]), game.keys(state))
-        assert not game.is_over(state)[0]
+    return make_openings(game, [hashed_evaluator(game, 1), hashed_evaluator(game, 2)], num_pairs, plies, seed, 16)
 
 
-def test_openings_depend_on_the_seed_alone():
-    game = parse_game("connect4")
-
-    def made(seed, batch):
-        return make_openings(game, two_sides(game), 20, 5, seed, batch)
-
-    assert made(1, 7) == made(1, 20)
-    assert made(1, 20) != made(2, 20)
-
-
-def test_an_opening_is_sampled_from_the_mean_of_both_policies():
-    game = parse_game("connect4")
-
-    def preferring(column):
-        def evaluate(planes):
-            logits = np.full((len(planes), 7), -20.0, np.float32)
-            logits[:, column] = 20
-            return logits, np.zeros(len(planes), np.float32)
-
-        return evaluate
-
-    # 400 openings of one ply can't all differ, so what counts is each one's first try; a pair's first try is its only
-    # one if it is asked for alone.
-    first = Counter(make_openings(game, (preferring(2), preferring(5)), 1, 1, seed, 1)[0][0] for seed in range(400))
-    assert set(first) == {2, 5}
-    assert 150 < first[2] < 250
-
-
-def test_where_there_are_too_few_openings_some_repeat():
-    game = parse_game("connect4")
-    openings = make_openings(game, two_sides(game), 20, 1, 0, 20)
-    assert {opening[0] for opening in openings} == set(range(7))
-    assert all(len(opening) == 1 for opening in openings)
-
-
-def test_an_opening_stops_before_the_move_that_ends_the_game():
-    game = parse_game("tictactoe")
-
-    def in_order(planes):  # the first player wins with its fourth stone
-        logits = np.tile(-1000 * np.arange(9, dtype=np.float32), (len(planes), 1))
-        return logits, np.zeros(len(planes), np.float32)
-
-    assert make_openings(game, (in_order, in_order), 3, 8, 0, 10) == [[0, 1, 2, 3, 4, 5]] * 3
-    assert make_openings(game, (in_order, in_order), 1, 5, 0, 10) == [[0, 1, 2, 3, 4]]
-
-
-def test_no_opening():
-    game = parse_game("tictactoe")
-    assert make_openings(game, two_sides(game), 3, 0, 0, 8) == [[], [], []]
-    games = play(game, [[], []])
-    assert games[0].moves == games[2].moves  # greedy from the same position: the same game
+def check_games(pairing, games):
+    """Every game is one that this match can have, and the rules lead to its result."""
+    assert sorted(games) == list(range(2 * len(pairing.openings)))
+    verify_games("here", pairing.game, list(games.values()))
+    for index, one in games.items():
+        assert one.index == index and one.challenger_player == index % 2
+        assert disagreement(pairing.openings, one) is None
 
 
 # Games
 
 
 @pytest.mark.parametrize("spec", ["tictactoe", "connect4", "go:5"])
-def test_every_game_is_played_once_by_the_rules(spec):
-    game = parse_game(spec)
-    openings = make_openings(game, two_sides(game), 6, 3, 0, 16)
-    games = play(game, openings)
-    assert sorted(games) == list(range(12))
-    verify_games("here", game, list(games.values()))
-    for index, one in games.items():
-        assert one.moves[:3] == openings[index // 2]
-        assert one.challenger_player == index % 2
-        assert one.values_to_move[:3] == [None] * 3 and None not in one.values_to_move[3:]
-        assert one.end == ("full_length" if one.length == game.max_plies else "played_out")
+@pytest.mark.parametrize("champion", [searching(2), searching(2, readouts=0), random_player, heuristic_player])
+def test_every_game_is_played_once_by_the_rules(spec, champion):
+    pairing = pairing_of(spec, openings_for(spec, 6, 3), champion=champion)
+    games = play(pairing, lanes=2, rows=3)
+    check_games(pairing, games)
+    searches = champion not in (random_player, heuristic_player)
+    for one in games.values():
+        assert one.values_to_move[:3] == [None] * 3
+        challengers = one.values_to_move[3 + (3 + one.challenger_player) % 2 :: 2]
+        champions = one.values_to_move[3 + (4 + one.challenger_player) % 2 :: 2]
+        assert None not in challengers
+        assert set(champions) == {None} if champions and not searches else None not in champions
+        assert one.end == ("full_length" if one.length == pairing.game.max_plies else "played_out")
+
+
+def test_each_opening_is_played_twice_with_colours_swapped():
+    pairing = pairing_of("go:5", openings_for("go:5", 8, 4), random_player, heuristic_player)
+    games = play(pairing, lanes=2)
+    for pair, opening in enumerate(pairing.openings):
+        assert games[2 * pair].moves[:4] == games[2 * pair + 1].moves[:4] == opening
+        assert [games[2 * pair + i].challenger_player for i in range(2)] == [0, 1]
 
 
 def test_each_side_moves_with_its_own_network_search_and_tree():
     """The match's moves are those of two plain searches, one a side, each told every move."""
-    game = parse_game("connect4")
-    openings = make_openings(game, two_sides(game), 3, 2, 0, 8)
-    games = play(game, openings, readouts=20)
-    for one in games.values():
-        sides = [ReferenceSearch(game, CALM, evaluate) for evaluate in two_sides(game)]
+    pairing = pairing_of("connect4", openings_for("connect4", 3, 2), searching(1, 20), searching(2, 20))
+    for one in play(pairing).values():
+        sides = [ReferenceSearch(pairing.game, CALM, hashed_evaluator(pairing.game, network)) for network in (1, 2)]
         for ply, move in enumerate(one.moves):
             if ply >= one.opening_plies:
-                mover = int(game.to_move(sides[0].state)[0])
+                mover = int(pairing.game.to_move(sides[0].state)[0])
                 search = sides[0 if mover == one.challenger_player else 1]
                 search.search(20)
                 visits, policy = search.visits(), search.policy()
-                best = max(range(7), key=lambda a: (visits[a], policy[a]))
-                assert best == move
+                assert max(range(7), key=lambda a: (visits[a], policy[a])) == move
                 assert one.values_to_move[ply] == pytest.approx(search.root_value(), abs=0.0006)
             for side in sides:
                 side.advance(move)
 
 
-def test_a_game_depends_on_neither_lanes_rows_nor_on_what_was_played_before():
-    game = parse_game("go:5")
-    openings = make_openings(game, two_sides(game), 8, 4, 0, 16)
-    noisy = SearchConfig(noise_weight=0.25)
-    wanted = play(game, openings, lanes=1, rows=16, search=noisy)
-    assert play(game, openings, lanes=3, rows=2, search=noisy) == wanted
-    half = play(game, openings, missing=[15, 3, 4, 9], rows=1, search=noisy)
-    assert half == {index: wanted[index] for index in (3, 4, 9, 15)}
-    assert play(game, openings, rows=16, search=noisy, seed=1) != wanted
+def test_the_better_side_wins_whichever_it_is():
+    openings = openings_for("connect4", 15, 2)
+    strong = play(pairing_of("connect4", openings, heuristic_player, random_player))
+    weak = play(pairing_of("connect4", openings, random_player, heuristic_player))
+    assert sum(one.challenger_result for one in strong.values()) > 15
+    assert sum(one.challenger_result for one in weak.values()) < -15
 
 
-def test_the_better_side_wins():
-    """A network that knows who stands better against one that thinks the opposite."""
-    game = parse_game("tictactoe")
-    openings = make_openings(game, (zero_evaluator(game),) * 2, 10, 2, 0, 20)
-
-    def hopeful(sign):
-        def evaluate(planes):
-            ahead = planes[:, 0, 1, 1].astype(np.float32) - planes[:, 1, 1, 1]  # who holds the centre
-            return np.zeros((len(planes), 9), np.float32), sign * 0.9 * ahead
-
-        return evaluate
-
-    games = play(game, openings, readouts=60, sides=(hopeful(1), hopeful(-1)))
-    score = Counter(one.challenger_result for one in games.values())
-    assert score[1] >= score[-1]
-    swapped = play(game, openings, readouts=60, sides=(hopeful(-1), hopeful(1)))
-    assert Counter(one.challenger_result for one in swapped.values())[1] == score[-1]
+def test_greedy_players_without_openings_repeat_one_game_per_colour():
+    games = play(pairing_of("tictactoe", [[], []]))
+    assert games[0].moves == games[2].moves and games[1].moves == games[3].moves
 
 
-def test_raw_policies_play_too():
-    game = parse_game("connect4")
-    openings = make_openings(game, two_sides(game), 4, 3, 0, 8)
-    games = play(game, openings, readouts=0)
-    assert len(games) == 8
-    verify_games("here", game, list(games.values()))
+@pytest.mark.parametrize(
+    ("challenger", "champion"),
+    [
+        (searching(1, 8, NOISY), searching(2, 8, NOISY)),
+        (searching(1, 0), random_player),
+        (random_player, heuristic_player),
+        (random_player, random_player),
+    ],
+)
+def test_a_game_depends_on_neither_lanes_rows_nor_on_what_was_played_before(challenger, champion):
+    openings = openings_for("go:5", 8, 4)
+    pairing = pairing_of("go:5", openings, challenger, champion)
+    wanted = play(pairing, lanes=1, rows=16)
+    assert play(pairing, lanes=3, rows=2) == wanted
+    assert play(pairing, lanes=1, rows=1) == wanted
+    some = play(pairing, numbers=[15, 3, 4, 9], rows=2)
+    assert some == {index: wanted[index] for index in (3, 4, 9, 15)}
+    assert play(pairing_of("go:5", openings, challenger, champion, seed=1), rows=16) != wanted
 
 
-def test_nothing_missing_is_no_work():
-    game = parse_game("connect4")
-    assert play(game, [[0]], missing=[]) == {}
+def test_a_player_that_takes_several_steps_changes_nothing():
+    openings = openings_for("go:5", 6, 2)
+    wanted = play(pairing_of("go:5", openings, random_player, heuristic_player))
+    slow = pairing_of("go:5", openings, spoilt("lag", range(12)), heuristic_player)
+    assert play(slow, rows=5) == wanted
+
+
+def test_the_two_sides_of_a_game_and_its_two_halves_draw_from_different_streams():
+    games = play(pairing_of("go:5", [[], []], random_player, random_player))
+    assert len({tuple(one.moves) for one in games.values()}) == 4
+
+
+def test_games_end_with_the_move_limit_too():
+    pairing = pairing_of("tictactoe", [[]] * 20, random_player, random_player)
+    games = play(pairing)
+    check_games(pairing, games)
+    assert {one.end for one in games.values()} == {"full_length", "played_out"}
+    for one in games.values():
+        assert (one.end == "full_length") == (one.length == pairing.game.max_plies)
+
+
+def test_openings_of_different_lengths():
+    openings = [[], [0], [0, 1], [0, 1, 2, 3]]
+    pairing = pairing_of("connect4", openings, random_player, random_player)
+    games = play(pairing, rows=8)
+    check_games(pairing, games)
+    assert [games[2 * pair].opening_plies for pair in range(4)] == [0, 1, 2, 4]
+
+
+def test_each_player_is_told_every_move_of_its_games_in_order():
+    told: list[dict[int, list[int]]] = []
+
+    class Listening(RandomPlayer):
+        def __init__(self, game, num_rows):
+            super().__init__(game, num_rows)
+            self.now: dict[int, tuple[int, list[int]]] = {}
+            self.heard: dict[int, list[int]] = {}
+            told.append(self.heard)
+
+        def new_games(self, rows, seeds):
+            super().new_games(rows, seeds)
+            for row, seed in zip(rows.tolist(), seeds.tolist(), strict=True):
+                self.heard[seed] = []
+                self.now[row] = seed
+
+        def advance(self, rows, actions):
+            super().advance(rows, actions)
+            for row, action in zip(rows.tolist(), actions.tolist(), strict=True):
+                self.heard[self.now[row]].append(action)
+
+    listening = lambda game, rows, lane: Listening(game, rows)  # noqa: E731
+    pairing = pairing_of("connect4", [[3], [2, 2]], listening, listening)
+    games = play(pairing, rows=2)
+    wanted = sorted(one.moves for one in games.values())
+    assert [sorted(heard.values()) for heard in told] == [wanted, wanted]
+
+
+# Misbehaviour
+
+
+@pytest.mark.parametrize(("mode", "kind"), [("fault", "refusal"), ("illegal", "illegal"), ("outside", "illegal")])
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_faulty_game_fails_and_its_neighbours_go_on_as_if_nothing_was(mode, kind, side):
+    openings = openings_for("go:5", 5, 2)
+    players = [random_player, heuristic_player]
+    players[side] = random_player  # which the spoilt one is where it behaves
+    wanted = play(pairing_of("go:5", openings, *players), rows=10)
+    players[side] = spoilt(mode, [2, 7], side)
+    games, failures, given_up = conducted(ThreadCrew(pairing_of("go:5", openings, *players), 1, 10), range(10))
+    assert games == {index: one for index, one in wanted.items() if index not in (2, 7)}
+    assert given_up == {2, 7}
+    assert sorted((one.failed, one.attempt, one.kind) for one in failures) == [
+        (2, 1, kind), (2, 2, kind), (7, 1, kind), (7, 2, kind)
+    ]  # fmt: skip
+    name = "spoilt" if mode == "fault" else ("challenger", "champion")[side]
+    for one in failures:
+        assert one.player == name
+        assert one.moves[:2] == openings[one.failed // 2]
+        assert len(one.moves) == 2 + (one.failed + side) % 2  # opening, and the other's move if it was first to move
+
+
+def test_whoever_resigns_loses():
+    openings = openings_for("connect4", 3, 2)
+    for side in (0, 1):
+        players = [random_player, random_player]
+        players[side] = spoilt("resign", range(6), side)
+        pairing = pairing_of("connect4", openings, *players)
+        games = play(pairing)
+        check_games(pairing, games)
+        assert {one.end for one in games.values()} == {"resigned"}
+        assert {one.challenger_result for one in games.values()} == {-1 if side == 0 else 1}
+
+
+@pytest.mark.parametrize("mode", ["raise", "exit"])
+def test_a_lane_whose_player_breaks_loses_its_games_once(mode):
+    openings = openings_for("connect4", 6, 2)
+    wanted = play(pairing_of("connect4", openings, random_player, heuristic_player))
+    pairing = pairing_of("connect4", openings, spoilt(mode, [5], times=[1]), heuristic_player)
+    games, failures, given_up = conducted(ThreadCrew(pairing, 1, 4), range(12))
+    assert games == wanted and not given_up
+    assert 5 in {one.failed for one in failures}
+    for one in failures:
+        assert (one.kind, one.player, one.attempt) == ("crash", "", 1)
+        assert one.problem == ("RuntimeError: the player broke" if mode == "raise" else "SystemExit: 3")
+
+
+def test_a_player_that_always_breaks_in_one_game_costs_that_game_only():
+    openings = openings_for("connect4", 8, 2)
+    wanted = play(pairing_of("connect4", openings, random_player, heuristic_player))
+    pairing = pairing_of("connect4", openings, spoilt("raise", [5, 11]), heuristic_player)
+    games, failures, given_up = conducted(ThreadCrew(pairing, 2, 8), range(16))
+    assert given_up == {5, 11}
+    assert games == {index: one for index, one in wanted.items() if index not in (5, 11)}
+    for guilty in (5, 11):
+        attempts = [one.attempt for one in failures if one.failed == guilty]
+        assert attempts == list(range(1, len(attempts) + 1)) and len(attempts) <= 8
+
+
+def test_no_game_is_lost_where_a_player_breaks_on_hearing_that_one_is_over():
+    class Broken(RandomPlayer):
+        times = 1
+
+        def drop(self, rows):
+            super().drop(rows)
+            if Broken.times:
+                Broken.times = 0
+                raise RuntimeError("can't let go")
+
+    pairing = pairing_of("tictactoe", [[0], [1], [2]], random_player, lambda game, rows, lane: Broken(game, rows))
+    games, failures, given_up = conducted(ThreadCrew(pairing, 1, 6), range(6))
+    assert sorted(games) == list(range(6)) and not given_up
+    assert {one.problem for one in failures} == {"RuntimeError: can't let go"}
+
+
+def test_an_idle_lane_waits_for_its_players_instead_of_spinning():
+    class Waiting(RandomPlayer):
+        waits = 0
+
+        def step(self):
+            return super().step() if Waiting.waits % 3 == 2 else Decisions.none(worked=False)
+
+        def wait(self, seconds):
+            Waiting.waits += 1
+            time.sleep(min(seconds, 0.001))
+
+    pairing = pairing_of("tictactoe", [[0]], lambda game, rows, lane: Waiting(game, rows), random_player)
+    assert sorted(play(pairing, rows=2)) == [0, 1]
+    assert Waiting.waits >= 2
+
+
+# Players' lives
+
+
+def test_players_are_closed_and_those_made_before_a_failure_too():
+    lives = Counter()
+
+    class Mortal(RandomPlayer):
+        def __init__(self, game, rows):
+            super().__init__(game, rows)
+            lives["made"] += 1
+
+        def close(self):
+            lives["closed"] += 1
+
+    def stillborn(game, rows, lane) -> Player:
+        raise MuGoError("no such engine")
+
+    mortal = lambda game, rows, lane: Mortal(game, rows)  # noqa: E731
+    play(pairing_of("tictactoe", [[0], [1]], mortal, mortal), lanes=2, rows=2)
+    assert lives == {"made": 4, "closed": 4}
+    with pytest.raises(MuGoError, match="no such engine"):
+        MatchLane(pairing_of("tictactoe", [[0]], mortal, stillborn), 2, 0, GameQueue(), lambda outcome: None)
+    assert lives == {"made": 5, "closed": 5}
+
+
+def test_broken_players_are_replaced_by_fresh_ones():
+    made = []
+
+    def make(game, rows, lane):
+        made.append(lane)
+        return Spoilt(game, rows, "raise", set(), [0])
+
+    broken = spoilt("raise", [1], side=1, times=[1])
+    conducted(ThreadCrew(pairing_of("tictactoe", [[0], [1]], make, broken), 1, 4), range(4))
+    assert made == [0, 0]
 
 
 # Stopping
 
 
 def test_it_stops_when_told_and_hands_over_what_was_finished():
-    game = parse_game("tictactoe")
-    openings = make_openings(game, two_sides(game), 40, 2, 0, 80)
+    pairing = pairing_of("tictactoe", openings_for("tictactoe", 40, 2))
     calls = []
 
-    def on_games(games):
+    def on_outcomes(games, failures):
         calls.append(len(games))
         return sum(calls) < 10
 
-    play_match(game, [two_sides(game)], MatchSettings(CALM, 8, 0), openings, range(80), 2, on_games)
+    before = threading.active_count()
+    conduct(ThreadCrew(pairing, 1, 2), range(80), on_outcomes)
     assert 10 <= sum(calls) < 80
-    assert threading.active_count() < 5
+    assert threading.active_count() == before
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), MuGoError("disk")])
 def test_games_finished_at_an_interruption_are_handed_over(error):
-    game = parse_game("tictactoe")
-    openings = make_openings(game, two_sides(game), 40, 2, 0, 80)
+    pairing = pairing_of("tictactoe", openings_for("tictactoe", 40, 2))
     calls = []
 
-    def on_games(games):
+    def on_outcomes(games, failures):
         calls.append(len(games))
         if len(calls) == 1:
             raise error
@@ -218,26 +345,31 @@ def test_games_finished_at_an_interruption_are_handed_over(error):
 
     before = threading.active_count()
     with pytest.raises(type(error)):
-        play_match(game, [two_sides(game)] * 2, MatchSettings(CALM, 8, 0), openings, range(80), 2, on_games)
+        conduct(ThreadCrew(pairing, 2, 2), range(80), on_outcomes)
     assert sum(calls) < 80
     assert threading.active_count() == before
 
 
-def test_what_a_lane_raises_reaches_the_caller():
-    game = parse_game("tictactoe")
-    good, _ = two_sides(game)
-    asked = []
+def test_a_lane_that_never_gets_its_players_stops_the_match_after_handing_over():
+    def make(game, rows, lane):
+        if lane == 1:
+            time.sleep(0.05)
+            raise MuGoError("no such engine")
+        return RandomPlayer(game, rows)
 
-    def failing(planes):
-        asked.append(len(planes))
-        if len(asked) > 30:
-            raise RuntimeError("the engine broke")
-        return good(planes)
+    found = []
+    pairing = pairing_of("tictactoe", [[0]] * 40, make, random_player)
+    with pytest.raises(MuGoError, match="no such engine"):
+        conduct(ThreadCrew(pairing, 2, 1), range(80), lambda games, failed: found.extend(games) or True)
+    assert found
+    assert threading.active_count() < 10 and sys.exc_info()[0] is None
 
-    recorded = []
-    with pytest.raises(RuntimeError, match="the engine broke"):
-        play_match(
-            game, [(good, failing)], MatchSettings(CALM, 8, 0), [[0], [1], [2]] * 30, range(180), 4,
-            lambda games: recorded.extend(games) or True,
-        )  # fmt: skip
-    assert len(recorded) < 180
+
+def test_nothing_to_play_is_no_work():
+    assert play(pairing_of("connect4", [[0]]), numbers=[]) == {}
+
+
+def test_values_are_rounded_as_they_are_written():
+    games = play(pairing_of("connect4", [[0]]))
+    values = [value for one in games.values() for value in one.values_to_move if value is not None]
+    assert values and all(value == round(value, 3) and np.isfinite(value) for value in values)
