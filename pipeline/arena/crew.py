@@ -40,7 +40,7 @@ class Crew(ABC):
 
     @abstractmethod
     def give(self, numbers: Sequence[int]) -> None:
-        """Further games to play."""
+        """Further games to play, before those that wait: what never works is then found out soon."""
 
     @abstractmethod
     def outcomes(self, seconds: float) -> list[Outcome]:
@@ -191,7 +191,8 @@ class ThreadCrew(Crew):
 class _Worker:
     """A process, the games it has been given and not finished, and when it was last seen to get on.
 
-    steps: of each lane, as far as it said; moved: when each lane last made one, or had nothing to do.
+    steps: of each lane, as far as it said; moved: when each lane last made one, or had nothing to do; loaded: whether
+    any step or game shows that it has begun to play.
     """
 
     number: int
@@ -200,6 +201,7 @@ class _Worker:
     steps: list[int] = field(default_factory=list)
     moved: list[float] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
+    loaded: bool = False
     listener: threading.Thread | None = None
 
     def beat(self, steps: list[int], live: list[int]) -> None:
@@ -209,12 +211,12 @@ class _Worker:
         for lane, (count, games) in enumerate(zip(steps, live, strict=True)):
             if count != self.steps[lane] or (games == 0 and any(live)):
                 self.steps[lane], self.moved[lane] = count, now
+        self.loaded = self.loaded or any(steps)
 
     def stuck(self, limit: float) -> float:
-        """For how long it has made no step, if that is too long, else 0. A first step may take LOADING times longer."""
-        now = time.monotonic()
-        lanes = list(zip(self.steps, self.moved, strict=True)) or [(0, self.started)]
-        return max(now - since if now - since > limit * (1 if steps else LOADING) else 0.0 for steps, since in lanes)
+        """For how long a lane has made no step, if that is too long, else 0. The first may take LOADING times longer."""
+        seconds = time.monotonic() - min(self.moved, default=self.started)
+        return seconds if seconds > limit * (1 if self.loaded else LOADING) else 0.0
 
     def forgive(self, seconds: float) -> None:
         self.started += seconds
@@ -253,7 +255,7 @@ class ProcessCrew(Crew):
             raise
 
     def give(self, numbers: Sequence[int]) -> None:
-        self._waiting.extend(numbers)
+        self._waiting[:0] = numbers
         for worker in self.workers:
             self._feed(worker)
 
@@ -350,10 +352,11 @@ class ProcessCrew(Crew):
             return []
         else:
             worker.beat(message["beat"], message["live"])
-            self._stillborn = 0 if any(worker.steps) else self._stillborn
+            self._stillborn = 0 if worker.loaded else self._stillborn
             return []
         if number not in worker.games:
             raise ValueError(f"game {number}")
+        worker.loaded = True
         worker.games.discard(number)
         self._feed(worker)
         return [outcome]
@@ -368,7 +371,7 @@ class ProcessCrew(Crew):
             for number in sorted(worker.games)
         ]
         worker.games = set()
-        if not any(worker.steps):
+        if not worker.loaded:
             self._stillborn += 1
         if self._stillborn > ATTEMPTS * len(self.workers):
             self._problem = MuGoError(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -49,9 +49,10 @@ class GameQueue:
         self._changed = threading.Condition()
         self._closed = False
 
-    def give(self, numbers: Iterable[int]) -> None:
+    def give(self, numbers: Sequence[int]) -> None:
+        """They are taken before those that wait already."""
         with self._changed:
-            self._numbers.extend(numbers)
+            self._numbers.extendleft(reversed(numbers))
             self._changed.notify_all()
 
     def take(self) -> int | None:
