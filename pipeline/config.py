@@ -31,6 +31,9 @@ C = TypeVar("C", bound=StageConfig)
 class SearchConfig(StageConfig):
     """What a search does with its readouts; shared by self-play and evaluation."""
 
+    algorithm: str = Field(
+        "puct", pattern="^(puct|gumbel)$", description="puct, or gumbel: better with few readouts (16 or less)."
+    )
     c_puct: float = Field(1.5, gt=0, description="Exploration constant of PUCT.")
     fpu_reduction: float = Field(
         0.2, ge=0, description="An unvisited move counts as the parent's value minus this times sqrt(prior visited)."
@@ -40,6 +43,21 @@ class SearchConfig(StageConfig):
     noise_total: float = Field(
         10.83, gt=0, description="Sum of the Dirichlet parameters, spread evenly over the legal moves."
     )
+    noise_shape: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Share of the Dirichlet parameters that goes to the moves of higher prior (KataGo: 0.5).",
+    )
+    forced_playouts: float = Field(
+        0.0,
+        ge=0,
+        description="k: a root move that noise finds gets sqrt(k * prior * readouts) of them (KataGo: 2); 0 = off.",
+    )
+    considered: int = Field(16, ge=2, description="Gumbel: root moves that share the readouts.")
+    gumbel_scale: float = Field(1.0, ge=0, description="Gumbel: noise in self-play; matches have none.")
+    value_scale: float = Field(0.1, gt=0, description="Gumbel: weight of a move's rescaled value beside its logit.")
+    max_visit_init: float = Field(50.0, ge=0, description="Gumbel: added to the most visits in that weight.")
     virtual_loss: float = Field(1.0, ge=0, description="Losses that a pending leaf counts as, when one tree has many.")
 
     def search_config(self) -> SearchConfig:
@@ -52,6 +70,9 @@ class InitConfig(StageConfig):
     network_size: str = Field("b2c32", description="Blocks and channels of the network, e.g. b2c32, b4c64, b6c96.")
     new_model: Path = Field(
         Path("saved_models/000000-init"), description="Directory to make. An existing one is never overwritten."
+    )
+    value_head: str = Field(
+        "scalar", pattern="^(scalar|wdl)$", description="What the value is learned as: scalar, or wdl: win, draw, loss."
     )
     seed: int = Field(0, ge=0, description="Seed of the random weights.")
 
@@ -70,9 +91,22 @@ class SelfplayConfig(SearchConfig):
     worker: str = Field("w00", pattern=r"^[A-Za-z0-9_-]+$", description="Name of this worker's folder.")
     commit_seconds: float = Field(1.0, ge=0, description="Finished games are committed this often; 0 = each its own.")
     temperature_plies: int = Field(16, ge=0, description="Opening plies played with temperature 1; greedy after.")
+    full_share: float = Field(
+        1.0, gt=0, le=1, description="Share of moves searched in full; only those are policy targets (KataGo: 0.25)."
+    )
+    cheap_readouts: int = Field(0, ge=0, description="Simulations of the other moves, without noise.")
     resign_threshold: float = Field(
         -1.0, ge=-1, le=0, description="Resign when the mover's value is below this for two of its moves; -1 = never."
     )
+    resign_false_rate: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="Calibrate the threshold instead, so that at most this share of resignations would have been wrong "
+        "in games that never resign; 0 = off.",
+    )
+    resign_lowest: float = Field(-0.99, ge=-1, le=0, description="The calibrated threshold is at least this ...")
+    resign_highest: float = Field(-0.8, ge=-1, le=0, description="... and at most this.")
     no_resign_share: float = Field(
         0.1, ge=0, le=1, description="Share of games that never resign and measure false resignations."
     )
@@ -93,6 +127,24 @@ class GatherConfig(StageConfig):
     directory: Path = Field(Path("data/selfplay"), description="Holds $MODEL/$WORKER/*.gz; names sort by age.")
     output_directory: Path = Field(Path("data/training_data"), description="Where chunks go.")
     max_positions: int = Field(2_500_000, ge=1, description="How many of the newest positions form the window.")
+    replacement: str = Field(
+        "fifo",
+        pattern="^(fifo|ring|random)$",
+        description="Who leaves a full window: fifo and ring the oldest positions, random any.",
+    )
+    window_start: int = Field(
+        0,
+        ge=0,
+        description="The window grows from so many positions by a power of all there ever were; 0 = max-positions.",
+    )
+    window_exponent: float = Field(0.65, gt=0, le=1, description="That power (KataGo: 0.65).")
+    window_slope: float = Field(0.4, gt=0, description="How fast it grows at its start (KataGo: 0.4).")
+    surprise_weight: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Share of the draws that goes to positions whose search surprised the network (KataGo: 0.5).",
+    )
     positions_per_chunk: int = Field(2_048, ge=1, description="Positions in each chunk.")
     chunks_to_make: int = Field(190, ge=1, description="Chunks to make.")
     min_positions: int = Field(0, ge=0, description="Exit 75 (not yet) while the window holds fewer positions.")
@@ -117,6 +169,25 @@ class TrainConfig(StageConfig):
     value_weight: float = Field(1.0, ge=0, description="Weight of the value loss.")
     ownership_weight: float = Field(0.3, ge=0, description="Weight of the ownership loss.")
     score_weight: float = Field(0.05, ge=0, description="Weight of the score loss.")
+    reply_weight: float = Field(0.0, ge=0, description="Weight of predicting the opponent's reply (KataGo: 0.15).")
+    soft_policy_weight: float = Field(0.0, ge=0, description="Weight of the softened policy (KataGo: 8).")
+    soft_policy_temperature: float = Field(4.0, ge=1, description="How much softer it is.")
+    ema_decay: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="The model gets a moving average of the weights with this decay a step; 0 = the last ones.",
+    )
+    priority_exponent: float = Field(
+        0.0, ge=0, description="alpha: positions are drawn by (error of the value)^alpha (usual: 0.6); 0 = all alike."
+    )
+    priority_correction: float = Field(0.4, ge=0, le=1, description="beta: how much that is corrected by weights.")
+    priority_floor: float = Field(0.001, gt=0, description="epsilon: added to every error.")
+    max_samples_per_position: float = Field(
+        0.0,
+        ge=0,
+        description="Never train on more samples than this per position that self-play made (KataGo: 8); 0 = no cap.",
+    )
     gradient_clip: float = Field(5.0, gt=0, description="Largest gradient norm.")
     precision: str = Field(
         "auto", pattern="^(auto|float32|bfloat16)$", description="auto = bfloat16 where the processor is fast at it."
