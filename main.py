@@ -399,9 +399,10 @@ def pool(
     Example: python main.py pool add saved_models/best_model
     """
     with reported("pool"):
+        from pipeline.reports.ratings import pool_table
         from pipeline.stages.pool import pool as change
 
-        print(summary_text(change(action, player, path, ratings, capacity)))
+        print(pool_table(change(action, player, path, ratings, capacity)))
 
 
 @app.command()
