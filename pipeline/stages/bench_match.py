@@ -59,6 +59,7 @@ class MatchBenchSummary:
     speedup_unpadded: float
     games_alone: int
     games_alone_the_same: int
+    games_alone_the_same_unpadded: int
 
 
 def bench_match(config: BenchConfig, progress: Progress = SILENT) -> MatchBenchSummary:
@@ -89,13 +90,13 @@ def bench_match(config: BenchConfig, progress: Progress = SILENT) -> MatchBenchS
     progress.say("the same games, one after another")
     chosen = sorted({int(number) for number in np.linspace(0, num_games - 1, ALONE)})
     alone: dict[str, list[float]] = {"padded": [], "single": []}
-    same = 0
+    same = {"padded": 0, "single": 0}
     for number in chosen:  # both ways in turn, so that what else the machine does disturbs both alike
         for how, evaluators in (("padded", padded), ("single", single)):
             begun = time.perf_counter()
             games = match.play(evaluators, [number], 1, 1, None)
             alone[how].append((time.perf_counter() - begun) / max(1, games[number].length - OPENING_PLIES))
-            same += how == "padded" and games[number].moves == together[number].moves
+            same[how] += games[number].moves == together[number].moves
     length = statistics.mean(one.length for one in together.values())
     per_game = seconds / num_games
     padded_game, single_game = (statistics.mean(alone[how]) * (length - OPENING_PLIES) for how in ("padded", "single"))
@@ -114,7 +115,8 @@ def bench_match(config: BenchConfig, progress: Progress = SILENT) -> MatchBenchS
         speedup=padded_game / per_game,
         speedup_unpadded=single_game / per_game,
         games_alone=len(chosen),
-        games_alone_the_same=same,
+        games_alone_the_same=same["padded"],
+        games_alone_the_same_unpadded=same["single"],
     )
 
 
