@@ -158,10 +158,12 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
                 f"evaluate {name} {number}: wanted an even number, so that each side begins half of them"
             )
     sprt = None if config.sprt is None else Sprt.parse(config.sprt)
+    if sprt is not None:
+        sprt.check_games(config.games)
     guards = [parse_guard(text) for text in config.require]
     champion = take_seat(config.black_model, config.readouts)
     home = _home(config, champion)
-    _settle(config, champion)
+    _settle(config, champion, progress)
     challenger = take_seat(_challenger(config, champion, home), config.readouts)
     against = [take_seat(guard.player, config.readouts) for guard in guards]
     _check_different(challenger, champion)
@@ -169,6 +171,10 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
         _check_different(challenger, seat)
         if seat.name == champion.name:
             raise UsageError(f"evaluate --require {guard.text!r}: that is the champion of this match; use --threshold")
+    names = [seat.name for seat in against]
+    for guard, name in zip(guards, names, strict=True):
+        if names.count(name) > 1:
+            raise UsageError(f"evaluate --require {guard.text!r}: {name} is asked for {names.count(name)} times; wanted once")
     contest = Contest(config, common_game(config.game, [champion, challenger, *against]), progress)
     rule = Rule(config.games, config.threshold, sprt, config.exclude_duplicates)
     folder = _folder(config, challenger, champion)
@@ -374,11 +380,9 @@ def _conclude(
 ) -> EvaluateSummary:
     """Write the summary and promote. Killed in between, the next run finds the promotion pending and makes it."""
     folder = Path(summary.match)
-    models = home is not None and champion.spec.path is not None and challenger.spec.path is not None
-    if not summary.passed or not config.promote or not models:
-        outcome = "not promoted"
-        if summary.passed:
-            outcome += ": --no-promote" if models else f": {champion.name if challenger.model else challenger.name} is no model"
+    why_not = _why_not(config, challenger, champion)
+    if not summary.passed or why_not:
+        outcome = "not promoted" + (f": {why_not}" if summary.passed else "")
         summary = _with_outcome(summary, False, outcome)
         write_summary(folder, asdict(summary))
         return summary
@@ -395,7 +399,7 @@ def _conclude(
     present = set_champion(home, challenger.spec.path, entry, over=champion.spec.path)
     if present == challenger.spec.path:
         summary = _with_outcome(summary, True, "promoted")
-        pool.remember_champion(config.pool, config.ratings, str(home / challenger.spec.path.name), progress)
+        _join_pool(config, home / challenger.spec.path.name, progress)
     else:
         who = present.name if present else "missing"
         summary = _with_outcome(
@@ -406,17 +410,37 @@ def _conclude(
     return summary
 
 
+def _why_not(config: EvaluateConfig, challenger: Seat, champion: Seat) -> str:
+    """What speaks against promoting a challenger that has passed; empty if nothing does."""
+    for seat in (challenger, champion):
+        if seat.spec.path is None:
+            return f"{seat.name} is no model"
+    if challenger.spec.path == champion.spec.path:
+        return f"{challenger.name} is the champion itself"
+    return "" if config.promote else "--no-promote"
+
+
+def _join_pool(config: EvaluateConfig, model: Path, progress: Progress) -> None:
+    """Trouble with the pool doesn't undo a promotion, nor may it keep the summary from telling of it."""
+    try:
+        pool.remember_champion(config.pool, config.ratings, str(model), progress)
+    except MuGoError as error:
+        progress.warn(f"{model.name} was promoted, but doesn't join the pool: {error}")
+
+
 def _with_outcome(summary: EvaluateSummary, promoted: bool, outcome: str) -> EvaluateSummary:
     return replace(summary, promoted=promoted, reason=f"{summary.reason}; {outcome}")
 
 
-def _settle(config: EvaluateConfig, champion: Seat) -> None:
+def _settle(config: EvaluateConfig, champion: Seat, progress: Progress) -> None:
     """Where a kill came between a promotion and the summary's last word, say it now."""
     for folder in list_matches(config.output_dir):
         parts = layout.parse_match_name(folder.name)
         if parts is not None and parts[0] == champion.name:
             summary = read_summary(folder)
             if summary is not None and summary.pop(PENDING, False):
+                if champion.spec.path is not None:
+                    _join_pool(config, champion.spec.path, progress)
                 summary.update(promoted=True, reason=f"{summary['reason']}; promoted")
                 write_summary(folder, summary)
 

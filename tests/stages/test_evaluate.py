@@ -18,6 +18,7 @@ from pipeline.progress import Progress
 from pipeline.records.matches import read_match
 from pipeline.records.models import read_promotions, resolve_champion, set_champion
 from pipeline.stages import evaluate as stage
+from pipeline.stages.contest import Contest
 from pipeline.stages.evaluate import evaluate
 from tests.search.helpers import hashed_evaluator
 from tests.stages.helpers import make_champion, make_model
@@ -27,8 +28,10 @@ ROOT = Path(__file__).parent.parent.parent
 
 def config_for(tmp_path: Path, **options) -> EvaluateConfig:
     settings = {
-        "black_model": tmp_path / "saved_models" / "best_model",
+        "black_model": str(tmp_path / "saved_models" / "best_model"),
         "output_dir": tmp_path / "evaluate",
+        "pool": tmp_path / "pool.json",
+        "ratings": tmp_path / "ratings.json",
         "games": 12,
         "readouts": 6,
         "opening_plies": 3,
@@ -65,7 +68,7 @@ def made_up_networks(monkeypatch):
 
 def promised(summary) -> dict:
     """What must be the same however often a match was interrupted."""
-    return {name: getattr(summary, name) for name in ("passed", "promoted", "games", "wins_needed", "champion")}
+    return {name: getattr(summary, name) for name in ("passed", "promoted", "games", "points_needed", "champion")}
 
 
 def test_a_match_from_first_to_last_with_real_networks(tmp_path, models):
@@ -97,7 +100,7 @@ def test_it_stops_when_the_verdict_is_settled(tmp_path, models, made_up_networks
     assert not summary.passed and not summary.promoted
     assert summary.games_played < 200  # the first game that isn't won decides
     assert "decided after" in summary.reason
-    assert summary.wins_needed == 200
+    assert summary.points_needed == 200
 
 
 def test_a_challenger_that_passes_becomes_champion(tmp_path, models, made_up_networks):
@@ -123,24 +126,24 @@ def test_no_promote(tmp_path, models, made_up_networks):
     assert resolve_champion(models / "best_model").name == "000000-test"
     # Asked for by name and with promotion, the finished match counts; nothing is played or loaded again.
     count = len(made_up_networks)
-    again = evaluate(config_for(tmp_path, threshold=0.01, white_model=models / "000001-test"))
+    again = evaluate(config_for(tmp_path, threshold=0.01, white_model=str(models / "000001-test")))
     assert again.promoted and len(made_up_networks) == count
     assert resolve_champion(models / "best_model").name == "000001-test"
 
 
 def test_a_champion_that_changed_meanwhile_is_left_alone(tmp_path, models, made_up_networks, monkeypatch):
     third = make_model(models, number=2, seed=2)
-    played = stage.play_match
+    played = Contest.play
 
     def play_and_change(*arguments):
         played(*arguments)
         set_champion(models, third, {"reason": "somebody else"})
 
-    monkeypatch.setattr(stage, "play_match", play_and_change)
+    monkeypatch.setattr(Contest, "play", play_and_change)
     warned = []
     progress = Progress()
     progress.warn = warned.append
-    summary = evaluate(config_for(tmp_path, threshold=0.01, white_model=models / "000001-test"), progress)
+    summary = evaluate(config_for(tmp_path, threshold=0.01, white_model=str(models / "000001-test")), progress)
     assert summary.passed and not summary.promoted
     assert "best_model is 000002-test by now" in summary.reason and "000000-test" in summary.reason
     assert warned == [summary.reason]
@@ -197,7 +200,7 @@ def test_an_interrupted_match_goes_on_and_comes_to_the_same_games(tmp_path, mode
 
 
 def test_a_kill_between_verdict_and_promotion_is_made_good(tmp_path, models, made_up_networks, monkeypatch):
-    def killed(*arguments):
+    def killed(*arguments, **options):
         raise KeyboardInterrupt
 
     config = config_for(tmp_path, threshold=0.01)
@@ -275,9 +278,11 @@ def test_sgf_where_the_game_has_it(tmp_path, made_up_networks):
         f"{game.index:06d}.sgf" for game in read_match(Path(summary.match)).games
     ]
     first = records[0].read_text()
-    assert "PB[000001-test]PW[000000-test]" in first and "C[opening]" in first and "to move]" in first
+    names = ("000001-test", "000000-test")
+    black, white = names if int(records[0].stem) % 2 == 0 else reversed(names)
+    assert f"PB[{black}]PW[{white}]" in first and "C[opening]" in first and "to move]" in first
     elsewhere = tmp_path / "records"
-    evaluate(config_for(tmp_path, games=4, threshold=0.6, readouts=2, promote=False, white_model=folder / "000001-test",
+    evaluate(config_for(tmp_path, games=4, threshold=0.6, readouts=2, promote=False, white_model=str(folder / "000001-test"),
                         sgf_output=elsewhere))  # fmt: skip
     assert [path.read_text() for path in sorted(elsewhere.glob("*/*.sgf"))] == [path.read_text() for path in records]
 
@@ -301,7 +306,7 @@ def test_openings_longer_than_the_game(tmp_path, models):
 
 def test_a_model_against_itself(tmp_path, models):
     with pytest.raises(UsageError, match="it is the champion itself"):
-        evaluate(config_for(tmp_path, white_model=models / "000000-test"))
+        evaluate(config_for(tmp_path, white_model=str(models / "000000-test")))
 
 
 def test_models_of_different_games(tmp_path, models):
@@ -313,7 +318,7 @@ def test_models_of_different_games(tmp_path, models):
 
 def test_missing_and_damaged_models(tmp_path, models):
     with pytest.raises(FileError, match="no such model"):
-        evaluate(config_for(tmp_path, white_model=models / "000009-x"))
+        evaluate(config_for(tmp_path, white_model=str(models / "000009-x")))
     weights = models / "000001-test" / "weights.safetensors"
     data = bytearray(weights.read_bytes())
     data[-1] ^= 1
@@ -321,14 +326,14 @@ def test_missing_and_damaged_models(tmp_path, models):
     with pytest.raises(FileError, match="checksum"):
         evaluate(config_for(tmp_path))
     with pytest.raises(FileError, match="no champion yet"):
-        evaluate(config_for(tmp_path, black_model=tmp_path / "best_model"))
+        evaluate(config_for(tmp_path, black_model=str(tmp_path / "best_model")))
     assert not (tmp_path / "evaluate").exists()
 
 
 def test_other_settings_for_a_match_that_has_begun(tmp_path, models, made_up_networks):
     evaluate(config_for(tmp_path, threshold=1.0))
-    white = models / "000001-test"
-    with pytest.raises(FileError, match="begun with readouts 6, now it is 7"):
+    white = str(models / "000001-test")
+    with pytest.raises(FileError, match="begun with challenger's readouts 6, now it is 7"):
         evaluate(config_for(tmp_path, threshold=1.0, readouts=7, white_model=white))
     with pytest.raises(FileError, match=r"begun with threshold 1\.0, now it is None"):
         evaluate(config_for(tmp_path, white_model=white))
@@ -344,12 +349,6 @@ def test_a_tampered_game_is_found(tmp_path, models, made_up_networks):
     old, new = ('"result_first_player":-1', '"result_first_player":1') if lost else ('player":1,"end', 'player":0,"end')
     path.write_text(text.replace(old, new, 1))
     with pytest.raises(FileError, match="don't lead to its result"):
-        evaluate(config_for(tmp_path, threshold=1.0, white_model=models / "000001-test"))
+        evaluate(config_for(tmp_path, threshold=1.0, white_model=str(models / "000001-test")))
 
 
-def test_two_processes_at_one_match(tmp_path, models, made_up_networks):
-    from pipeline.records.matches import match_lock
-
-    folder = tmp_path / "evaluate" / "000001-test-vs-000000-test"
-    with match_lock(folder), pytest.raises(FileError, match="another process"):
-        evaluate(config_for(tmp_path))
