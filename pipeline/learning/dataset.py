@@ -35,20 +35,24 @@ from pipeline.records.chunks import ChunkSet, read_chunk
 
 MEMORY_BYTES = 1 << 30  # of packed examples held at once
 PREFETCHED_BATCHES = 4
-USED_COLUMNS = ("planes", "policy", "policy_weight", "value", "ownership", "score", "final_weight")
+USED_COLUMNS = ("planes", "policy", "policy_weight", "value", "ownership", "score", "final_weight", "reply", "reply_weight")
 
 Columns = Mapping[str, NDArray[Any]]
 IndexArray = NDArray[np.int64]
 
 
 def make_batch(game: Game, columns: Columns, rows: IndexArray, symmetry: IndexArray) -> Batch:
-    """The examples rows [B] of columns (packed, as in chunks.column_types), each under its symmetry [B] in 0..K-1."""
+    """The examples rows [B] of columns (packed, as in chunks.column_types), each under its symmetry [B] in 0..K-1.
+
+    Planes, policy, reply and ownership move together. Every sample_weight is 1.
+    """
     height, width = game.board_shape
     num_bits = game.num_planes * game.num_points
     bits = np.unpackbits(columns["planes"][rows], axis=1, count=num_bits)
     source = _sources(game)
     planes = _move(bits.reshape(len(rows), game.num_planes, game.num_points), source.points, symmetry)
     policy = _move(columns["policy"][rows].astype(np.float32), source.actions, symmetry)
+    reply = _move(columns["reply"][rows].astype(np.float32), source.actions, symmetry)
     ownership = _move(columns["ownership"][rows].astype(np.float32), source.points, symmetry)
     return Batch(
         planes=torch.from_numpy(planes.reshape(len(rows), game.num_planes, height, width)),
@@ -58,6 +62,9 @@ def make_batch(game: Game, columns: Columns, rows: IndexArray, symmetry: IndexAr
         ownership=torch.from_numpy(ownership),
         score=torch.from_numpy(columns["score"][rows].astype(np.float32)),
         final_weight=torch.from_numpy(columns["final_weight"][rows].astype(np.float32)),
+        reply=torch.from_numpy(reply),
+        reply_weight=torch.from_numpy(columns["reply_weight"][rows].astype(np.float32)),
+        sample_weight=torch.ones(len(rows)),
     )
 
 

@@ -1,7 +1,7 @@
 """From recorded games to training examples: replay, check every move, extract.
 
-An example is one position: the planes that the network sees, the policy the search found, the result of the game, and
-who owned what when it was over; records/chunks.py lists the columns. Games are seen by the first player, examples by
+An example is one position: the planes that the network sees, the policy the search found, the policy of the opponent's
+reply, the result of the game, and who owned what when it was over; records/chunks.py lists the columns. Games are seen by the first player, examples by
 the player to move; this is the only place where the one becomes the other. Axes: N wanted positions, G games,
 T plies, A actions, P points.
 """
@@ -63,8 +63,10 @@ def make_examples(game: Game, shards: Sequence[Shard], wanted: Wanted) -> Column
     score = final_scores[table.row] * sign
     ownership[~played_out] = 0
     score[~played_out] = 0
-    policy, policy_weight = _policies(game, shards, table, wanted, replay.legal)
-    _check_targets(table, wanted, policy_weight, to_move)
+    policy, policy_weight = _policies(game, table, wanted, table.row)
+    _check_legal(table, wanted, policy, replay.legal)
+    _check_targets(table, wanted.ply, table.row, policy_weight, to_move)
+    reply, reply_weight = _replies(game, table, wanted, replay.next_to_move)
     columns: Columns = {
         "planes": replay.planes,
         "policy": policy,
@@ -73,6 +75,8 @@ def make_examples(game: Game, shards: Sequence[Shard], wanted: Wanted) -> Column
         "ownership": ownership,
         "score": score,
         "final_weight": played_out,
+        "reply": reply,
+        "reply_weight": reply_weight,
         "shard": wanted.shard,
         "game": wanted.game,
         "ply": wanted.ply,
@@ -125,11 +129,13 @@ class _GameTable:
 
 @dataclass
 class _Replay:
-    """planes [N, bits], legal [N, A], to_move [N] of the wanted positions; final_states [G, S]."""
+    """planes [N, bits], legal [N, A], to_move [N] of the wanted positions, next_to_move [N] of those after them, which
+    may be the last ones; final_states [G, S]."""
 
     planes: NDArray[np.uint8]
     legal: NDArray[np.bool_]
     to_move: NDArray[np.int8]
+    next_to_move: NDArray[np.int8]
     final_states: States
 
 
@@ -140,6 +146,7 @@ def _replay(game: Game, table: _GameTable) -> _Replay:
         planes=np.empty((num_wanted, (num_bits + 7) // 8), np.uint8),
         legal=np.empty((num_wanted, game.num_actions), np.bool_),
         to_move=np.empty(num_wanted, np.int8),
+        next_to_move=np.empty(num_wanted, np.int8),
         final_states=np.empty((len(table), game.state_size), np.int16),
     )
     by_ply = np.lexsort((table.row, table.ply))
@@ -164,6 +171,7 @@ def _replay(game: Game, table: _GameTable) -> _Replay:
             states = game.play(states, moves, history)
         except IllegalMove as error:
             raise _blame(game, table, states, moves, history, ply) from error
+        replay.next_to_move[here] = game.to_move(states[table.row[here]])
         still = int(running[ply + 1]) if ply + 1 < len(running) else 0
         replay.final_states[still:alive] = states[still:]
         history.append(np.arange(alive), game.keys(states))
@@ -197,54 +205,71 @@ def _check_results(game: Game, table: _GameTable, final_states: States) -> None:
 
 
 def _policies(
-    game: Game, shards: Sequence[Shard], table: _GameTable, wanted: Wanted, legal: NDArray[np.bool_]
-) -> tuple[NDArray[np.float16], NDArray[np.uint8]]:
-    """policy [N, A]: normalised root visits; weight [N]: 1 where they are a target. Zeros where nothing was visited."""
-    policy = np.zeros((len(wanted), game.num_actions), np.float32)
-    weight = np.zeros(len(wanted), np.uint8)
-    for number, shard in enumerate(shards):
-        here = np.flatnonzero(wanted.shard == number)
-        moves = shard.move_offsets[wanted.game[here]] + wanted.ply[here]
+    game: Game, table: _GameTable, positions: Wanted, row: IndexArray
+) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
+    """policy [n, A]: normalised root visits; weight [n]: 1 where they are a target. Zeros where nothing was visited.
+
+    row [n]: where each position's game stands in the table.
+    """
+    policy = np.zeros((len(positions), game.num_actions), np.float32)
+    weight = np.zeros(len(positions), np.uint8)
+    for number, shard in enumerate(table.shards):
+        here = np.flatnonzero(positions.shard == number)
+        moves = shard.move_offsets[positions.game[here]] + positions.ply[here]
         lengths = shard.visit_lengths[moves].astype(np.int64)
         ends = np.cumsum(lengths)
-        # edge j of wanted move i stands at visit_offsets[moves[i]] + j
+        # edge j of move i stands at visit_offsets[moves[i]] + j
         edges = np.arange(int(lengths.sum())) + np.repeat(shard.visit_offsets[moves] - (ends - lengths), lengths)
         owner = np.repeat(here, lengths)
         actions = shard.visit_actions[edges]
-        outside = actions >= game.num_actions
-        if outside.any():
+        outside = np.flatnonzero(actions >= game.num_actions)
+        if outside.size:
+            index, action = owner[outside[0]], actions[outside[0]]
             raise table.error(
-                int(table.row[owner[outside][0]]),
-                f", ply {wanted.ply[owner[outside][0]]}: visits of action {actions[outside][0]}; "
-                f"{game.spec} has {game.num_actions} actions",
+                int(row[index]),
+                f", ply {positions.ply[index]}: visits of action {action}; {game.spec} has {game.num_actions} actions",
             )
         counts = shard.visit_counts[edges].astype(np.float32)
-        totals = np.bincount(owner, counts, len(wanted))
+        totals = np.bincount(owner, counts, len(positions))
         policy[owner, actions] = counts / totals[owner].clip(1)
         weight[here] = shard.flags[moves] & POLICY_COUNTS
     total = policy.sum(axis=1)
-    _check_policies(table, wanted, total, np.any(policy * ~legal, axis=1), weight)
-    return policy.astype(np.float16), weight
-
-
-def _check_policies(
-    table: _GameTable,
-    wanted: Wanted,
-    total: NDArray[np.float32],
-    touches_illegal: NDArray[Any],
-    weight: NDArray[np.uint8],
-) -> None:
-    for index in np.flatnonzero(touches_illegal):
-        raise table.error(int(table.row[index]), f", ply {wanted.ply[index]}: visits of an illegal action")
     for index in np.flatnonzero((total == 0) & (weight == 1)):
-        raise table.error(int(table.row[index]), f", ply {wanted.ply[index]}: a policy target without visits")
+        raise table.error(int(row[index]), f", ply {positions.ply[index]}: a policy target without visits")
     for index in np.flatnonzero((total != 0) & (np.abs(total - 1) > 1e-3)):  # an action stands twice
-        raise table.error(int(table.row[index]), f", ply {wanted.ply[index]}: visits of one action stand twice")
+        raise table.error(int(row[index]), f", ply {positions.ply[index]}: visits of one action stand twice")
+    return policy, weight
+
+
+def _replies(
+    game: Game, table: _GameTable, wanted: Wanted, next_to_move: NDArray[np.int8]
+) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
+    """reply [N, A]: the policy target of the position after each wanted one; weight [N]: 1 where there is such a target.
+
+    Zeros where there is none: the game ended there, by a resignation too, or that move was no policy target (searched
+    cheaply, or made by an opponent). Actions are points of the board, whoever plays there, so a reply needs no other
+    viewpoint. Whether its visits are legal moves is not checked again: that is done where the position itself is wanted.
+    """
+    reply = np.zeros((len(wanted), game.num_actions), np.float32)
+    weight = np.zeros(len(wanted), np.uint8)
+    goes_on = np.flatnonzero(wanted.ply + 1 < table.lengths[table.row])
+    row = table.row[goes_on]
+    after = Wanted(wanted.shard[goes_on], wanted.game[goes_on], wanted.ply[goes_on] + 1)
+    policy, counts = _policies(game, table, after, row)
+    _check_targets(table, after.ply, row, counts, next_to_move[goes_on])
+    reply[goes_on] = policy * counts[:, None]
+    weight[goes_on] = counts
+    return reply, weight
+
+
+def _check_legal(table: _GameTable, wanted: Wanted, policy: NDArray[np.float32], legal: NDArray[np.bool_]) -> None:
+    for index in np.flatnonzero(np.any(policy * ~legal, axis=1)):
+        raise table.error(int(table.row[index]), f", ply {wanted.ply[index]}: visits of an illegal action")
 
 
 def _check_targets(
-    table: _GameTable, wanted: Wanted, weight: NDArray[np.uint8], to_move: NDArray[np.int8]
+    table: _GameTable, ply: IndexArray, row: IndexArray, weight: NDArray[np.uint8], to_move: NDArray[np.int8]
 ) -> None:
-    learners = table.learners[table.row]
+    learners = table.learners[row]
     for index in np.flatnonzero((weight == 1) & (learners != BOTH) & (learners != to_move)):
-        raise table.error(int(table.row[index]), f", ply {wanted.ply[index]}: an opponent's move is a policy target")
+        raise table.error(int(row[index]), f", ply {ply[index]}: an opponent's move is a policy target")

@@ -27,7 +27,11 @@ from pipeline.networks.modules import Outputs
 
 
 class Batch(NamedTuple):
-    """B examples as tensors. Weights are 0 or 1 and say whether the row's target is known."""
+    """B examples as tensors. The weights of targets are 0 or 1 and say whether the row's target is known.
+
+    sample_weight says how much a row counts for in every term: 1, or what corrects for the share of the draws that
+    prioritised replay gave it.
+    """
 
     planes: Tensor  # [B, C, H, W] uint8
     policy: Tensor  # [B, A] float32, sums to 1
@@ -36,6 +40,9 @@ class Batch(NamedTuple):
     ownership: Tensor  # [B, P] float32, -1, 0 or +1
     score: Tensor  # [B] float32, in the game's own points
     final_weight: Tensor  # [B] float32: ownership and score are known
+    reply: Tensor  # [B, A] float32, the policy of the position after the move that was played; sums to 1
+    reply_weight: Tensor  # [B] float32
+    sample_weight: Tensor  # [B] float32
 
 
 @dataclass(frozen=True)

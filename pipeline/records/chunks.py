@@ -23,7 +23,7 @@ from pipeline.errors import FileError
 from pipeline.games.base import Game
 from pipeline.records import atomic, layout
 
-FORMAT, VERSION = "mugo-chunk", 1
+FORMAT, VERSION = "mugo-chunk", 2
 SHARD_LIST = "shards"  # dataset of names, beside the columns
 SEAL_BYTES = 512  # the least that HDF5 allows before its own part
 
@@ -38,6 +38,9 @@ def column_types(game: Game) -> dict[str, tuple[str, tuple[int, ...]]]:
     ownership      [P] of the final position, seen by the player to move; +1 own
     score          of the final position, seen by the player to move
     final_weight   1 if ownership and score are known: the game was played out
+    reply          [A] policy of the position after the move that was played, which the opponent answers; like planes and
+                   policy in coordinates of the board, so nothing is turned for the other viewpoint; all 0 if unknown
+    reply_weight   1 if reply is a target: the game went on, and that position's own policy is one
     shard          index into the chunk's list of shards; game: index in the shard; ply: index in the game
     """
     return {
@@ -48,6 +51,8 @@ def column_types(game: Game) -> dict[str, tuple[str, tuple[int, ...]]]:
         "ownership": ("|i1", (game.num_points,)),
         "score": ("<f4", ()),
         "final_weight": ("|u1", ()),
+        "reply": ("<f2", (game.num_actions,)),
+        "reply_weight": ("|u1", ()),
         "shard": ("<u4", ()),
         "game": ("<u4", ()),
         "ply": ("<u2", ()),
@@ -164,7 +169,9 @@ def _unseal(path: Path) -> io.BytesIO:
     if not isinstance(seal, dict) or seal.get("format") != FORMAT:
         raise FileError(path, "damaged, or no chunk of training examples; wanted one; remove it and run gather again")
     if seal.get("version") != VERSION:
-        raise FileError(path, f"version {seal.get('version')}; this program reads version {VERSION}; update it")
+        # Chunks are made from games whenever they are wanted, so there is no older format to keep alive.
+        found = f"made by another version: format {seal.get('version')}; wanted {VERSION}"
+        raise FileError(path, f"{found}; run `python main.py gather` again to make new ones")
     if data[:SEAL_BYTES] != _seal(memoryview(data)):
         wanted = seal.get("bytes", -1) + SEAL_BYTES
         found = f"{len(data)} bytes; wanted {wanted}" if len(data) != wanted else "its checksum is another one"

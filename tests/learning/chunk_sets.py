@@ -28,6 +28,8 @@ def made_up_examples(game: Game, count: int, seed: int = 0) -> dict[str, np.ndar
     legal = game.legal(states, history)
     planes = game.observe(states, legal)
     policy = rng.random((count, game.num_actions)) ** 4 * np.maximum(legal, 1e-9)
+    reply = rng.random((count, game.num_actions)) ** 4
+    replied = rng.random(count) < 0.7
     final = rng.random(count) < 0.8
     columns: dict[str, Any] = {
         "planes": np.packbits(planes.reshape(count, game.num_planes * game.num_points), axis=1),
@@ -37,6 +39,8 @@ def made_up_examples(game: Game, count: int, seed: int = 0) -> dict[str, np.ndar
         "ownership": rng.integers(-1, 2, (count, game.num_points)) * final[:, None],
         "score": rng.normal(0, 5, count) * final,
         "final_weight": final,
+        "reply": reply / reply.sum(1, keepdims=True) * replied[:, None],
+        "reply_weight": replied,
         "shard": np.zeros(count),
         "game": np.arange(count),
         "ply": game.plies(states),

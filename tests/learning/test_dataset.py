@@ -31,6 +31,7 @@ def naive_batch(game: Game, columns: dict[str, np.ndarray], rows: np.ndarray, sy
     height, width = game.board_shape
     planes = np.zeros((len(rows), game.num_planes, game.num_points), np.uint8)
     policy = np.zeros((len(rows), game.num_actions), np.float32)
+    reply = np.zeros_like(policy)
     ownership = np.zeros((len(rows), game.num_points), np.float32)
     for i, (row, k) in enumerate(zip(rows, symmetry, strict=True)):
         bits = np.unpackbits(columns["planes"][row])[: game.num_planes * game.num_points].reshape(game.num_planes, -1)
@@ -39,13 +40,16 @@ def naive_batch(game: Game, columns: dict[str, np.ndarray], rows: np.ndarray, sy
             ownership[i, game.symmetries.points[k, p]] = columns["ownership"][row, p]
         for a in range(game.num_actions):
             policy[i, game.symmetries.actions[k, a]] = columns["policy"][row, a]
-    numbers = {name: torch.from_numpy(columns[name][rows].astype(np.float32)) for name in Batch._fields[2:]}
+            reply[i, game.symmetries.actions[k, a]] = columns["reply"][row, a]
+    numbers = {name: torch.from_numpy(columns[name][rows].astype(np.float32)) for name in Batch._fields[2:-1]}
     return Batch(
         **{
             **numbers,
             "planes": torch.from_numpy(planes.reshape(len(rows), game.num_planes, height, width)),
             "policy": torch.from_numpy(policy),
             "ownership": torch.from_numpy(ownership),
+            "reply": torch.from_numpy(reply),
+            "sample_weight": torch.ones(len(rows)),
         }
     )
 

@@ -21,6 +21,9 @@ def batch(**changes: object) -> Batch:
         "ownership": torch.tensor([[1.0, -1.0], [0.0, 0.0]]),
         "score": torch.tensor([3.0, -6.0]),
         "final_weight": torch.ones(2),
+        "reply": torch.tensor([[0.25, 0.75, 0.0], [0.0, 1.0, 0.0]]),
+        "reply_weight": torch.ones(2),
+        "sample_weight": torch.ones(2),
     }
     return Batch(**{**values, **changes})
 
