@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,14 +13,17 @@ import numpy as np
 import pytest
 
 from pipeline.config import EvaluateConfig
-from pipeline.errors import FileError, NotYet, UsageError
+from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.games.registry import parse_game
 from pipeline.progress import Progress
 from pipeline.records.matches import read_match
 from pipeline.records.models import read_promotions, resolve_champion, set_champion
+from pipeline.stages import contest
 from pipeline.stages import evaluate as stage
 from pipeline.stages.contest import Contest
 from pipeline.stages.evaluate import evaluate
+from tests.arena.helpers import Spoilt, seed_of_game
+from tests.players.scripted_engine import wait_until_gone
 from tests.search.helpers import hashed_evaluator
 from tests.stages.helpers import make_champion, make_model
 
@@ -235,15 +239,18 @@ def test_a_kill_between_promotion_and_summary_is_made_good(tmp_path, models, mad
     assert saved["promoted"] is True and "promotion_pending" not in saved
 
 
-def test_a_match_killed_hard_goes_on(tmp_path, models):
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_match_killed_hard_goes_on(tmp_path, models, workers):
     """Real processes, real networks, SIGKILL. The threshold is far from what random networks score against each other:
-    the last bits of a real network's answers depend on how many games share a batch."""
-    config = config_for(tmp_path, games=400, threshold=0.9, readouts=12, promote=False)
+    the verdict is that of the gate, not of the last bits of a network's answers."""
+    config = config_for(tmp_path, games=400, threshold=0.9, readouts=12, promote=False, backend="openvino")
     folder = tmp_path / "evaluate" / "000001-test-vs-000000-test"
     command = [sys.executable, "main.py", "evaluate", "--no-promote", "--games", "400", "--threshold", "0.9"]
+    command += ["--workers", str(workers)]
     for name in ("black_model", "output_dir", "readouts", "opening_plies", "parallel_games", "threads", "backend"):
         command += ["--" + name.replace("_", "-"), str(getattr(config, name))]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    children: list[int] = []
     try:
         deadline = time.monotonic() + 120
         games = folder / "games.jsonl"
@@ -251,18 +258,308 @@ def test_a_match_killed_hard_goes_on(tmp_path, models):
             if games.exists() and games.read_bytes().count(b"\n") > 5:
                 break
             time.sleep(0.005)
+        listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True)
+        children = [int(word) for word in listed.stdout.split()]
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
     before = read_match(folder)
     assert process.returncode == -signal.SIGKILL
     assert before.games and before.summary is None
+    assert len(children) == workers
     resumed = evaluate(config)
+    for pid in children:
+        wait_until_gone(pid)
     after = read_match(folder)
     assert {game.index: game for game in after.games}.items() >= {game.index: game for game in before.games}.items()
     assert after.summary["games_played"] == resumed.games_played == len(after.games)
     whole = evaluate(config.model_copy(update={"output_dir": tmp_path / "whole"}))
     assert promised(resumed) == promised(whole)
+
+
+class Once(Progress):
+    """Does something when the first games are finished; remembers warnings."""
+
+    def __init__(self, then=None) -> None:
+        self.then, self.warnings = then, []
+
+    def advance(self, count: int = 1) -> None:
+        if count and self.then is not None:
+            then, self.then = self.then, None
+            then()
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+
+def test_two_evaluators_of_one_match(tmp_path, models, made_up_networks):
+    """The second one, in this process or another, is told to come back; nothing is played or promoted twice."""
+    config = config_for(tmp_path, threshold=0.01, white_model=str(models / "000001-test"))
+    seen = []
+
+    def second():
+        with pytest.raises(NotYet, match="being played by another process") as caught:
+            evaluate(config)
+        seen.append(caught.value.exit_code)
+        command = [sys.executable, "main.py", "evaluate", "--threshold", "0.01", "--games", "12", "--readouts", "6"]
+        for name in ("black_model", "white_model", "output_dir", "pool", "ratings"):
+            command += ["--" + name.replace("_", "-"), str(getattr(config, name))]
+        ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        seen.append(ended.returncode)
+        assert "being played by another process" in ended.stderr
+
+    summary = evaluate(config, Once(second))
+    assert seen == [75, 75]
+    assert summary.promoted
+    indices = [game.index for game in read_match(Path(summary.match)).games]
+    assert len(indices) == len(set(indices)) == summary.games_played
+    assert len(read_promotions(models)) == 2  # the test's own first champion, and this one
+    with pytest.raises(UsageError, match="it is the champion itself"):
+        evaluate(config)
+    assert len(read_promotions(models)) == 2
+
+
+# Games that fail
+
+
+def fail_in(monkeypatch, mode, *indices):
+    """The random player, as challenger, misbehaves in these games from now on."""
+    seeds = {seed_of_game(0, index, 0) for index in indices}
+    monkeypatch.setattr(contest, "RandomPlayer", lambda game, rows: Spoilt(game, rows, mode, seeds))
+
+
+@pytest.mark.parametrize("mode", ["fault", "illegal", "raise"])
+def test_a_verdict_that_hangs_on_failed_games_is_refused_and_a_rerun_plays_only_those(tmp_path, monkeypatch, mode):
+    config = config_for(tmp_path, game="tictactoe", black_model="heuristic", white_model="random", games=20)
+    every = evaluate(config.model_copy(update={"output_dir": tmp_path / "every"}))  # nothing at stake: all are played
+    assert every.games_played == 20
+    results = {game.index: game.challenger_result for game in read_match(Path(every.match)).games}
+    known = sum(1 + results[index] for index in range(2, 20))
+    fail_in(monkeypatch, mode, 0, 1)
+    asking = config.model_copy(update={"threshold": (known + 1) / 40})  # out of reach without games 0 and 1
+    folder = tmp_path / "evaluate" / "random-vs-heuristic"
+    with pytest.raises(MuGoError, match=r"2 games failed twice \(the last: .*\) and the verdict hangs on them; mend that"):
+        evaluate(asking)
+    match = read_match(folder)
+    assert match.summary is None and len(match.games) == 18
+    assert all(game.challenger_result == results[game.index] for game in match.games)
+    assert {failure.failed for failure in match.failures} >= {0, 1}
+    monkeypatch.undo()
+    played = Once()
+    played.counts = []
+    played.advance = played.counts.append
+    summary = evaluate(asking, played)
+    assert sum(played.counts[1:]) in (1, 2)  # after those that were there
+    assert summary.passed == (results[0] + results[1] + 2 >= 1)
+    assert summary.failed == 2 - sum(played.counts[1:])
+    assert read_match(folder).games[-18:] == match.games
+
+
+def test_games_that_failed_never_count_as_wins_and_may_not_matter(tmp_path, monkeypatch):
+    fail_in(monkeypatch, "fault", *range(0, 40, 2))
+    config = config_for(tmp_path, game="tictactoe", black_model="heuristic", white_model="random", games=40, threshold=0.9)
+    summary = evaluate(config)  # half of the games can't bring 90 % of the points: that is certain
+    assert not summary.passed and summary.wins < 20
+    assert "decided after" in summary.reason
+
+
+# Further conditions
+
+
+def guarded(tmp_path, *conditions, **options):
+    return config_for(tmp_path, threshold=0.01, require=list(conditions), require_games=8, **options)
+
+
+def test_promotion_needs_every_condition(tmp_path, models, made_up_networks):
+    summary = evaluate(guarded(tmp_path, "random>=0.01", "rival=random>= 0.05", "heuristic>=0.000001", readouts=40))
+    assert summary.passed and summary.promoted
+    assert list(summary.guards) == ["random>=0.01", "rival=random>= 0.05", "heuristic>=0.000001"]
+    for guard in summary.guards.values():
+        assert guard.passed and guard.wins + guard.draws + guard.losses == guard.games_played <= 8
+        assert read_match(Path(guard.match)).summary["passed"]
+    entry = read_promotions(models)[-1]
+    assert entry["guards"]["random>=0.01"]["needed"] == 0.01
+    assert entry["guards"]["random>=0.01"]["wins"] == summary.guards["random>=0.01"].wins
+    assert Path(summary.guards["rival=random>= 0.05"].match).name == "000001-test-vs-rival"
+
+
+def test_a_condition_that_fails_stops_the_promotion_and_says_so(tmp_path, models, made_up_networks):
+    summary = evaluate(guarded(tmp_path, "random>=0.01", "heuristic>=1.0", "rival=random>=0.01", readouts=0))
+    assert not summary.passed and not summary.promoted
+    assert [guard.passed for guard in summary.guards.values()] == [True, False]  # the third was not played
+    assert "heuristic>=1.0 not met: " in summary.reason and summary.reason.endswith("; not promoted")
+    assert resolve_champion(models / "best_model").name == "000000-test"
+    assert len(read_promotions(models)) == 1
+    saved = read_match(Path(summary.match)).summary
+    assert saved["passed"] is False and saved["guards"]["heuristic>=1.0"]["passed"] is False
+    with pytest.raises(NotYet):  # its case is closed
+        evaluate(guarded(tmp_path))
+
+
+def test_conditions_are_played_only_if_the_match_is_won(tmp_path, models, made_up_networks):
+    summary = evaluate(guarded(tmp_path, "random>=0.01").model_copy(update={"threshold": 1.0, "games": 40}))
+    assert not summary.passed and summary.guards == {}
+    assert not (tmp_path / "evaluate" / "000001-test-vs-random").exists()
+
+
+def test_an_interrupted_condition_goes_on(tmp_path, models, made_up_networks):
+    config = guarded(tmp_path, "random>=0.5", readouts=30)
+    folder = tmp_path / "evaluate" / "000001-test-vs-random"
+
+    class Breaking(Progress):
+        def start(self, what, total=None, unit="it"):
+            self.guard = "random" in what
+
+        def advance(self, count=1):
+            if self.guard and count:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(config, Breaking())
+    before = read_match(folder).games
+    assert before and resolve_champion(models / "best_model").name == "000000-test"
+    assert evaluate(config).promoted
+    assert {game.index for game in before} <= {game.index for game in read_match(folder).games}
+
+
+@pytest.mark.parametrize(
+    "text", ["random", "random>0.5", "random>=", ">=0.5", "random>=x", "random>=0", "random>=1.5", "random>=nan", "random>=-1"]
+)
+def test_malformed_conditions(tmp_path, models, text):
+    with pytest.raises(UsageError, match=r"evaluate --require .*: wanted PLAYER>=SHARE"):
+        evaluate(guarded(tmp_path, "heuristic>=0.5", text))
+    assert not (tmp_path / "evaluate").exists()
+
+
+@pytest.mark.parametrize(
+    ("conditions", "problem"),
+    [
+        (["nobody>=0.5"], "no such model or built-in player"),
+        (["random>=0.5", "random>=0.6"], "random is asked for 2 times; wanted once"),
+        (["{models}/000000-test>=0.5"], "that is the champion of this match"),
+        (["{models}/000001-test>=0.5"], "it is the champion itself; wanted another player|both players are called"),
+    ],
+)
+def test_conditions_that_make_no_sense(tmp_path, models, conditions, problem):
+    with pytest.raises(UsageError, match=problem):
+        evaluate(guarded(tmp_path, *[text.format(models=models) for text in conditions]))
+    assert not (tmp_path / "evaluate").exists()
+
+
+def test_an_odd_number_of_games_of_a_condition(tmp_path, models):
+    with pytest.raises(UsageError, match=r"--require-games 7.*even"):
+        evaluate(config_for(tmp_path, require_games=7))
+
+
+# Players that are no models, and the same model twice
+
+
+@pytest.mark.parametrize(("black", "white"), [("random", "{models}/000001-test"), ("{models}/000001-test", "heuristic"),
+                                              ("random", "heuristic")])  # fmt: skip
+def test_nobody_is_promoted_where_a_player_is_no_model(tmp_path, models, made_up_networks, black, white):
+    config = config_for(tmp_path, black_model=black.format(models=models), white_model=white.format(models=models),
+                        game="tictactoe", threshold=0.000001)  # fmt: skip
+    summary = evaluate(config)
+    assert not summary.promoted
+    if summary.passed:
+        assert re.search("not promoted: (random|heuristic) is no model$", summary.reason)
+    assert resolve_champion(models / "best_model").name == "000000-test"
+
+
+def test_where_nothing_is_at_stake_every_game_is_played(tmp_path):
+    config = config_for(tmp_path, game="tictactoe", black_model="random", white_model="heuristic", games=40)
+    summary = evaluate(config)
+    assert summary.games_played == 40 and summary.pairs and sum(summary.pairs) == 20
+    assert summary.elo is None or summary.elo > 0
+    with pytest.raises(UsageError, match="--white-model: not given; against random there is no newest model"):
+        evaluate(config.model_copy(update={"white_model": None}))
+
+
+@pytest.mark.parametrize("readouts", [0, 12])
+def test_a_model_against_itself_under_another_name_comes_out_even(tmp_path, models, made_up_networks, readouts):
+    config = config_for(tmp_path, white_model=f"twin={models}/000000-test", readouts=readouts, games=20, threshold=0.5)
+    summary = evaluate(config)
+    # Both players are the same and draw nothing, so the second game of a pair is the first with the names swapped.
+    whole = evaluate(config.model_copy(update={"output_dir": tmp_path / "whole", "threshold": 0.999}))
+    for one in (summary, whole):
+        games = {game.index: game for game in read_match(Path(one.match)).games}
+        for index, game in games.items():
+            if index % 2 == 0 and index + 1 in games:
+                assert games[index + 1].moves == game.moves
+                assert games[index + 1].challenger_result == -game.challenger_result
+        assert one.pairs[:2] == [0, 0] and one.pairs[3:] == [0, 0]
+        assert one.duplicates >= one.pairs[2] > 0
+    assert summary.passed and not whole.passed
+    assert not summary.promoted and "twin is the champion itself" in summary.reason
+    assert len(read_promotions(models)) == 1
+
+
+# The sequential test
+
+
+def test_a_strong_player_is_told_from_a_weak_one_early(tmp_path, models, made_up_networks):
+    config = config_for(tmp_path, black_model="random", white_model=str(models / "000001-test"), readouts=40, games=400,
+                        sprt="0,100,0.05,0.05")  # fmt: skip
+    summary = evaluate(config)
+    assert summary.passed and not summary.promoted
+    assert summary.sprt is not None and summary.sprt.decision == "accepted"
+    assert 2 * summary.sprt.pairs <= summary.games_played < 200
+    assert summary.sprt.llr >= summary.sprt.upper
+    assert summary.reason.startswith(f"sequential test: stronger after {summary.sprt.pairs} of 200 pairs")
+    weak = evaluate(config_for(tmp_path, black_model=str(models / "000001-test"), white_model="random", readouts=40,
+                               games=400, sprt="0,100,0.05,0.05"))  # fmt: skip
+    assert not weak.passed and weak.sprt is not None and weak.sprt.decision == "rejected"
+    assert weak.games_played < 200
+
+
+def test_a_promotion_by_the_sequential_test_tells_its_numbers(tmp_path, models, made_up_networks):
+    config = config_for(tmp_path, black_model=f"{models}/best_model@0", white_model=f"{models}/000001-test@60", games=400,
+                        sprt="0,200,0.1,0.1", require=["random>=0.5"], require_games=8)  # fmt: skip
+    summary = evaluate(config)
+    assert summary.promoted
+    entry = read_promotions(models)[-1]
+    assert (entry["challenger"], entry["over"], entry["by"]) == ("000001-test@60", "000000-test@0", "evaluate")
+    assert entry["sprt"] == vars(summary.sprt) and entry["sprt"]["decision"] == "accepted"
+    assert entry["guards"]["random>=0.5"]["passed"] is True
+    assert entry["match"] == summary.match and entry["reason"].startswith("sequential test: stronger")
+    assert entry["time"] and entry["champion"] == "000001-test" and entry["previous"] == "000000-test"
+
+
+def test_a_sequential_match_that_was_interrupted_ends_the_same(tmp_path, models, made_up_networks):
+    config = config_for(tmp_path, black_model="random", white_model=str(models / "000001-test"), readouts=40, games=100,
+                        sprt="0,60,0.05,0.05", parallel_games=4)  # fmt: skip
+    whole = evaluate(config.model_copy(update={"output_dir": tmp_path / "whole"}))
+    for after in (1, 5):
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(config, Interrupting(after))
+    resumed = evaluate(config.model_copy(update={"threads": 1, "parallel_games": 16}))
+    assert resumed.sprt == whole.sprt and promised(resumed) == promised(whole)
+
+
+@pytest.mark.parametrize("text", ["0,35", "0,35,0.05,x", "35,0,0.05,0.05", "0,35,0.05,0.7"])
+def test_malformed_sequential_tests(tmp_path, models, text):
+    with pytest.raises(UsageError, match="--sprt"):
+        evaluate(config_for(tmp_path, sprt=text))
+
+
+def test_a_sequential_test_that_could_never_accept(tmp_path, models):
+    with pytest.raises(UsageError, match=r"--sprt .* accepts nothing before \d+ games; found --games 12"):
+        evaluate(config_for(tmp_path, sprt="0,5,0.05,0.05"))
+
+
+# Duplicates
+
+
+def test_repeated_games_are_counted_and_excluded_on_request(tmp_path, models, made_up_networks):
+    """Greedy players without openings: all games of a colour are the same one."""
+    common = {"opening_plies": 0, "games": 20, "threshold": 0.999, "promote": False}
+    counting = evaluate(config_for(tmp_path, **common, output_dir=tmp_path / "counting"))
+    assert counting.duplicates >= counting.games_played - 2
+    excluding = evaluate(config_for(tmp_path, **common, exclude_duplicates=True))
+    match = read_match(Path(excluding.match))
+    assert len(match.games) > 2 >= excluding.games_played == len({game.challenger_player for game in match.games})
+    assert excluding.duplicates == len(match.games) - len({tuple(game.moves) for game in match.games})
+    assert excluding.wins + excluding.draws + excluding.losses == excluding.games_played
 
 
 # Records
@@ -352,3 +649,11 @@ def test_a_tampered_game_is_found(tmp_path, models, made_up_networks):
         evaluate(config_for(tmp_path, threshold=1.0, white_model=str(models / "000001-test")))
 
 
+
+
+def test_trouble_with_the_pool_does_not_hide_a_promotion(tmp_path, models, made_up_networks):
+    (tmp_path / "pool.json").write_text("{")
+    progress = Once()
+    summary = evaluate(config_for(tmp_path, threshold=0.01), progress)
+    assert summary.promoted and read_match(Path(summary.match)).summary["promoted"] is True
+    assert ["doesn't join the pool" in text for text in progress.warnings] == [True]
