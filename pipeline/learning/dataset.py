@@ -35,7 +35,9 @@ from pipeline.records.chunks import ChunkSet, read_chunk
 
 MEMORY_BYTES = 1 << 30  # of packed examples held at once
 PREFETCHED_BATCHES = 4
-USED_COLUMNS = ("planes", "policy", "policy_weight", "value", "ownership", "score", "final_weight", "reply", "reply_weight")
+USED_COLUMNS = (
+    "planes", "policy", "policy_weight", "value", "ownership", "score", "final_weight", "reply", "reply_weight",
+)  # fmt: skip
 
 Columns = Mapping[str, NDArray[Any]]
 IndexArray = NDArray[np.int64]

@@ -1,9 +1,9 @@
 """From recorded games to training examples: replay, check every move, extract.
 
 An example is one position: the planes that the network sees, the policy the search found, the policy of the opponent's
-reply, the result of the game, and who owned what when it was over; records/chunks.py lists the columns. Games are seen by the first player, examples by
-the player to move; this is the only place where the one becomes the other. Axes: N wanted positions, G games,
-T plies, A actions, P points.
+reply, the result of the game, and who owned what when it was over; records/chunks.py lists the columns. Games are seen
+by the first player, examples by the player to move; this is the only place where the one becomes the other. Axes:
+N wanted positions, G games, T plies, A actions, P points.
 """
 
 from __future__ import annotations
@@ -244,11 +244,11 @@ def _policies(
 def _replies(
     game: Game, table: _GameTable, wanted: Wanted, next_to_move: NDArray[np.int8]
 ) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
-    """reply [N, A]: the policy target of the position after each wanted one; weight [N]: 1 where there is such a target.
+    """reply [N, A]: the policy target of the position after each wanted one; weight [N]: 1 where there is one.
 
     Zeros where there is none: the game ended there, by a resignation too, or that move was no policy target (searched
     cheaply, or made by an opponent). Actions are points of the board, whoever plays there, so a reply needs no other
-    viewpoint. Whether its visits are legal moves is not checked again: that is done where the position itself is wanted.
+    viewpoint. Doesn't check that its visits are legal moves: that is done where the position itself is wanted.
     """
     reply = np.zeros((len(wanted), game.num_actions), np.float32)
     weight = np.zeros(len(wanted), np.uint8)

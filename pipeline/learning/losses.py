@@ -1,29 +1,42 @@
 """What a batch of examples costs a network, term by term, and how often it is right.
 
-Everything is seen by the player to move. B batch, A actions, P points. Terms, each a mean over the rows that count:
+Everything is seen by the player to move, but for replies, which are moves of the opponent on the same board. B batch,
+A actions, P points; π target, p what the network says. Terms, each a mean over the rows that count:
 
-    policy      −Σ π·log p, over rows whose policy target counts
-    value       (v − z)², over all rows
-    ownership   cross-entropy between the owner, mapped from −1 … +1 to 0 … 1, and the sigmoid of twice the logit
-                (tanh of the logit is then the expected owner), averaged over points; rows with a final position
-    score       Huber loss (δ = 1) in units of ``Architecture.score_scale`` points; rows with a final position
+    policy       −Σ π·log p, over rows whose policy target counts
+    value        scalar head: (v − z)²; wdl head: −Σ q·log p over win, draw and loss, where q is the result, and for
+                 a target z between the three the mix max(z, 0), 1 − |z|, max(−z, 0); over all rows
+    ownership    cross-entropy between the owner, mapped from −1 … +1 to 0 … 1, and the sigmoid of twice the logit
+                 (tanh of the logit is then the expected owner), averaged over points; rows with a final position
+    score        Huber loss (δ = 1) in units of ``Architecture.score_scale`` points; rows with a final position
+    reply        −Σ π·log p of the position after the move that was played; rows whose reply is known
+    soft_policy  −Σ s·log p with s = (π + 1e-7)^(1/T) / Σ (π + 1e-7)^(1/T) over all A actions; rows whose policy counts
 
-    total = policy + value_weight·value + ownership_weight·ownership + score_weight·score
+    total = policy + value_weight·value + … + soft_policy_weight·soft_policy
+
+Every row's loss is multiplied by its sample_weight, but a mean divides by the number of rows that count and not by
+their weights: so the gradient is the one that uniform draws would have on average, and sample weights of mean 1 keep
+the terms' scale. A reply or soft policy whose weight is 0 isn't computed; its term is 0.
 
 L2 isn't here: it is the optimiser's decoupled weight decay. Source of the terms: Silver et al. 2017 (policy, value);
-Wu 2019, arXiv 1902.10565, section 4.1 (ownership, score).
+Wu 2019, arXiv 1902.10565, sections 4.1 (ownership, score) and 3.4 (reply); KataGo, docs/KataGoMethods.md, "Auxiliary
+Soft Policy Target", whose training code adds the 1e-7 and takes every action of the board, legal or not.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from pipeline.config import TrainConfig
 from pipeline.networks.modules import Outputs
+
+N = TypeVar("N", float, Tensor)
 
 
 class Batch(NamedTuple):
@@ -47,53 +60,123 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class LossWeights:
+    """What the total multiplies each term with; the policy has 1. soft_temperature: T of the soft policy."""
+
     value: float
     ownership: float
     score: float
+    reply: float = 0.0
+    soft_policy: float = 0.0
+    soft_temperature: float = 4.0
+
+    @staticmethod
+    def of(config: TrainConfig) -> LossWeights:
+        return LossWeights(
+            value=config.value_weight,
+            ownership=config.ownership_weight,
+            score=config.score_weight,
+            reply=config.reply_weight,
+            soft_policy=config.soft_policy_weight,
+            soft_temperature=config.soft_policy_temperature,
+        )
+
+    def total(self, terms: Mapping[str, N]) -> N:
+        """The weighted sum of the terms."""
+        return (
+            terms["policy"]
+            + self.value * terms["value"]
+            + self.ownership * terms["ownership"]
+            + self.score * terms["score"]
+            + self.reply * terms["reply"]
+            + self.soft_policy * terms["soft_policy"]
+        )
 
 
-TERMS = ("total", "policy", "value", "ownership", "score")
-METRICS = (*TERMS, "policy_accuracy", "value_sign_accuracy")
+TERMS = ("total", "policy", "value", "ownership", "score", "reply", "soft_policy")
+METRICS = (*TERMS, "value_mse", "policy_accuracy", "value_sign_accuracy")
+SOFT_POLICY_FLOOR = 1e-7
 
 
 def losses(outputs: Outputs, batch: Batch, weights: LossWeights, score_scale: float) -> dict[str, Tensor]:
     """The TERMS as scalar float32 tensors. A term that no row counts for is 0 and has no gradient."""
-    log_policy = F.log_softmax(outputs.policy_logits, dim=1)
-    # An impossible move may have logit −inf and target 0, whose product must be 0 and not NaN.
-    cross_entropy = -torch.where(batch.policy > 0, batch.policy * log_policy, 0.0).sum(1)
     owner = F.binary_cross_entropy_with_logits(
         2 * outputs.ownership_logits, (batch.ownership + 1) / 2, reduction="none"
     ).mean(1)
     score = F.huber_loss(outputs.score, batch.score / score_scale, reduction="none")
-    terms = {
-        "policy": _weighted_mean(cross_entropy, batch.policy_weight),
-        "value": F.mse_loss(outputs.value, batch.value),
-        "ownership": _weighted_mean(owner, batch.final_weight),
-        "score": _weighted_mean(score, batch.final_weight),
+    rows = {
+        "policy": _cross_entropy(outputs.policy_logits, batch.policy),
+        "value": _value_loss(outputs, batch.value),
+        "ownership": owner,
+        "score": score,
     }
-    total = (
-        terms["policy"]
-        + weights.value * terms["value"]
-        + weights.ownership * terms["ownership"]
-        + weights.score * terms["score"]
-    )
-    return {"total": total, **terms}
+    if weights.reply:
+        rows["reply"] = _cross_entropy(outputs.reply_logits, batch.reply)
+    if weights.soft_policy:
+        target = soft_policy(batch.policy, weights.soft_temperature)
+        rows["soft_policy"] = _cross_entropy(outputs.soft_policy_logits, target)
+    counting = counting_rows(batch)
+    zero = torch.zeros((), device=batch.value.device)
+    terms = {
+        name: _mean(rows[name] * batch.sample_weight, counting[name]) if name in rows else zero
+        for name in TERMS
+        if name != "total"
+    }
+    return {"total": weights.total(terms), **terms}
 
 
 def accuracies(outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
-    """Shares, scalar float32; where no row counts, 0.
+    """The METRICS beside the TERMS, scalar float32; where no row counts, 0. Means weighted by sample_weight.
 
+    value_mse            (v − z)², whichever value head the network has
     policy_accuracy      the likeliest move is the target's most visited one, over rows whose target counts
     value_sign_accuracy  the value has the sign of the result, over rows that weren't drawn
     """
-    hit = outputs.policy_logits.argmax(1) == batch.policy.argmax(1)
-    same_sign = torch.sign(outputs.value) == torch.sign(batch.value)
+    rows = {
+        "value_mse": (outputs.value - batch.value).square(),
+        "policy_accuracy": (outputs.policy_logits.argmax(1) == batch.policy.argmax(1)).float(),
+        "value_sign_accuracy": (torch.sign(outputs.value) == torch.sign(batch.value)).float(),
+    }
+    counting = counting_rows(batch)
+    return {name: _mean(values, counting[name] * batch.sample_weight) for name, values in rows.items()}
+
+
+def counting_rows(batch: Batch) -> dict[str, Tensor]:
+    """[B] 0 or 1: which rows count for each of the METRICS."""
+    every = torch.ones_like(batch.value)
     return {
-        "policy_accuracy": _weighted_mean(hit.float(), batch.policy_weight),
-        "value_sign_accuracy": _weighted_mean(same_sign.float(), (batch.value != 0).float()),
+        "total": every,
+        "policy": batch.policy_weight,
+        "value": every,
+        "ownership": batch.final_weight,
+        "score": batch.final_weight,
+        "reply": batch.reply_weight,
+        "soft_policy": batch.policy_weight,
+        "value_mse": every,
+        "policy_accuracy": batch.policy_weight,
+        "value_sign_accuracy": (batch.value != 0).float(),
     }
 
 
-def _weighted_mean(values: Tensor, weights: Tensor) -> Tensor:
+def soft_policy(policy: Tensor, temperature: float) -> Tensor:
+    """[B, A]: the policy flattened, so that moves of few visits still tell one from the other. Source: see above."""
+    softened = (policy + SOFT_POLICY_FLOOR) ** (1 / temperature)
+    return softened / softened.sum(1, keepdim=True)
+
+
+def _cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    """[B]: −Σ target·log softmax(logits)."""
+    # An impossible move may have logit −inf and target 0, whose product must be 0 and not NaN.
+    return -torch.where(target > 0, target * F.log_softmax(logits, dim=1), 0.0).sum(1)
+
+
+def _value_loss(outputs: Outputs, value: Tensor) -> Tensor:
+    """[B], by the kind of the network's value head."""
+    if outputs.value_logits.shape[1] == 1:
+        return (outputs.value - value).square()
+    win_draw_loss = torch.stack([value.clamp(min=0), 1 - value.abs(), (-value).clamp(min=0)], dim=1)
+    return _cross_entropy(outputs.value_logits, win_draw_loss)
+
+
+def _mean(values: Tensor, weights: Tensor) -> Tensor:
     """Σ w·x / Σ w; 0 if nothing counts."""
     return (values * weights).sum() / weights.sum().clamp(min=torch.finfo(torch.float32).tiny)

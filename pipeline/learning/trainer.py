@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from pipeline.config import TrainConfig, available_cores
 from pipeline.errors import MuGoError
-from pipeline.learning.losses import METRICS, Batch, LossWeights, accuracies, losses
+from pipeline.learning.losses import METRICS, Batch, LossWeights, accuracies, counting_rows, losses
 from pipeline.networks.architecture import Architecture, Weights
 from pipeline.networks.backends import has_fast_bfloat16
 from pipeline.networks.modules import load_network, network_weights
@@ -64,7 +64,7 @@ class Trainer:
         self._config = config
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self._network = load_network(architecture, weights).to(self._device)
-        self._loss_weights = LossWeights(config.value_weight, config.ownership_weight, config.score_weight)
+        self._loss_weights = LossWeights.of(config)
         fast = self._device.type == "cuda" or has_fast_bfloat16()
         self._bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and fast)
         self._parameters = dict(self._network.named_parameters())
@@ -158,35 +158,17 @@ class Trainer:
                 outputs = self._network(batch.planes)
                 terms = losses(outputs, batch, self._loss_weights, self.architecture.score_scale)
                 found = {**terms, **accuracies(outputs, batch)}
-                rows = _counting_rows(batch)
+                counting = counting_rows(batch)
                 for name in METRICS:
-                    sums[name] += found[name].item() * rows[name]
-                    counts[name] += rows[name]
+                    rows = counting[name].sum().item()
+                    sums[name] += found[name].item() * rows
+                    counts[name] += rows
         if not counts["value"]:
             return {}
         means = {name: sums[name] / counts[name] if counts[name] else 0.0 for name in METRICS}
         # The total of means, not the mean of totals: a batch's total mixes terms that other rows count for.
-        means["total"] = (
-            means["policy"]
-            + self._loss_weights.value * means["value"]
-            + self._loss_weights.ownership * means["ownership"]
-            + self._loss_weights.score * means["score"]
-        )
+        means["total"] = self._loss_weights.total(means)
         return means
-
-
-def _counting_rows(batch: Batch) -> dict[str, float]:
-    policy, final = batch.policy_weight.sum().item(), batch.final_weight.sum().item()
-    rows = float(len(batch.value))
-    return {
-        "total": rows,
-        "policy": policy,
-        "value": rows,
-        "ownership": final,
-        "score": final,
-        "policy_accuracy": policy,
-        "value_sign_accuracy": (batch.value != 0).float().sum().item(),
-    }
 
 
 def mean_metrics(results: Sequence[StepResult]) -> dict[str, float]:

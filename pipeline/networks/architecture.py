@@ -4,6 +4,10 @@ A network is a residual tower over the board (``modules.py``). Its name says blo
 Weights are a flat dict of float32 arrays under the names that ``weight_shapes`` lists; that dict is what a model
 directory stores and what training, folding and every inference backend read.
 
+The value is learned as a *scalar* in [-1, 1], or as *wdl*: the probabilities of win, draw and loss, whose value is
+P(win) − P(loss). Beside the policy stand two heads of the same shape that only training reads: the opponent's reply,
+and the policy softened.
+
 C planes, H×W the board, P = H·W points, A actions.
 """
 
@@ -11,7 +15,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +31,10 @@ VALUE_HIDDEN = 32  # width of the value head's hidden layer
 # Passes start e³ times less likely than points. From a uniform policy, search in the first games learns to pass
 # whenever komi puts a player ahead, and the first generations pass themselves to death (LOG.md, 2026-11-21).
 EXTRA_ACTION_LOGIT = -3.0
+VALUE_OUTPUTS: Final = {"scalar": 1, "wdl": 3}  # value head → its outputs; wdl: win, draw, loss
+# Heads that say a policy. All but the first are left out of inference. Heads of one shape over the same features, as
+# KataGo has them, cost next to nothing.
+POLICY_HEADS: Final = ("policy", "reply", "soft_policy")
 KNOWN_SIZES = ("b2c32", "b4c64", "b6c96")
 
 
@@ -40,19 +48,26 @@ class Architecture:
     height: int
     width: int
     actions: int  # A, policy logits
+    value_head: str = "scalar"  # one of VALUE_OUTPUTS
 
     @staticmethod
-    def for_game(size: str, game: Game) -> Architecture:
+    def for_game(size: str, game: Game, value_head: str = "scalar") -> Architecture:
         """The network that a size such as ``b4c64`` means for this game. Raises UsageError if it isn't one."""
         blocks, channels = parse_size(size)
         height, width = game.board_shape
-        return Architecture(blocks, channels, game.num_planes, height, width, game.num_actions)
+        return Architecture(blocks, channels, game.num_planes, height, width, game.num_actions, value_head)
 
     @staticmethod
     def from_dict(values: dict[str, Any]) -> Architecture:
-        """The inverse of to_dict. Raises MuGoError that names the first field that is missing, unknown or odd."""
-        fields = Architecture.__dataclass_fields__
-        for name in fields:
+        """The inverse of to_dict; without a value_head it is scalar.
+
+        Raises MuGoError that names the first field that is missing, unknown or odd.
+        """
+        fields = list(Architecture.__dataclass_fields__)
+        if values.get("value_head", "scalar") not in list(VALUE_OUTPUTS):  # a list: odd values needn't be hashable
+            found = values["value_head"]
+            raise MuGoError(f"architecture: value_head is {found!r}; wanted one of {', '.join(VALUE_OUTPUTS)}")
+        for name in fields[: fields.index("value_head")]:
             number = values.get(name)
             if not isinstance(number, int) or isinstance(number, bool) or number < 1:
                 raise MuGoError(f"architecture: {name} is {number!r}; wanted a whole number of at least 1")
@@ -61,7 +76,7 @@ class Architecture:
             raise MuGoError(f"architecture: unknown field {unknown[0]!r}; known: {', '.join(fields)}")
         return Architecture(**values)
 
-    def to_dict(self) -> dict[str, int]:
+    def to_dict(self) -> dict[str, int | str]:
         return asdict(self)
 
     @property
@@ -132,15 +147,16 @@ def weight_shapes(architecture: Architecture) -> dict[str, tuple[int, ...]]:
             linear(f"blocks.{block}.pooling", 2 * channels, channels)
         convolution(f"blocks.{block}.second", channels, channels, 3)
     convolution("policy_features", channels, head, 1)
-    if architecture.point_policy:
-        linear("policy_points", head, 1)
+    for policy in POLICY_HEADS:
+        if not architecture.point_policy:
+            linear(f"{policy}_dense", head * architecture.points, architecture.actions)
+            continue
+        linear(f"{policy}_points", head, 1)
         if architecture.extra_actions:
-            linear("policy_extra", 2 * head, architecture.extra_actions)
-    else:
-        linear("policy_dense", head * architecture.points, architecture.actions)
+            linear(f"{policy}_extra", 2 * head, architecture.extra_actions)
     convolution("value_features", channels, head, 1)
     linear("value_hidden", 2 * head, VALUE_HIDDEN)
-    linear("value_output", VALUE_HIDDEN, 1)
+    linear("value_output", VALUE_HIDDEN, VALUE_OUTPUTS[architecture.value_head])
     linear("ownership", head, 1)
     linear("score", VALUE_HIDDEN, 1)
     return shapes
@@ -150,6 +166,11 @@ def check_weights(architecture: Architecture, weights: Weights) -> None:
     """Raise MuGoError, naming the first weight that is missing, unknown, misshapen or not finite."""
     shapes = weight_shapes(architecture)
     where = f"weights of a {architecture.size} network"
+    if weights and not any(name.startswith(POLICY_HEADS[1:]) for name in weights):
+        raise MuGoError(
+            f"{where}: made by an older version: heads for {' and '.join(POLICY_HEADS[1:])} are missing; "
+            "start over from a new model, made by `python main.py init`"
+        )
     for name, shape in shapes.items():
         if name not in weights:
             raise MuGoError(f"{where}: {name} is missing; wanted shape {list(shape)}; was another version saved?")
@@ -166,9 +187,9 @@ def check_weights(architecture: Architecture, weights: Weights) -> None:
 def random_weights(architecture: Architecture, seed: int) -> Weights:
     """Weights to start from: He-normal, every normalisation neutral, every output near 0.
 
-    A fresh network therefore has a nearly uniform policy over points and a value near 0, whatever its size. Actions
-    that are no point (a pass) start at EXTRA_ACTION_LOGIT. Equal arguments give equal bytes on every machine and
-    version of torch.
+    A fresh network therefore has a nearly uniform policy over points and a value near 0 (win, draw and loss alike),
+    whatever its size. Actions that are no point (a pass) start at EXTRA_ACTION_LOGIT. Equal arguments give equal bytes
+    on every machine and version of torch.
     """
     generator = np.random.default_rng(seed)
     weights: Weights = {}
@@ -177,7 +198,7 @@ def random_weights(architecture: Architecture, seed: int) -> Weights:
             # Blocks start close to doing nothing, so that the tower's activations don't grow with its height.
             weights[name] = np.full(shape, 0.1 if name.endswith(".second.norm.weight") else 1.0, np.float32)
         elif len(shape) == 1:
-            start = EXTRA_ACTION_LOGIT if name == "policy_extra.bias" else 0.0
+            start = EXTRA_ACTION_LOGIT if name.endswith("_extra.bias") else 0.0
             weights[name] = np.full(shape, start, np.float32)
         else:
             fan_in = int(np.prod(shape[1:]))

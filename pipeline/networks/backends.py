@@ -174,5 +174,11 @@ def openvino_model(architecture: Architecture, folded: Weights, size: int) -> An
     else:
         logits = linear(flat(policy), "policy_dense")
     hidden = ops.relu(linear(pooled(value), "value_hidden"))
-    value_to_move = ops.reshape(ops.tanh(linear(hidden, "value_output")), np.array([size]), False)
+    value = linear(hidden, "value_output")
+    if architecture.value_head == "scalar":
+        value = ops.tanh(value)
+    else:
+        win, _, loss = ops.split(ops.softmax(value, 1), 1, 3).outputs()
+        value = ops.subtract(win, loss)
+    value_to_move = ops.reshape(value, np.array([size]), False)
     return openvino.Model([logits, value_to_move], [planes], architecture.size)

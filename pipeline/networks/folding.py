@@ -2,8 +2,8 @@
 
 A norm with frozen statistics is a scale and a shift per channel: norm(conv(x)) = conv(x)·s + t with
 s = weight / sqrt(running_var + ε) and t = bias − running_mean·s. Scaling the convolution's kernels by s and giving it
-the bias t computes the same thing. The heads that only training reads (ownership, score) are left out, and the first
-convolutions of policy and value, which read the same input, become one.
+the bias t computes the same thing. The heads that only training reads (ownership, score, reply, soft policy) are left
+out, and the first convolutions of policy and value, which read the same input, become one.
 
 Equality: folding is exact in exact arithmetic; in float32 the outputs differ by rounding only, tested at 1e-4.
 """

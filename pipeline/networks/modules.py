@@ -1,12 +1,15 @@
 """The network as a torch module: a residual tower with global pooling, and its heads.
 
-    planes ─ conv ─ block 0 ─ block 1 (pooling) ─ block 2 ─ block 3 (pooling) … ─┬─ policy
-                                                                                 └─ value ─ ownership, score
+    planes ─ conv ─ block 0 ─ block 1 (pooling) ─ block 2 ─ block 3 (pooling) … ─┬─ policy, reply, soft policy
+                                                                                 └─ value, ownership, score
 
 A block is conv-norm-ReLU-conv-norm-add-ReLU, so each batch norm follows its convolution directly and folds into it
 exactly (``folding.py``). In every second block the means and maxima of the block's input over the board, through a
 linear layer, are added to every point of the first convolution's output: what one corner needs to know about the
 whole board arrives in one step. Source: Wu 2019, arXiv 1902.10565, section 3.3 ("global pooling").
+
+The policy, the opponent's reply and the soft policy are three outputs over the same features, as in KataGo; they are
+computed in one go.
 
 Everything it says is seen by the player to move. B batch, C planes, H×W board, P = H·W points, A actions.
 """
@@ -22,7 +25,9 @@ from torch.nn import functional as F
 
 from pipeline.networks.architecture import (
     NORM_EPSILON,
+    POLICY_HEADS,
     VALUE_HIDDEN,
+    VALUE_OUTPUTS,
     Architecture,
     Weights,
     check_weights,
@@ -34,9 +39,12 @@ class Outputs(NamedTuple):
     """What a network says about B positions; float32, seen by the player to move."""
 
     policy_logits: Tensor  # [B, A]
-    value: Tensor  # [B] in (-1, 1)
+    value: Tensor  # [B] in [-1, 1]
     ownership_logits: Tensor  # [B, P]; tanh of it is the expected owner, +1 the player to move
     score: Tensor  # [B] in units of architecture.score_scale points
+    reply_logits: Tensor  # [B, A] the policy of the position after the best move, in coordinates of the board
+    soft_policy_logits: Tensor  # [B, A]
+    value_logits: Tensor  # scalar: [B, 1], value = tanh of it; wdl: [B, 3], win, draw and loss before the softmax
 
 
 def pooled(x: Tensor) -> Tensor:
@@ -85,15 +93,16 @@ class Network(nn.Module):
             Block(channels, architecture.has_pooling(block)) for block in range(architecture.blocks)
         )
         self.policy_features = NormedConvolution(channels, head, 1)
-        if architecture.point_policy:
-            self.policy_points = nn.Linear(head, 1)
+        for policy in POLICY_HEADS:
+            if not architecture.point_policy:
+                self.add_module(f"{policy}_dense", nn.Linear(head * architecture.points, architecture.actions))
+                continue
+            self.add_module(f"{policy}_points", nn.Linear(head, 1))
             if architecture.extra_actions:
-                self.policy_extra = nn.Linear(2 * head, architecture.extra_actions)
-        else:
-            self.policy_dense = nn.Linear(head * architecture.points, architecture.actions)
+                self.add_module(f"{policy}_extra", nn.Linear(2 * head, architecture.extra_actions))
         self.value_features = NormedConvolution(channels, head, 1)
         self.value_hidden = nn.Linear(2 * head, VALUE_HIDDEN)
-        self.value_output = nn.Linear(VALUE_HIDDEN, 1)
+        self.value_output = nn.Linear(VALUE_HIDDEN, VALUE_OUTPUTS[architecture.value_head])
         self.ownership = nn.Linear(head, 1)
         self.score = nn.Linear(VALUE_HIDDEN, 1)
 
@@ -106,20 +115,43 @@ class Network(nn.Module):
         policy = F.relu(self.policy_features(x))
         value = F.relu(self.value_features(x))
         hidden = F.relu(self.value_hidden(pooled(value)))
+        policy_logits, reply_logits, soft_policy_logits = self._policies(policy).float().unbind(1)
+        value_logits = self.value_output(hidden).float()
         return Outputs(
-            self._policy(policy).float(),
-            torch.tanh(self.value_output(hidden).float()).squeeze(1),
-            per_point_logits(value, self.ownership.weight, self.ownership.bias).float(),
-            self.score(hidden).float().squeeze(1),
+            policy_logits=policy_logits,
+            value=value_of(value_logits),
+            ownership_logits=per_point_logits(value, self.ownership.weight, self.ownership.bias).float(),
+            score=self.score(hidden).float().squeeze(1),
+            reply_logits=reply_logits,
+            soft_policy_logits=soft_policy_logits,
+            value_logits=value_logits,
         )
 
-    def _policy(self, features: Tensor) -> Tensor:
+    def _policies(self, features: Tensor) -> Tensor:
+        """[B, 3, A]: the logits of POLICY_HEADS. Their layers run as one of three times the outputs."""
+        batch, heads = len(features), len(POLICY_HEADS)
         if not self.architecture.point_policy:
-            return self.policy_dense(features.flatten(1))  # channel-major, whatever the memory format
-        logits = per_point_logits(features, self.policy_points.weight, self.policy_points.bias)
+            # channel-major, whatever the memory format
+            return F.linear(features.flatten(1), *self._stacked("dense")).view(batch, heads, -1)
+        by_point = F.linear(features.permute(0, 2, 3, 1), *self._stacked("points"))  # [B, H, W, 3]
+        logits = by_point.flatten(1, 2).transpose(1, 2)
         if self.architecture.extra_actions:
-            logits = torch.cat([logits, self.policy_extra(pooled(features))], dim=1)
+            extra = F.linear(pooled(features), *self._stacked("extra")).view(batch, heads, -1)
+            logits = torch.cat([logits, extra], dim=2)
         return logits
+
+    def _stacked(self, layer: str) -> tuple[Tensor, Tensor]:
+        """weight [3·outputs, inputs] and bias of one layer of all POLICY_HEADS."""
+        layers: list[nn.Linear] = [getattr(self, f"{policy}_{layer}") for policy in POLICY_HEADS]
+        return torch.cat([one.weight for one in layers]), torch.cat([one.bias for one in layers])
+
+
+def value_of(value_logits: Tensor) -> Tensor:
+    """[B] in [-1, 1]: tanh of [B, 1]; P(win) − P(loss) of [B, 3], win, draw and loss."""
+    if value_logits.shape[1] == 1:
+        return torch.tanh(value_logits).squeeze(1)
+    chances = torch.softmax(value_logits, dim=1)
+    return chances[:, 0] - chances[:, 2]
 
 
 def per_point_logits(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

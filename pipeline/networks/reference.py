@@ -35,7 +35,11 @@ def evaluate_plain(
     else:
         logits = _linear(policy.reshape(len(policy), -1), folded, "policy_dense")
     hidden = np.maximum(_linear(_pooled(value), folded, "value_hidden"), 0)
-    return logits, np.tanh(_linear(hidden, folded, "value_output"))[:, 0]
+    value = _linear(hidden, folded, "value_output")
+    if architecture.value_head == "scalar":
+        return logits, np.tanh(value[:, 0])
+    powers = np.exp(value - value.max(axis=1, keepdims=True))  # win, draw, loss
+    return logits, (powers[:, 0] - powers[:, 2]) / powers.sum(axis=1)
 
 
 def _convolve(x: FloatArray, folded: Weights, name: str) -> FloatArray:

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from pipeline.config import available_cores
 from pipeline.networks.architecture import Architecture, Weights
 from pipeline.networks.backends import Backend, Evaluation, Lane, Planes
-from pipeline.networks.modules import per_point_logits, pooled
+from pipeline.networks.modules import per_point_logits, pooled, value_of
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -48,8 +48,8 @@ class FoldedNetwork(nn.Module):
             if self.architecture.extra_actions:
                 logits = torch.cat([logits, self._linear(pooled(policy), "policy_extra")], dim=1)
         hidden = F.relu(self._linear(pooled(value), "value_hidden"))
-        value_to_move = torch.tanh(self._linear(hidden, "value_output").float())
-        return torch.cat([logits.float(), value_to_move], dim=1)
+        value_to_move = value_of(self._linear(hidden, "value_output").float())
+        return torch.cat([logits.float(), value_to_move[:, None]], dim=1)
 
     def _layer(self, name: str) -> tuple[Tensor, Tensor]:
         return getattr(self, f"{name}_weight"), getattr(self, f"{name}_bias")

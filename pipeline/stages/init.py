@@ -36,7 +36,7 @@ def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
     from pipeline.networks.architecture import Architecture, random_weights
 
     game = parse_game(config.game)
-    architecture = Architecture.for_game(config.network_size, game)
+    architecture = Architecture.for_game(config.network_size, game, config.value_head)
     parsed = layout.parse_model_name(config.new_model.name)
     info = ModelInfo(
         name=layout.check_model_name(config.new_model.name),

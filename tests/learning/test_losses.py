@@ -34,6 +34,9 @@ def outputs(**changes: object) -> Outputs:
         "value": torch.tensor([0.5, 0.0]),
         "ownership_logits": torch.zeros(2, 2),
         "score": torch.tensor([0.5, 0.0]),
+        "reply_logits": torch.log(torch.tensor([[0.25, 0.5, 0.25], [0.25, 0.5, 0.25]])),
+        "soft_policy_logits": torch.zeros(2, 3),
+        "value_logits": torch.atanh(torch.tensor([[0.5], [0.0]])),
     }
     return Outputs(**{**values, **changes})
 

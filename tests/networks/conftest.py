@@ -5,10 +5,11 @@ import pytest
 
 from pipeline.networks.architecture import Architecture, Weights, random_weights
 
-# Board and actions as in Go with a pass, tic-tac-toe (points only) and connect four (columns only).
+# Boards and actions as in Go with a pass, tic-tac-toe (points only) and connect four (columns only).
 ARCHITECTURES = {
     "points and pass": Architecture(blocks=2, channels=16, planes=5, height=5, width=5, actions=26),
     "points": Architecture(blocks=2, channels=8, planes=3, height=3, width=3, actions=9),
+    "win, draw, loss": Architecture(2, 16, planes=5, height=5, width=5, actions=26, value_head="wdl"),
     "columns": Architecture(blocks=3, channels=12, planes=3, height=6, width=7, actions=7),
 }
 

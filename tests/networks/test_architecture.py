@@ -1,7 +1,9 @@
 """Names, shapes and random weights, without torch."""
 
+import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,8 +29,42 @@ def test_the_policy_head_follows_the_game(spec: str, actions: int, extra_actions
     assert architecture.point_policy is point_policy
 
 
-def test_dict_round_trip() -> None:
-    assert Architecture.from_dict(SMALL.to_dict()) == SMALL
+@pytest.mark.parametrize("value_head", ["scalar", "wdl"])
+def test_dict_round_trip(value_head: str) -> None:
+    architecture = replace(SMALL, value_head=value_head)
+    assert Architecture.from_dict(json.loads(json.dumps(architecture.to_dict()))) == architecture
+
+
+def test_without_a_word_on_it_the_value_is_a_scalar() -> None:
+    values = SMALL.to_dict()
+    del values["value_head"]
+    assert Architecture.from_dict(values) == SMALL and SMALL.value_head == "scalar"
+
+
+@pytest.mark.parametrize(("value_head", "outputs"), [("scalar", 1), ("wdl", 3)])
+def test_the_value_head_has_an_output_for_each_thing_it_says(value_head: str, outputs: int) -> None:
+    architecture = Architecture.for_game("b1c8", parse_game("connect4"), value_head)
+    assert weight_shapes(architecture)["value_output.weight"] == (outputs, 32)
+    assert random_weights(architecture, 0)["value_output.bias"].shape == (outputs,)
+
+
+def test_every_policy_head_has_the_policy_s_shape() -> None:
+    for spec, layers in (("go:5", ("points", "extra")), ("tictactoe", ("points",)), ("connect4", ("dense",))):
+        shapes = weight_shapes(Architecture.for_game("b1c8", parse_game(spec)))
+        for head in ("reply", "soft_policy"):
+            for layer in layers:
+                for part in ("weight", "bias"):
+                    assert shapes[f"{head}_{layer}.{part}"] == shapes[f"policy_{layer}.{part}"]
+
+
+def test_a_model_of_before_the_auxiliary_heads_is_refused() -> None:
+    weights = random_weights(SMALL, 0)
+    older = {name: array for name, array in weights.items() if not name.startswith(("reply", "soft_policy"))}
+    with pytest.raises(MuGoError, match=r"made by an older version: heads for reply and soft_policy are missing"):
+        check_weights(SMALL, older)
+    del weights["reply_points.bias"]
+    with pytest.raises(MuGoError, match=r"reply_points\.bias is missing"):
+        check_weights(SMALL, weights)
 
 
 @pytest.mark.parametrize(
@@ -39,6 +75,9 @@ def test_dict_round_trip() -> None:
         ({"planes": 0}, "planes"),
         ({"height": True}, "height"),
         ({"depth": 3}, "depth"),
+        ({"value_head": "wld"}, "value_head is 'wld'; wanted one of scalar, wdl"),
+        ({"value_head": ["wdl"]}, "value_head"),
+        ({"value_head": None}, "value_head"),
     ],
 )
 def test_an_odd_dict_is_refused_by_field(change: dict, named: str) -> None:

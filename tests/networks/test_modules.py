@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from pipeline.errors import MuGoError
-from pipeline.networks.architecture import Architecture, random_weights, weight_shapes
-from pipeline.networks.modules import Network, load_network, network_weights, pooled
+from pipeline.networks.architecture import VALUE_OUTPUTS, Architecture, random_weights, weight_shapes
+from pipeline.networks.modules import Network, Outputs, load_network, network_weights, pooled, value_of
 from tests.networks.conftest import ARCHITECTURES, lively_weights, random_planes
 
 
@@ -17,12 +17,14 @@ def outputs(network: Network, planes: np.ndarray) -> list[np.ndarray]:
 
 def test_shapes_and_ranges(architecture: Architecture) -> None:
     network = load_network(architecture, lively_weights(architecture)).eval()
-    policy, value, ownership, score = outputs(network, random_planes(architecture, 6))
-    assert policy.shape == (6, architecture.actions)
-    assert value.shape == score.shape == (6,)
-    assert ownership.shape == (6, architecture.points)
-    assert np.abs(value).max() < 1
-    assert all(part.dtype == np.float32 for part in (policy, value, ownership, score))
+    found = Outputs(*outputs(network, random_planes(architecture, 6)))
+    for logits in (found.policy_logits, found.reply_logits, found.soft_policy_logits):
+        assert logits.shape == (6, architecture.actions)
+    assert found.value.shape == found.score.shape == (6,)
+    assert found.value_logits.shape == (6, {"scalar": 1, "wdl": 3}[architecture.value_head])
+    assert found.ownership_logits.shape == (6, architecture.points)
+    assert np.abs(found.value).max() < 1
+    assert all(part.dtype == np.float32 for part in found)
 
 
 def test_named_shapes_are_the_module_s_own(architecture: Architecture) -> None:
@@ -48,13 +50,35 @@ def test_weights_that_do_not_fit_are_refused(architecture: Architecture) -> None
         load_network(architecture, weights)
 
 
-def test_a_fresh_network_prefers_nothing() -> None:
-    architecture = Architecture(6, 32, 16, 9, 9, 82)
+@pytest.mark.parametrize("value_head", VALUE_OUTPUTS)
+def test_a_fresh_network_prefers_nothing(value_head: str) -> None:
+    architecture = Architecture(6, 32, 16, 9, 9, 82, value_head)
     network = load_network(architecture, random_weights(architecture, 0)).eval()
-    policy, value, _, _ = outputs(network, random_planes(architecture, 16))
-    probabilities = torch.softmax(torch.from_numpy(policy), 1).numpy()
-    assert probabilities.max() < 4 / 82
-    assert np.abs(value).max() < 0.5
+    found = Outputs(*outputs(network, random_planes(architecture, 16)))
+    for logits in (found.policy_logits, found.reply_logits, found.soft_policy_logits):
+        assert torch.softmax(torch.from_numpy(logits), 1).numpy().max() < 4 / 82
+    assert np.abs(found.value).max() < 0.5
+
+
+def test_a_value_is_win_minus_loss_or_the_tanh() -> None:
+    chances = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.0001, 0.8999], [0.0001, 0.9998, 0.0001]])
+    np.testing.assert_allclose(value_of(torch.log(chances) + 3).numpy(), [0.3, -0.7999, 0.0], atol=1e-5)
+    np.testing.assert_allclose(value_of(torch.tensor([[0.5], [-2.0]])).numpy(), np.tanh([0.5, -2.0]), rtol=1e-6)
+
+
+def test_every_policy_comes_from_layers_of_its_own(architecture: Architecture) -> None:
+    """Changing one head's weights moves its own output, and no other's."""
+    weights = lively_weights(architecture)
+    planes = random_planes(architecture, 3)
+    before = Outputs(*outputs(load_network(architecture, weights).eval(), planes))
+    for head in ("policy", "reply", "soft_policy"):
+        names = [name for name in weights if name.startswith(f"{head}_") and "features" not in name]
+        assert names
+        for name in names:
+            changed = {**weights, name: weights[name] + 1}
+            after = Outputs(*outputs(load_network(architecture, changed).eval(), planes))
+            moved = [part for part in Outputs._fields if not np.allclose(getattr(before, part), getattr(after, part))]
+            assert moved == [f"{head}_logits"], name
 
 
 def test_pooled_is_mean_then_maximum() -> None:

@@ -97,7 +97,8 @@ def test_curves_are_written(folder: Path) -> None:
     accumulator = EventAccumulator(str(Path("data/logs") / summary.model.name))
     accumulator.Reload()
     tags = set(accumulator.Tags()["scalars"])
-    wanted = {"total", "policy", "value", "ownership", "score", "policy_accuracy", "value_sign_accuracy"}
+    wanted = {"total", "policy", "value", "ownership", "score", "reply", "soft_policy"}
+    wanted |= {"value_mse", "policy_accuracy", "value_sign_accuracy"}
     assert tags == {f"train/{name}" for name in wanted | {"gradient_norm", "learning_rate"}} | {
         f"holdout/{name}" for name in wanted
     }
