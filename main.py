@@ -32,7 +32,6 @@ except ModuleNotFoundError as missing:
 
 from pipeline.config import (
     CONFIGS,
-    PRESET_FOLDER,
     BenchConfig,
     SearchConfig,
     SelfplayConfig,
@@ -41,7 +40,8 @@ from pipeline.config import (
     preset_names,
     read_preset,
 )
-from pipeline.errors import MuGoError, UsageError
+from pipeline.errors import MuGoError
+from pipeline.schedules import Moment
 
 ABOUT = """MuGo: self-play training for board games, as four commands over files.
 
@@ -263,12 +263,17 @@ def extra_option(name: str, kind: Any, default: Any, text: str, declaration: str
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
+def moment_of(config: StageConfig) -> Moment:
+    """Where the run stands that this config is for; see pipeline/stages/moment.py, which needs numpy."""
+    return importlib.import_module("pipeline.stages.moment").moment_of(config)
+
+
 def add_stage_command(name: str, kind: type[StageConfig]) -> None:
     """Register `main.py NAME` with an option for every field of its config, and --preset if presets fill it."""
 
     def command(preset: str | None = None, as_json: bool = False, **options: Any) -> None:
         with reported(name):
-            config = make_config(kind, name, preset, **options)
+            config = make_config(kind, name, preset, moment_of, **options)
             game = read_preset(preset).get("init", {}).get("game") if preset else None
             if isinstance(config, SelfplayConfig) and preset and game:
                 from pipeline.stages.selfplay import refuse_other_game
@@ -406,8 +411,14 @@ def pool(
 
 
 @app.command()
-def presets(name: Annotated[str | None, typer.Argument(help="Print this preset.")] = None) -> None:
-    """List the presets, or print one of them.
+def presets(
+    name: Annotated[str | None, typer.Argument(help="Print this preset, one of ours or a .yaml file.")] = None,
+    generation: Annotated[
+        int | None, typer.Option(min=0, help="Print the values that count for this generation, schedules resolved.")
+    ] = None,
+    samples: Annotated[int, typer.Option(min=0, help="With --generation: after training on so many samples.")] = 0,
+) -> None:
+    """List the presets with what each needs and gives, or print one of them.
 
     \b
     Reads:   pipeline/presets/*.yaml
@@ -416,16 +427,12 @@ def presets(name: Annotated[str | None, typer.Argument(help="Print this preset."
     Example: python main.py presets go9-tour
     """
     with reported("presets"):
+        from pipeline.reports.presets import preset_text, presets_table
+
         if name is None:
-            width = max(map(len, preset_names()))
-            for known in preset_names():
-                first_line = (PRESET_FOLDER / f"{known}.yaml").read_text(encoding="utf-8").partition("\n")[0]
-                print(f"{known:<{width}}  {first_line.lstrip('# ')}")
-        elif name in preset_names():
-            print((PRESET_FOLDER / f"{name}.yaml").read_text(encoding="utf-8"), end="")
+            print(presets_table())
         else:
-            read_preset(name)  # says which presets there are
-            raise UsageError(f"preset {name!r}: wanted one of {', '.join(preset_names())}")
+            print(preset_text(name, None if generation is None else Moment(generation, samples)))
 
 
 if __name__ == "__main__":

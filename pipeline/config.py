@@ -8,6 +8,7 @@ line, the default below. A preset is a YAML file in ``pipeline/presets``: a sect
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,8 +16,10 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipeline.errors import UsageError
+from pipeline.schedules import START, Moment, parse_schedule
 
 PRESET_FOLDER = Path(__file__).parent / "presets"
+NUMBERS = (int, float, int | None, float | None)  # types of the settings that can follow a schedule
 
 
 class StageConfig(BaseModel):
@@ -319,12 +322,17 @@ def preset_names() -> list[str]:
     return sorted(path.stem for path in PRESET_FOLDER.glob("*.yaml"))
 
 
+def preset_path(name: str) -> Path:
+    """Where a preset is, if there is one: one of ours by name, any other by its path."""
+    return Path(name) if name.endswith((".yaml", ".yml")) else PRESET_FOLDER / f"{name}.yaml"
+
+
 def read_preset(name: str) -> dict[str, dict[str, Any]]:
     """The sections of a preset: one of ours by name, or a path to a YAML file.
 
     Raises UsageError if there is none, it isn't YAML, or a section or line is unknown.
     """
-    path = Path(name) if name.endswith((".yaml", ".yml")) else PRESET_FOLDER / f"{name}.yaml"
+    path = preset_path(name)
     if not path.is_file():
         raise UsageError(
             f"preset {name!r}: no such preset; known: {', '.join(preset_names())}; or give a path to a .yaml file"
@@ -342,16 +350,62 @@ def read_preset(name: str) -> dict[str, dict[str, Any]]:
         for field in lines:
             if field not in known:
                 raise UsageError(f"preset {path}, {stage}: unknown line {field!r}; known: {', '.join(known)}")
+            if isinstance(lines[field], list):
+                _check_list(CONFIGS[stage], field, lines[field], f"preset {path}, {stage}, {field}")
     return sections
 
 
-def make_config(kind: type[C], stage: str, preset: str | None = None, **options: Any) -> C:
+def _check_list(kind: type[StageConfig], field: str, found: list[Any], where: str) -> None:
+    """Raises UsageError unless a line's list is a schedule of good numbers, or the setting is a list itself.
+
+    All entries are checked at once: a value that nobody can use must not wait for its generation to be found.
+    """
+    if field in scheduled_lines(kind, {field: found}):
+        for value in parse_schedule(found, where).values:
+            if value is None or isinstance(value, bool):
+                raise UsageError(f"{where}: found the value {value!r}; wanted a number")
+            try:
+                kind(**{field: value})
+            except ValidationError as error:
+                raise UsageError(f"{where}: found the value {value!r}; {error.errors()[0]['msg']}") from error
+    elif not isinstance(kind.model_fields[field].default, list):
+        raise UsageError(f"{where}: found a list; wanted one value: only numbers can follow a schedule")
+
+
+def scheduled_lines(kind: type[StageConfig], lines: Mapping[str, Any]) -> list[str]:
+    """Which of a section's lines follow a schedule: numbers that are given as lists."""
+
+    lists = [field for field, value in lines.items() if isinstance(value, list)]
+    return [field for field in lists if kind.model_fields[field].annotation in NUMBERS]
+
+
+def lines_at(kind: type[StageConfig], lines: Mapping[str, Any], moment: Moment) -> dict[str, Any]:
+    """A section's lines with what counts at a moment instead of schedules."""
+    numbers = {field: parse_schedule(lines[field], field).at(moment) for field in scheduled_lines(kind, lines)}
+    return {**lines, **numbers}
+
+
+def make_config(
+    kind: type[C],
+    stage: str,
+    preset: str | None = None,
+    moment_of: Callable[[StageConfig], Moment] = lambda _: START,
+    **options: Any,
+) -> C:
     """The config of one stage from a preset's section and the options given (None = not given).
 
+    moment_of: when it is, of a config whose schedules all stand at their start; asked only if there are any.
     Raises UsageError that names the option, what was found and what was wanted.
     """
-    values = dict(read_preset(preset).get(stage, {})) if preset else {}
-    values.update({name: value for name, value in options.items() if value is not None})
+    given = {name: value for name, value in options.items() if value is not None}
+    lines = {**(read_preset(preset).get(stage, {}) if preset else {}), **given}
+    config = _validated(kind, stage, preset, lines_at(kind, lines, START), given)
+    if scheduled_lines(kind, lines):
+        config = _validated(kind, stage, preset, lines_at(kind, lines, moment_of(config)), given)
+    return config
+
+
+def _validated(kind: type[C], stage: str, preset: str | None, values: dict[str, Any], options: dict[str, Any]) -> C:
     try:
         return kind(**values)
     except ValidationError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -16,14 +17,16 @@ from pipeline.config import (
     make_config,
     preset_names,
     read_preset,
+    scheduled_lines,
 )
 from pipeline.errors import UsageError
+from pipeline.schedules import Moment
 
 PRESETS = preset_names()
 
 
 def test_there_are_presets() -> None:
-    assert {"go9-tour", "go9", "connect4", "tictactoe"} <= set(PRESETS)
+    assert {"go9-tour", "go9", "go9-gpu", "go19-gpu", "connect4", "tictactoe"} <= set(PRESETS)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -32,13 +35,37 @@ def test_every_preset_gives_a_valid_config_for_every_stage(preset: str, stage: s
     config = make_config(CONFIGS[stage], stage, preset)
     for name, value in read_preset(preset).get(stage, {}).items():
         field = getattr(config, name)
+        if isinstance(value, list):
+            value = value[0]["value"]  # of a schedule, at its start
         assert (str(field) if isinstance(field, Path) else field) == value
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_preset_says_in_its_first_line_what_it_is_for(preset: str) -> None:
+def test_preset_says_in_its_first_line_what_it_is_for_needs_and_gives(preset: str) -> None:
     first_line = (PRESET_FOLDER / f"{preset}.yaml").read_text(encoding="utf-8").splitlines()[0]
-    assert first_line.startswith("# ") and len(first_line) > 20
+    assert re.fullmatch(r"# [^;]{8,}; needs [^;]+; gives [^;]+", first_line) and len(first_line) <= 120
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_line_of_a_preset_has_a_comment(preset: str) -> None:
+    text = (PRESET_FOLDER / f"{preset}.yaml").read_text(encoding="utf-8")
+    section, bare = "", []
+    for line in text.splitlines():
+        if re.match(r"\w", line):
+            section = line
+        # An entry of a schedule is explained by the line that it belongs to, the game's spec by the preset's first.
+        elif line.strip() and "#" not in line and not line.strip().startswith(("- ", "game:")):
+            bare.append(f"{section} {line}")
+    assert not bare
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_schedule_of_a_preset_ends_with_a_valid_config(preset: str) -> None:
+    for stage, kind in CONFIGS.items():
+        lines = read_preset(preset).get(stage, {})
+        config = make_config(kind, stage, preset, lambda _: Moment(1_000_000, 10**12))
+        for name in scheduled_lines(kind, lines):
+            assert getattr(config, name) == lines[name][-1]["value"]
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -22,13 +22,14 @@ SOURCES = sorted(
 )  # fmt: skip
 MAX_LINES = 450
 
-FOUNDATION = {"config", "errors", "progress", "threads"}
+FOUNDATION = {"config", "errors", "progress", "schedules", "threads"}
 MIDDLE = {"arena", "learning", "reports"}
 # What a room may import, besides itself and the foundation.
 MAY_IMPORT = {
-    "config": {"errors"},
+    "config": {"errors", "schedules"},
     "errors": set(),
     "progress": set(),
+    "schedules": {"errors"},
     "threads": set(),
     "games": FOUNDATION,
     "search": {"games"} | FOUNDATION,

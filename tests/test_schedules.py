@@ -1,0 +1,232 @@
+"""Schedules: which value counts when, and every mistake in one; the moment that a stage reads them at."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+import main
+from pipeline.config import (
+    EvaluateConfig,
+    GatherConfig,
+    InitConfig,
+    SelfplayConfig,
+    StageConfig,
+    TournamentConfig,
+    TrainConfig,
+    make_config,
+    read_preset,
+)
+from pipeline.errors import FileError, UsageError
+from pipeline.games.registry import parse_game
+from pipeline.networks.architecture import Architecture, random_weights
+from pipeline.records.models import ModelInfo, set_champion, write_model
+from pipeline.schedules import START, Moment, parse_schedule
+from pipeline.stages.moment import moment_of
+
+FROM_THE_SPEC = "[{until: 30, value: .002}, {until: 137, value: .0008}]"
+
+
+def preset(folder: Path, text: str) -> str:
+    path = folder / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("generation", "value"),
+    [(0, 0.002), (1, 0.002), (30, 0.002), (31, 0.0008), (137, 0.0008), (138, 0.0008), (100_000, 0.0008)],
+)
+def test_the_specs_example_works_as_written(tmp_path: Path, generation: int, value: float) -> None:
+    path = preset(tmp_path, f"train:\n  learning_rate: {FROM_THE_SPEC}\n")
+    config = make_config(TrainConfig, "train", path, lambda _: Moment(generation))
+    assert config.learning_rate == value and type(config.learning_rate) is float
+
+
+@pytest.mark.parametrize(
+    ("samples", "value"), [(0, 16), (999_999, 16), (1_000_000, 32), (4_999_999, 32), (5_000_000, 9), (9_000_000, 9)]
+)
+def test_by_samples_trained(tmp_path: Path, samples: int, value: int) -> None:
+    entries = "{until_samples: 1e6, value: 16}, {value: 32, until_samples: 5_000_000}, {until_samples: 6.e+6, value: 9}"
+    path = preset(tmp_path, f"selfplay: {{readouts: [{entries}]}}")
+    config = make_config(SelfplayConfig, "selfplay", path, lambda _: Moment(99, samples))
+    assert config.readouts == value and type(config.readouts) is int
+
+
+def test_settings_that_may_be_absent_and_numbers_that_yaml_takes_for_text(tmp_path: Path) -> None:
+    path = preset(
+        tmp_path,
+        "evaluate: {threshold: [{until: 3, value: 0.6}, {until: 4, value: 55e-2}]}\n"
+        "train: {weight_decay: [{until: 1, value: 1e-4}]}",
+    )
+    config = make_config(EvaluateConfig, "evaluate", path, lambda _: Moment(4))
+    assert config.threshold == 0.55
+    assert make_config(TrainConfig, "train", path).weight_decay == 1e-4
+
+
+def test_the_moment_is_asked_only_for_sections_with_a_schedule(tmp_path: Path) -> None:
+    path = preset(tmp_path, f"train: {{learning_rate: {FROM_THE_SPEC}, epochs: 2}}\nselfplay: {{games: 3}}")
+
+    def never(config: StageConfig) -> Moment:
+        raise AssertionError("asked")
+
+    assert make_config(SelfplayConfig, "selfplay", path, never).games == 3
+    assert make_config(TrainConfig, "train", path, never, learning_rate=0.5).learning_rate == 0.5  # an option wins
+    with pytest.raises(AssertionError, match="asked"):
+        make_config(TrainConfig, "train", path, never)
+
+
+def test_the_moment_is_asked_with_the_options_in_place(tmp_path: Path) -> None:
+    path = preset(tmp_path, f"train: {{learning_rate: {FROM_THE_SPEC}, new_model: elsewhere/000001-x}}")
+    asked: list[Any] = []
+
+    def moment_of(config: StageConfig) -> Moment:
+        asked.append(config)
+        return START
+
+    make_config(TrainConfig, "train", path, moment_of)
+    make_config(TrainConfig, "train", path, moment_of, new_model=Path("m/000007-y"))
+    assert [config.new_model for config in asked] == [Path("elsewhere/000001-x"), Path("m/000007-y")]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("learning_rate: []", ["learning_rate", "empty"]),
+        ("learning_rate: [0.1, 0.2]", ["learning_rate", "0.1", "until"]),
+        ("learning_rate: [{until: 3}]", ["learning_rate", "{'until': 3}", "value"]),
+        ("learning_rate: [{value: 3}]", ["learning_rate", "{'value': 3}", "until"]),
+        ("learning_rate: [{untill: 3, value: 1}]", ["learning_rate", "untill"]),
+        ("learning_rate: [{until: 3, until_samples: 5, value: 1}]", ["learning_rate", "until_samples"]),
+        ("learning_rate: [{until: 3, value: 1, then: 2}]", ["learning_rate", "then"]),
+        ("learning_rate: [{until: 3, value: 1}, {until_samples: 9, value: 2}]", ["learning_rate", "both"]),
+        ("learning_rate: [{until: 3, value: 1}, {until: 3, value: 2}]", ["learning_rate", "until 3 after 3"]),
+        ("learning_rate: [{until: 30, value: 1}, {until: 7, value: 2}]", ["learning_rate", "until 7 after 30"]),
+        ("learning_rate: [{until: -1, value: 1}]", ["learning_rate", "until", "-1", "whole number"]),
+        ("learning_rate: [{until: 2.5, value: 1}]", ["learning_rate", "2.5", "whole number"]),
+        ("learning_rate: [{until: soon, value: 1}]", ["learning_rate", "soon", "whole number"]),
+        ("learning_rate: [{until: .inf, value: 1}]", ["learning_rate", "inf", "whole number"]),
+        ("learning_rate: [{until: true, value: 1}]", ["learning_rate", "True", "whole number"]),
+        ("learning_rate: [{until: [1], value: 1}]", ["learning_rate", "[1]", "whole number"]),
+        ("learning_rate: [{until: 1, value: 1}, {until: 2, value: -1}]", ["learning_rate", "-1", "greater than 0"]),
+        ("learning_rate: [{until: 1, value: high}]", ["learning_rate", "'high'", "number"]),
+        ("learning_rate: [{until: 1, value: yes}]", ["learning_rate", "True", "number"]),
+        ("learning_rate: [{until: 1, value: }]", ["learning_rate", "None", "number"]),
+        ("epochs: [{until: 1, value: 1}, {until: 2, value: 1.5}]", ["epochs", "1.5", "integer"]),
+        ("precision: [{until: 1, value: float32}]", ["precision", "only numbers"]),
+    ],
+)
+def test_mistakes_are_named_at_once_whichever_generation_it_is(tmp_path: Path, line: str, said: list[str]) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_preset(preset(tmp_path, f"train:\n  {line}\n"))
+    message = str(caught.value)
+    assert all(word in message for word in ["mine.yaml", "train", "found", *said]), message
+    assert "\n" not in message
+
+
+def test_flags_follow_no_schedule_and_lists_stay_lists(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"top_up.*only numbers"):
+        read_preset(preset(tmp_path, "selfplay: {top_up: [{until: 1, value: true}]}"))
+    path = preset(tmp_path, "evaluate: {require: ['random>=0.9']}")
+    assert make_config(EvaluateConfig, "evaluate", path).require == ["random>=0.9"]
+
+
+def test_messages_begin_with_where() -> None:
+    with pytest.raises(UsageError, match=r"^here: found"):
+        parse_schedule([1], "here")
+
+
+# The moment
+
+
+def model(path: Path, number: int, total_samples: int | None = None) -> Path:
+    game = parse_game("tictactoe")
+    architecture = Architecture.for_game("b1c8", game)
+    manifest = {} if total_samples is None else {"total_samples": total_samples}
+    info = ModelInfo(
+        name=path.name, number=number, game=game.spec, architecture=architecture.to_dict(), manifest=manifest
+    )
+    write_model(path, info, random_weights(architecture, 0))
+    return path
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run of four models whose champion is number 1, in this folder's saved_models."""
+    monkeypatch.chdir(tmp_path)
+    saved = tmp_path / "saved_models"
+    for number, samples in ((0, None), (1, 1000), (2, 2500), (3, 4000)):
+        model(saved / f"{number:06d}-x", number, samples)
+    set_champion(saved, saved / "000001-x", {"reason": "test"})
+    return saved
+
+
+def test_self_play_gathering_and_training_make_the_next_generation(run: Path) -> None:
+    for config in (SelfplayConfig(), GatherConfig(), TrainConfig()):
+        assert moment_of(config) == Moment(4, 4000), config
+
+
+def test_matches_judge_the_newest_model_or_the_one_named(run: Path) -> None:
+    assert moment_of(EvaluateConfig()) == moment_of(TournamentConfig()) == Moment(3, 4000)
+    assert moment_of(EvaluateConfig(black_model="random")) == Moment(3, 4000)
+    assert moment_of(EvaluateConfig(white_model="saved_models/000002-x@5")) == Moment(2, 2500)
+    assert moment_of(EvaluateConfig(white_model="random")) == Moment(3, 4000)
+
+
+def test_the_models_looked_at_are_those_the_stage_uses(run: Path) -> None:
+    other = model(run.parent / "other" / "000008-y", 8, 70)
+    assert moment_of(SelfplayConfig(network=other)) == Moment(9, 70)
+    assert moment_of(EvaluateConfig(black_model=str(other))) == Moment(8, 70)
+    assert moment_of(TrainConfig(new_model=other.parent / "some-name")) == Moment(9, 70)
+    assert moment_of(TrainConfig(new_model=run / "000030-again", original_model=other)) == Moment(30, 70)
+
+
+def test_before_there_are_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert moment_of(InitConfig()) == START == Moment(0, 0)
+    assert moment_of(TrainConfig()) == moment_of(GatherConfig()) == Moment(1, 0)
+    with pytest.raises(FileError):
+        moment_of(SelfplayConfig())
+
+
+# End to end
+
+
+def test_a_stage_gets_and_stores_what_was_effective(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = preset(
+        tmp_path,
+        "init: {game: tictactoe, network_size: b1c8}\n"
+        "selfplay: {games: [{until: 1, value: 12}, {until: 2, value: 8}], seed: 1, backend: torch, threads: 1}\n"
+        "gather: {as_many_as_possible: true, positions_per_chunk: 32}\n"
+        "train: {epochs: 1, batch_size: 32, learning_rate: [{until: 1, value: 0.002}, {until: 2, value: 0.0005}]}\n",
+    )
+
+    def call(stage: str) -> dict[str, Any]:
+        result = CliRunner().invoke(main.app, [stage, "--preset", path, "--json"])
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    call("init")
+    for games, rate in ((12, 0.002), (8, 0.0005)):
+        assert call("selfplay")["games"] == games
+        call("gather")
+        stored = json.loads((Path(call("train")["model"]) / "model.json").read_text())["manifest"]["config"]
+        assert stored["learning_rate"] == rate
+
+
+def test_presets_shows_what_counts_for_a_generation(tmp_path: Path) -> None:
+    path = preset(tmp_path, f"init: {{seed: [{{until: 0, value: 5}}, {{until: 9, value: 6}}]}}\n"
+                            f"train: {{learning_rate: {FROM_THE_SPEC}, epochs: [{{until_samples: 9, value: 1}}, "
+                            "{until_samples: 10, value: 2}], batch_size: 7}\n")  # fmt: skip
+    shown = CliRunner().invoke(main.app, ["presets", path, "--generation", "31", "--samples", "9"])
+    assert yaml.safe_load(shown.stdout) == {
+        "init": {"seed": 5},
+        "train": {"learning_rate": 0.0008, "epochs": 2, "batch_size": 7},
+    }
+    assert CliRunner().invoke(main.app, ["presets", path]).stdout == Path(path).read_text()
