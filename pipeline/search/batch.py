@@ -7,11 +7,13 @@ files,
 resignation or opponents. Used by one thread at a time; rows never influence each other.
 
     search.new_games(rows, seeds)
-    search.begin(rows, readouts, noise)
+    search.begin(rows, readouts, explore)
     while not all finished:
         planes = search.leaves()
         search.accept(*network(planes))
-        for the rows in search.finished(): choose, record, advance, begin again
+        for the rows in search.finished(): choose, record targets, advance, begin again
+
+config.algorithm says how it searches: PUCT, or Gumbel AlphaZero, which starts from the root's own evaluation each move.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ from pipeline.games.base import (
     Planes,
     States,
 )
-from pipeline.search import kernels
+from pipeline.search import exploration, gumbel_kernels, kernels
+from pipeline.search.halving import halving_table
 from pipeline.search.tree import EDGE_ARRAYS, NO_PARENT, ROOT, empty_tree
 
 Rows = NDArray[np.int64]
@@ -91,16 +94,20 @@ class BatchSearch:
         self.num_leaves = leaves
         self.max_readouts = max_readouts
         self._config = config
+        self._gumbel = _gumbel(config, num_rows, game.num_actions, max_readouts)
         # A kept subtree may bring nodes of earlier searches along: room for three searches' worth, the newest go
-        # beyond it.
-        num_nodes = 4 * max_readouts + leaves + 2
+        # beyond it. Gumbel keeps the root alone.
+        num_nodes = (4 if self._gumbel is None else 1) * max_readouts + leaves + 2
         self._max_kept = num_nodes - max_readouts - leaves - 1
         num_edges = max(4 * game.num_actions * leaves, num_nodes * min(game.num_actions, 64))
         self._tree = empty_tree(num_rows, num_nodes, num_edges, game.num_actions, game.state_size)
         # With one leaf a tree there is nothing to keep apart; 0 then keeps the sums exact.
         self._virtual_loss = np.float32(config.virtual_loss if leaves > 1 else 0.0)
         self._active = np.zeros(num_rows, np.bool_)
-        self._noise = np.zeros(num_rows, np.bool_)
+        self._explore = np.zeros(num_rows, np.bool_)
+        forcing = self._gumbel is None and config.forced_playouts > 0
+        self._forced = np.zeros(num_rows, np.float32) if forcing else None
+        self._budgets: dict[int, int] = {}  # readouts → which of Gumbel's tables
         self.states = game.initial(num_rows)
         self.history = History.empty(num_rows, game.max_plies + 1)
         batch = num_rows * leaves
@@ -135,6 +142,8 @@ class BatchSearch:
         """
         after = self.game.play(self.states[rows], actions, self.history.select(rows))
         kernels.advance(self._tree, rows, np.asarray(actions, np.int32), self._max_kept)
+        if self._gumbel is not None:
+            gumbel_kernels.clear_roots(self._tree, rows)
         self.states[rows] = after
         self.history.append(rows, self.game.keys(after))
         self._active[rows] = False
@@ -158,19 +167,25 @@ class BatchSearch:
 
     # --- search ----------------------------------------------------------------------------------------------------
 
-    def begin(self, rows: Rows, readouts: IntArray, noise: BoolArray) -> None:
-        """Start a search on rows [n], whose games are not over. readouts [n], each at most max_readouts; noise [n]:
-        at the root.
+    def begin(self, rows: Rows, readouts: IntArray, explore: BoolArray) -> None:
+        """Start a search on rows [n], whose games are not over. readouts [n], each at most max_readouts; explore [n]:
+        with noise at the root, and PUCT's forced playouts, as the config says.
 
         The root's own evaluation is no readout; what an earlier search left in the tree doesn't count towards them.
         """
+        if self._gumbel is not None:
+            gumbel_kernels.clear_roots(self._tree, rows)
         if len(rows):
             most = int((self._tree.num_nodes[rows] + readouts).max()) + self.num_leaves + 1
             if most > self._tree.node.shape[1]:
                 raise MuGoError(f"search: no room for {np.max(readouts)} readouts; it was made for {self.max_readouts}")
         self._tree.remaining[rows] = readouts
-        self._noise[rows] = noise
+        self._explore[rows] = explore
         self._active[rows] = True
+        if self._gumbel is not None:
+            self._budget(rows, readouts)
+        if self._forced is not None:
+            self._forced[rows] = np.where(explore, np.float32(self._config.forced_playouts), np.float32(0.0))
         self._prepare_roots(rows[self._tree.num_nodes[rows] > 0])
 
     def finished(self) -> Rows:
@@ -258,14 +273,42 @@ class BatchSearch:
     ) -> Actions:
         """[n] actions drawn by visits^(1/temperature), the largest at temperature 0; by prior if nothing was visited.
 
+        Gumbel: the winner of the sequential halving where anything was visited, whatever the temperature.
         table: what root_table(rows) gave, if the caller has it already.
         """
-        visits, priors = table or self.root_table(rows)
         actions = np.empty(len(rows), np.int32)
+        if self._gumbel is not None and len(rows):
+            searched = (self._tree.num_nodes[rows] > 0) & (self._tree.node[rows, ROOT]["visits"] > 0)
+            if searched.all():
+                gumbel_kernels.winners(self._tree, rows, self._gumbel, actions)
+                return actions
+            if searched.any():
+                for part in (searched, ~searched):
+                    actions[part] = self.choose(rows[part], np.asarray(temperature)[part])
+                return actions
+        visits, priors = table or self.root_table(rows)
         kernels.sample_actions(
             self._tree.streams, rows, visits, priors, np.asarray(temperature, np.float64), actions
         )
         return actions
+
+    def targets(self, rows: Rows, table: tuple[IntArray, FloatArray] | None = None) -> IntArray:
+        """[n, A] int32: what a policy target records, in proportion; 0 everywhere where nothing was visited.
+
+        PUCT: the visits, pruned of forced playouts where there were any (moves that the pruning leaves out get 0).
+        Gumbel: the improved policy softmax(logits + σ(completed Q)) in whole numbers that sum to about 65,535.
+        table: what root_table(rows) gave, if the caller has it already; it isn't changed.
+        """
+        if self._gumbel is not None:
+            improved = np.empty((len(rows), self.game.num_actions), np.int32)
+            gumbel_kernels.targets(self._tree, rows, self._gumbel, improved)
+            return improved
+        visits = (table or self.root_table(rows))[0]
+        if self._forced is None:
+            return visits
+        pruned = visits.copy()
+        exploration.prune_forced(self._tree, rows, self._forced, self._config.c_puct, pruned)
+        return pruned
 
     # --- inside -----------------------------------------------------------------------------------------------------
 
@@ -280,6 +323,8 @@ class BatchSearch:
             config.c_puct,
             config.fpu_reduction,
             config.root_fpu_reduction,
+            self._forced,
+            self._gumbel,
             self._virtual_loss,
             self.states,
             self.history.keys,
@@ -330,9 +375,28 @@ class BatchSearch:
         return self.game.is_over(batch.states)
 
     def _prepare_roots(self, rows: NDArray[np.integer]) -> None:
-        if len(rows):
-            config = self._config
-            kernels.prepare_roots(self._tree, rows, self._noise[rows], config.noise_weight, config.noise_total)
+        if not len(rows):
+            return
+        config, explore = self._config, self._explore[rows]
+        if self._gumbel is not None:
+            gumbel_kernels.prepare_roots(self._tree, rows, np.where(explore, config.gumbel_scale, 0.0))
+        else:
+            exploration.prepare_roots(
+                self._tree, rows, explore & (config.noise_weight > 0),
+                config.noise_weight, config.noise_total, config.noise_shape,
+            )  # fmt: skip
+
+    def _budget(self, rows: Rows, readouts: IntArray) -> None:
+        """Say which table the sequential halving of rows [n] follows; a budget not seen before gets its own."""
+        assert self._gumbel is not None
+        for budget in np.unique(readouts).tolist():
+            if budget not in self._budgets:
+                tables = self._gumbel.tables
+                new = np.zeros((1, *tables.shape[1:]), np.int32)
+                new[0, :, :budget] = halving_table(tables.shape[1] - 1, budget)
+                self._gumbel = self._gumbel._replace(tables=np.concatenate([tables, new]))
+                self._budgets[budget] = len(tables)
+            self._gumbel.which[rows[readouts == budget]] = self._budgets[budget]
 
     def _reserve_edges(self) -> None:
         """Before leaves are expanded: make sure that no row can run out of edges."""
@@ -346,3 +410,19 @@ class BatchSearch:
             new[:, :capacity] = old
             grown[name] = new
         self._tree = self._tree._replace(**grown)
+
+
+def _gumbel(
+    config: SearchConfig, num_rows: int, num_actions: int, max_readouts: int
+) -> gumbel_kernels.Gumbel | None:
+    """The settings of Gumbel's kernels, without tables yet; None if the algorithm is another."""
+    if config.algorithm != "gumbel":
+        return None
+    considered = min(config.considered, num_actions)
+    return gumbel_kernels.Gumbel(
+        tables=np.empty((0, considered + 1, max_readouts), np.int32),
+        which=np.zeros(num_rows, np.int32),
+        value_scale=config.value_scale,
+        max_visit_init=config.max_visit_init,
+        weights=np.empty(num_actions, np.float64),
+    )

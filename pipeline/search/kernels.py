@@ -1,4 +1,5 @@
 """PUCT over a batch of trees with sparse edges: the kernels behind ``BatchSearch``. Plain twin: ``reference.py``.
+What Gumbel does otherwise is in ``gumbel_kernels.py``, what exploring adds at the root in ``exploration.py``.
 
 ``tree.py`` defines the arrays, their axes and viewpoints; K leaves of a batch, T positions of a game. No kernel
 knows a game or a network. All change the tree in place and run one thread.
@@ -9,41 +10,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-from pipeline.search.random import dirichlet, uniform
+from pipeline.search import gumbel_kernels
+from pipeline.search.edges import bring_best_untried, comes_before, kernel
+from pipeline.search.exploration import forced_edge
+from pipeline.search.random import uniform
 from pipeline.search.tree import NO_PARENT, PENDING, ROOT, UNVISITED
-
-kernel = njit(cache=True, nogil=True, error_model="numpy")
-
-
-@kernel
-def bring_best_untried(tree, row, node):
-    """Swap the untried edge of highest prior (lowest action on ties) to the place behind the tried ones."""
-    this = tree.node[row, node]
-    start, first, count = this.edge_start, this.tried, this.edge_count
-    if first >= count:
-        return
-    prior = tree.root_prior[row] if node == ROOT else tree.edge_prior[row, start : start + count]
-    actions = tree.edge_action[row, start : start + count]
-    best = first
-    for i in range(first + 1, count):
-        if prior[i] > prior[best] or (prior[i] == prior[best] and actions[i] < actions[best]):
-            best = i
-    if best != first:
-        actions[first], actions[best] = actions[best], actions[first]
-        a, b = start + first, start + best
-        tree.edge_prior[row, a], tree.edge_prior[row, b] = tree.edge_prior[row, b], tree.edge_prior[row, a]
-        if node == ROOT:
-            swapped = tree.root_prior[row, first]
-            tree.root_prior[row, first] = tree.root_prior[row, best]
-            tree.root_prior[row, best] = swapped
-
-
-@kernel
-def comes_before(tree, row, start, edge, other):
-    """Whether the edge has a lower action than the other; both counted from start. Without another: yes."""
-    return other < 0 or tree.edge_action[row, start + edge] < tree.edge_action[row, start + other]
 
 
 @kernel
@@ -95,7 +67,7 @@ def add_along_path(tree, row, node, edge, mover, value, visits, virtual_loss):
 
 @kernel
 def select(
-    tree, rows, leaves, c_puct, fpu_reduction, root_fpu_reduction, virtual_loss, states, past, num_past,
+    tree, rows, leaves, c_puct, fpu_reduction, root_fpu_reduction, forced, gumbel, virtual_loss, states, past, num_past,
     out_row, out_node, out_edge, out_states, out_actions, out_past, out_num_past,
 ):  # fmt: skip
     """Walk from the root of each of rows [n] to up to `leaves` unexpanded leaves.
@@ -104,6 +76,8 @@ def select(
     terminal node are backed up at once and cost a readout, not a place in the batch. Each walk counts as a visit from
     now on, with virtual_loss until its value comes. A row stops early where a walk meets a pending leaf.
 
+    forced  [R] float32: k of forced playouts at each root, or None; gumbel: Gumbel's choices instead of PUCT's, or
+    None. What is None costs nothing: the kernel is compiled for the types it gets, without the branches.
     states [R, S], past [R, T] uint64, num_past [R]: where each game stands and the keys that occurred in it.
     out_states [K, S], out_actions [K]: the node's state and the action that leads to the leaf (a root's own state, no
     action); out_past [K, T'], out_num_past [K]: the keys that occurred before the leaf, its game's and its path's.
@@ -125,8 +99,13 @@ def select(
         while tree.remaining[row] > 0 and tree.pending[row] < leaves:
             node, edge = ROOT, 0
             while True:
-                reduction = root_fpu_reduction if node == ROOT else fpu_reduction
-                edge = choose_edge(tree, row, node, c_puct, reduction)
+                if gumbel is None:
+                    reduction = root_fpu_reduction if node == ROOT else fpu_reduction
+                    edge = choose_edge(tree, row, node, c_puct, reduction)
+                else:
+                    edge = gumbel_kernels.choose_edge(tree, row, node, gumbel)
+                if forced is not None and node == ROOT:
+                    edge = forced_edge(tree, row, forced[row], edge)
                 untried = edge == tree.node[row, node].tried
                 child = UNVISITED if untried else tree.edge[row, tree.node[row, node].edge_start + edge].child
                 if child < 0 or tree.node[row, child].terminal:
@@ -232,27 +211,6 @@ def accept(tree, out_row, out_node, out_edge, states, keys, movers, legal, logit
         if node != NO_PARENT:
             bring_best_untried(tree, row, index)
             add_along_path(tree, row, node, edge, movers[i], values[i], 0, np.float32(-virtual_loss))
-
-
-@kernel
-def prepare_roots(tree, rows, noisy, noise_weight, noise_total):
-    """Set root_prior of expanded roots: the network's priors, mixed with Dirichlet noise where noisy [n] says so.
-
-    P' = (1 − w)·P + w·η, η ~ Dirichlet(noise_total / legal moves). Source: Silver et al. 2017, Methods;
-    the scaling by legal moves as in KataGo.
-    """
-    for j in range(rows.size):
-        row = rows[j]
-        start, count = tree.node[row, ROOT].edge_start, tree.node[row, ROOT].edge_count
-        prior = tree.root_prior[row, :count]
-        if noisy[j] and count > 0:
-            dirichlet(tree.streams, row, noise_total / count, prior)
-            keep = np.float32(1.0 - noise_weight)
-            for i in range(count):
-                prior[i] = keep * tree.edge_prior[row, start + i] + np.float32(noise_weight) * prior[i]
-        else:
-            prior[:] = tree.edge_prior[row, start : start + count]
-        bring_best_untried(tree, row, ROOT)
 
 
 @kernel

@@ -55,11 +55,17 @@ def gamma(streams, row, shape):
 
 
 @kernel
-def dirichlet(streams, row, shape, out):
-    """Fill out [n] float32 with a draw from the symmetric Dirichlet(shape); uniform if every draw underflows."""
+def gumbel(streams, row):
+    """A standard Gumbel float64: −log(−log u)."""
+    return -math.log(-math.log(uniform(streams, row)))
+
+
+@kernel
+def dirichlet(streams, row, shapes, out):
+    """Fill out [n] float32 with a draw from Dirichlet(shapes [n] float64); uniform if every draw underflows."""
     total = 0.0
     for i in range(out.size):
-        drawn = gamma(streams, row, shape)
+        drawn = gamma(streams, row, shapes[i])
         out[i] = drawn
         total += drawn
     for i in range(out.size):

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.config import SearchConfig
 from pipeline.errors import IllegalMove
@@ -69,19 +70,23 @@ class ReferenceSearch:
     def new_game(self) -> None:
         """Go to the initial position with an empty tree."""
         self.state = self.game.initial(1)
+        self._noise: FloatArray | None = None
+        self._forced = 0.0  # k of the present search
         self._past = self.game.initial_history(self.state)
         self._root: Node | None = None
 
-    def search(self, readouts: int, noise: FloatArray | None = None) -> None:
+    def search(self, readouts: int, noise: FloatArray | None = None, force: bool = False) -> None:
         """Descend `readouts` times from the root, terminal leaves included. The root's own evaluation is no readout.
 
         noise  [A] float32 or None: mixed into the root's priors of this search, P' = (1 − w)·P + w·noise
+        force  whether this search has forced playouts, which targets() then prunes
         Raises IllegalMove if the game is over.
         """
         if self.game.is_over(self.state)[0]:
             raise IllegalMove(f"{self.game.spec}: search: the game is over")
         if self._root is None:
             self._root = self._expand(self.state, self._past)
+        self._noise, self._forced = noise, self._config.forced_playouts if force else 0.0
         for _ in range(readouts):
             self._descend(self._root, noise)
 
@@ -90,6 +95,24 @@ class ReferenceSearch:
         counts = np.zeros(self.game.num_actions, np.int32)
         for edge in self._root.edges if self._root else []:
             counts[edge.action] = edge.visits
+        return counts
+
+    def targets(self) -> IntArray:
+        """[A] int32: visits, without those that forced playouts may have added. See prune()."""
+        root, counts = self._root, self.visits()
+        if root is None or not self._forced or not root.visits:
+            return counts
+        tried = [edge for edge in root.edges if edge.visits]
+        priors = {e.action: p for e, p in zip(root.edges, self._priors(root, self._noise), strict=True)}
+        kept = prune(
+            [edge.visits for edge in tried],
+            [edge.value_sum / np.float32(edge.visits) for edge in tried],
+            [priors[edge.action] for edge in tried],
+            max(range(len(tried)), key=lambda i: (tried[i].visits, tried[i].prior, -tried[i].action)),
+            self._config.c_puct,
+            self._forced,
+        )
+        counts[[edge.action for edge in tried]] = kept
         return counts
 
     def policy(self) -> FloatArray:
@@ -146,6 +169,7 @@ class ReferenceSearch:
         """The edge of highest Q + c_puct·P·sqrt(max(1, ΣN))/(1 + N); the lowest action on ties.
 
         An unvisited edge has Q = the node's mean value − fpu_reduction·sqrt(ΣP of visited edges).
+        With forced playouts a root move that was visited, but less than forced_visits, goes first; the lowest action.
         Source: Silver et al. 2017, Methods, "Select".
         """
         config = self._config
@@ -156,6 +180,10 @@ class ReferenceSearch:
             tried_prior += prior_of[edge.action]
         first_play = mean_value(node) - reduction * np.sqrt(tried_prior)
         scale = np.float32(config.c_puct) * np.sqrt(np.float32(max(node.visits, 1)))
+        if is_root and self._forced:
+            for edge in node.edges:
+                if edge.visits and edge.visits < forced_visits(self._forced, prior_of[edge.action], node.visits):
+                    return edge
         best, best_score = node.edges[0], np.float32(-np.inf)
         for edge in node.edges:
             visits = np.float32(edge.visits)
@@ -192,3 +220,46 @@ def softmax(logits: FloatArray) -> list[np.float32]:
     for weight in weights:
         total += weight
     return [weight / total for weight in weights]
+
+
+def forced_visits(k: float, prior: np.float32, visits: int) -> np.float32:
+    """sqrt(k·P·ΣN). Source: Wu 2019, arXiv 1902.10565, section 3.2."""
+    return np.sqrt(np.float32(k) * prior * np.float32(visits))
+
+
+def prune(
+    visits: list[int], q: list[np.float32], priors: list[np.float32], best: int, c_puct: float, k: float
+) -> list[int]:
+    """The visits of a root's moves without forced playouts: policy target pruning, Wu 2019, section 3.2.
+
+    best  the most visited one, which keeps all. Every other loses up to forced_visits, one by one, as long as its
+    score stays below the best's; then what has a single visit left goes. As it is if nobody has two visits.
+    """
+    if visits[best] < 2:
+        return visits
+    total = sum(visits)
+    scale = np.float32(c_puct) * np.sqrt(np.float32(total))
+
+    def score(i: int, count: int) -> np.float32:
+        return q[i] + scale * priors[i] / (ONE + np.float32(count))
+
+    kept = list(visits)
+    for i in range(len(visits)):
+        if i != best:
+            for _ in range(int(forced_visits(k, priors[i], total))):
+                if kept[i] > 0 and score(i, kept[i] - 1) < score(best, visits[best]):
+                    kept[i] -= 1
+            kept[i] = 0 if kept[i] == 1 else kept[i]
+    return kept
+
+
+def noise_shapes(priors: FloatArray, total: float, shaped_share: float) -> NDArray[np.float64]:
+    """[n] float64: the Dirichlet parameters of moves with these priors.
+
+    Source: KataGo, cpp/search/searchhelpers.cpp, Search::computeDirichletAlphaDistribution, where the share is 0.5.
+    """
+    even = np.full(len(priors), 1 / len(priors))
+    heights = np.log(np.minimum(np.float64(priors), 0.01) + 1e-20)
+    heights = np.maximum(0.0, heights - heights.mean())
+    shaped = heights / heights.sum() if heights.sum() > 1e-9 else even
+    return total * ((1 - shaped_share) * even + shaped_share * shaped)

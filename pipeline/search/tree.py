@@ -49,6 +49,7 @@ class Tree(NamedTuple):
     pending       [R] int32          leaves handed out and not yet backed up
     streams       [R] uint64         one random stream per row
     root_prior    [R, A] float32     the root's priors as the search uses them: with noise, in edge order
+                                     (Gumbel: g + logit instead)
     state         [R, N, S] int16
     node          [R, N] NODE        visits       sum of the edges' visits
                                      value_sum    sum of the edges' values

@@ -44,7 +44,7 @@ def test_dirichlet_sums_to_one_with_the_right_moments():
     out = np.empty(40, np.float32)
     draws = []
     for _ in range(4000):
-        kernel_random.dirichlet(streams, 0, 10.83 / 40, out)
+        kernel_random.dirichlet(streams, 0, np.full(40, 10.83 / 40), out)
         assert abs(out.sum() - 1) < 1e-5
         draws.append(out[0])
     expected = stats.beta(10.83 / 40, 10.83 / 40 * 39)

@@ -1,0 +1,242 @@
+"""Gumbel AlphaZero: formulas by hand and from mctx, kernels equal to their plain twin, trees without a past."""
+
+import numpy as np
+import pytest
+
+from pipeline.config import SearchConfig
+from pipeline.games.registry import parse_game
+from pipeline.search import gumbel_kernels
+from pipeline.search import random as kernel_random
+from pipeline.search.batch import BatchSearch
+from pipeline.search.gumbel_kernels import TARGET_SUM, Gumbel
+from pipeline.search.gumbel_reference import GumbelReference
+from pipeline.search.tree import ROOT, empty_tree
+from tests.search.helpers import hashed_evaluator, run_searches, zero_evaluator
+
+ROW = np.arange(1)
+GUMBEL = SearchConfig(algorithm="gumbel")
+
+
+def drawn_noise(search, legal, scale):
+    """[A] what the search will draw for the root: from the row's stream, in the order of the actions."""
+    stream = search._tree.streams.copy()
+    noise = np.zeros(len(legal))
+    for action in np.flatnonzero(legal):
+        noise[action] = scale * kernel_random.gumbel(stream, 0)
+    return noise
+
+
+CASES = [
+    ("tictactoe", 1, {}),
+    ("tictactoe", 2, {"considered": 4}),
+    ("tictactoe", 50, {"gumbel_scale": 0.3}),
+    ("connect4", 4, {}),
+    ("connect4", 60, {"considered": 3, "value_scale": 1.0, "max_visit_init": 5.0}),
+    ("go:5", 16, {}),
+    ("go:5", 64, {"considered": 8}),
+    ("go:5", 7, {"considered": 100, "gumbel_scale": 0.0}),
+]
+
+
+@pytest.mark.parametrize(("spec", "readouts", "settings"), CASES)
+def test_kernels_equal_the_plain_twin(spec, readouts, settings):
+    """Visits and choices are the same, move for move; targets too but for the last of 65,535."""
+    game = parse_game(spec)
+    config = GUMBEL.model_copy(update=settings)
+    for seed in range(3):
+        evaluate = hashed_evaluator(game, seed)
+        plain = GumbelReference(game, config, evaluate)
+        fast = BatchSearch(game, 1, readouts, config)
+        fast.new_games(ROW, np.array([seed], np.uint64))
+        for ply in range(min(12, game.max_plies)):
+            if fast.over(ROW)[0]:
+                break
+            explore = ply % 3 != 2
+            legal = game.legal(fast.states, fast.history)[0]
+            noise = drawn_noise(fast, legal, config.gumbel_scale) if explore else None
+            before = fast._tree.streams.copy()
+            plain.search(readouts, noise)
+            fast.begin(ROW, np.array([readouts], np.int32), np.array([explore]))
+            run_searches(fast, evaluate)
+            assert plain.visits().tolist() == fast.root_visits(ROW)[0].tolist()
+            assert plain.policy().tolist() == fast.root_policy(ROW)[0].tolist()
+            assert plain.root_value() == fast.root_values(ROW)[0]
+            assert np.abs(plain.targets() - fast.targets(ROW)[0]).max() <= 1
+            assert explore or (fast._tree.streams == before).all()
+            action = plain.winner()
+            for temperature in (0.0, 1.0):
+                assert fast.choose(ROW, np.array([temperature]))[0] == action
+            plain.advance(action)
+            fast.advance(ROW, np.array([action], np.int32))
+
+
+def random_node(rng, shuffled=True):
+    """A tree that is one root with random edges, and what is in them by action: tree, priors, visits, values, v."""
+    count = int(rng.integers(1, 30))
+    tree = empty_tree(1, 1, count, count, 1)
+    tried = int(rng.integers(0, count + 1))
+    priors = rng.dirichlet(np.full(count, rng.choice([0.05, 0.5, 5.0]))).astype(np.float32)
+    visits = np.zeros(count, np.int32)
+    sums = np.zeros(count, np.float32)
+    chosen = rng.permutation(count) if shuffled else np.arange(count)
+    visits[chosen[:tried]] = rng.integers(1, 20, tried)
+    sums[chosen[:tried]] = visits[chosen[:tried]] * rng.uniform(-1, 1, tried)
+    tree.num_nodes[0] = 1
+    root = tree.node[0, ROOT]
+    root["visits"], root["value"], root["value_sum"] = visits.sum(), rng.uniform(-1, 1), sums.sum()
+    root["edge_start"], root["edge_count"], root["tried"] = 0, count, tried
+    rest = sorted(chosen[tried:].tolist(), key=lambda action: (-priors[action], action))
+    order = chosen[:tried].tolist() + rest
+    tree.edge_action[0], tree.edge_prior[0], tree.root_prior[0] = order, priors[order], 0.0
+    tree.edge["visits"][0], tree.edge["value"][0] = visits[order], sums[order]
+    return tree, priors.astype(np.float64), visits, sums.astype(np.float64), float(root["value"])
+
+
+def improved_by_the_formula(priors, visits, sums, value, scale, init):
+    """softmax(logits + σ(completed Q)), line by line as in the paper, sections 4 and appendix D."""
+    priors = np.maximum(priors, gumbel_kernels.LEAST_PRIOR)
+    seen = visits > 0
+    q = np.divide(sums, visits, out=np.zeros_like(sums), where=seen)
+    v_mix = value
+    if seen.any():
+        v_mix = (value + visits.sum() * (priors[seen] * q[seen]).sum() / priors[seen].sum()) / (1 + visits.sum())
+    q = np.where(seen, q, v_mix)
+    q = (q - q.min()) / max(q.max() - q.min(), 1e-8)
+    weights = np.log(priors) + (init + visits.max()) * scale * q
+    weights = np.exp(weights - weights.max())
+    return weights / weights.sum()
+
+
+def settings(tree, scale=0.1, init=50.0):
+    return Gumbel(np.zeros((1, 2, 1), np.int32), np.zeros(1, np.int32), scale, init, np.empty(tree.edge.shape[1]))
+
+
+def test_targets_of_thousands_of_random_nodes():
+    rng = np.random.default_rng(1)
+    for _ in range(3000):
+        tree, priors, visits, sums, value = random_node(rng)
+        scale, init = rng.choice([0.02, 0.1, 1.0]), rng.choice([0.0, 5.0, 50.0])
+        out = np.empty((1, len(priors)), np.int32)
+        gumbel_kernels.targets(tree, ROW, settings(tree, scale, init), out)
+        if visits.sum() == 0:
+            assert not out.any()
+            continue
+        improved = improved_by_the_formula(priors, visits, sums, value, scale, init)
+        assert np.abs(out[0] - improved * TARGET_SUM).max() <= 0.5 + 1e-3
+        assert abs(int(out.sum()) - TARGET_SUM) <= len(priors)
+
+
+def test_inner_choices_of_thousands_of_random_nodes():
+    """argmax of the improved policy − N/(1 + ΣN), though the kernel looks at the tried edges and one more only."""
+    rng = np.random.default_rng(2)
+    for _ in range(3000):
+        tree, priors, visits, sums, value = random_node(rng)
+        # as an inner node: 1 is no ROOT
+        node = np.empty((1, 2), tree.node.dtype)
+        node[0, 1] = tree.node[0, ROOT]
+        found = gumbel_kernels.choose_edge(tree._replace(node=node), 0, 1, settings(tree))
+        score = improved_by_the_formula(priors, visits, sums, value, 0.1, 50.0) - visits / (1 + visits.sum())
+        assert score[tree.edge_action[0, found]] >= score.max() - 1e-6
+
+
+def test_a_hand_calculation():
+    """Three moves, logits log(1/2), log(1/4), log(1/4), v = 0; the first two visited: N = 2, 1; q = 0.5, −0.5.
+
+    v_mix = (0 + 3 · (1/2 · 0.5 − 1/4 · 0.5)/(3/4)) / 4 = 0.125; completed Q = (0.5, −0.5, 0.125), rescaled
+    (1, 0, 0.625); σ = (50 + 2) · 0.1 · that = (5.2, 0, 3.25); softmax of logits + σ ~ (e^5.2/2, 1/4, e^3.25/4).
+    """
+    tree, *_ = random_node(np.random.default_rng(0))
+    tree = empty_tree(1, 1, 3, 3, 1)
+    tree.num_nodes[0] = 1
+    tree.node[0, ROOT] = (3, 0.5, 0.0, 0, 3, 2, -1, 0, 0, 0, 0)
+    tree.edge_action[0], tree.edge_prior[0] = [2, 0, 1], [0.5, 0.25, 0.25]
+    tree.edge[0] = [(2, 1.0, 0), (1, -0.5, 0), (99, 99.0, 99)]  # an untried edge's record means nothing
+    out = np.empty((1, 3), np.int32)
+    gumbel_kernels.targets(tree, ROW, settings(tree), out)
+    weights = {2: np.exp(5.2) / 2, 0: 1 / 4, 1: np.exp(3.25) / 4}
+    assert out[0].tolist() == [round(weights[a] / sum(weights.values()) * TARGET_SUM) for a in range(3)]
+
+
+def test_noise_is_gumbel_drawn_once_per_search_and_absent_without_exploring():
+    game = parse_game("go:5")
+    rows = np.arange(400)
+    search = BatchSearch(game, 400, 4, GUMBEL)
+    search.new_games(rows, np.arange(400).astype(np.uint64))
+    evaluate = zero_evaluator(game)
+    search.begin(rows, np.full(400, 4), rows % 2 == 0)
+    search.accept(*evaluate(search.leaves()))
+    scores = search._tree.root_prior[rows].copy()
+    run_searches(search, evaluate)
+    assert (np.sort(search._tree.root_prior[rows]) == np.sort(scores)).all()
+    assert (scores[1::2] == 0).all()  # uniform priors
+    drawn = scores[::2].ravel()
+    assert abs(drawn.mean() - 0.5772) < 0.04 and abs(drawn.std() - np.pi / 6**0.5) < 0.04
+    # The top four by noise were visited, once each, though the policy and the values say nothing.
+    for row in rows[::2]:
+        by_action = np.empty(game.num_actions)
+        by_action[search._tree.edge_action[row, : game.num_actions]] = search._tree.root_prior[row]
+        assert set(np.argsort(-by_action)[:4]) == set(np.flatnonzero(search.root_visits(np.array([row]))[0]))
+    first = search.root_visits(rows)
+    search.begin(rows, np.full(400, 4), rows % 2 == 0)
+    run_searches(search, evaluate)
+    assert (search.root_visits(rows)[::2] != first[::2]).any(axis=1).mean() > 0.9
+    assert (search.root_visits(rows)[1::2] == first[1::2]).all()
+
+
+def test_a_move_keeps_the_roots_evaluation_and_nothing_else():
+    game = parse_game("connect4")
+    evaluate = hashed_evaluator(game)
+    search = BatchSearch(game, 1, 40, GUMBEL)
+    search.new_games(ROW, np.array([5], np.uint64))
+    search.begin(ROW, np.array([40]), np.ones(1, np.bool_))
+    run_searches(search, evaluate)
+    search.advance(ROW, search.choose(ROW, np.zeros(1)))
+    assert search._tree.num_nodes[0] == 1
+    assert search.root_visits(ROW).sum() == 0 and search.targets(ROW).sum() == 0
+    logits, value = evaluate(game.look(search.states, search.history)[1])
+    assert search.root_values(ROW)[0] == value[0]
+    priors = np.exp(logits[0] - logits[0].max())
+    assert np.allclose(search.root_policy(ROW)[0], priors / priors.sum(), rtol=1e-5)
+    before = search.evaluations
+    for budget in (40, 3, 0, 40):  # also without a move between: a search is a new one
+        search.begin(ROW, np.array([budget]), np.zeros(1, np.bool_))
+        run_searches(search, evaluate)
+        assert search.root_visits(ROW).sum() == budget
+    assert search.evaluations - before <= 83  # the root was not asked about again
+
+
+def test_readouts_zero_is_the_raw_policy():
+    game = parse_game("go:5")
+    search = BatchSearch(game, 2, 8, GUMBEL)
+    rows = np.arange(2)
+    search.new_games(rows, np.arange(2).astype(np.uint64))
+    search.begin(rows, np.array([0, 8]), np.zeros(2, np.bool_))
+    run_searches(search, hashed_evaluator(game))
+    assert search.root_visits(rows).sum(axis=1).tolist() == [0, 8]
+    assert search.targets(rows).any(axis=1).tolist() == [False, True]
+    chosen = search.choose(rows, np.zeros(2))
+    assert chosen[0] == search.root_policy(rows)[0].argmax()
+    assert search.root_visits(rows)[1, chosen[1]] > 0
+
+
+@pytest.mark.parametrize("leaves", [1, 4])
+def test_rows_are_independent_and_count_exactly(leaves):
+    game = parse_game("go:5")
+    evaluate = hashed_evaluator(game)
+    readouts = np.array([1, 2, 4, 16, 33, 50, 7, 0])
+
+    def found(rows_together):
+        search = BatchSearch(game, len(rows_together), 50, GUMBEL, leaves)
+        rows = np.arange(len(rows_together))
+        search.new_games(rows, rows_together.astype(np.uint64))
+        for _ in range(3):
+            search.begin(rows, readouts[rows_together], np.ones(len(rows), np.bool_))
+            run_searches(search, evaluate)
+            assert search.root_visits(rows).sum(axis=1).tolist() == readouts[rows_together].tolist()
+            targets = search.targets(rows)
+            search.advance(rows, search.choose(rows, np.zeros(len(rows))))
+        return targets
+
+    together = found(np.arange(8))
+    for row in range(8):
+        assert (found(np.array([row]))[0] == together[row]).all()
