@@ -59,6 +59,7 @@ def distributions(columns: dict[str, NDArray[Any]]) -> dict[str, object]:
     facts: dict[str, object] = {
         "result": f"won {np.mean(value > 0):.1%}, drawn {np.mean(value == 0):.1%}, lost {np.mean(value < 0):.1%}",
         "policy targets": f"{np.mean(targets):.1%} of the examples",
+        "replies known": f"{np.mean(columns['reply_weight'] > 0):.1%} of the examples",
         "plies": f"{columns['ply'].min()} to {columns['ply'].max()}, {columns['ply'].mean():.1f} on average",
         "ends known": f"{np.mean(known):.1%} (the others' games were resigned)",
     }
@@ -87,6 +88,8 @@ def example(game: Game, chunk: Chunk, index: int) -> str:
         lines.append(f"    policy  {top_moves(game, np.arange(game.num_actions), columns['policy'][index])}")
     else:
         lines.append("    policy  not a target")
+    if columns["reply_weight"][index]:
+        lines.append(f"    reply   {top_moves(game, np.arange(game.num_actions), columns['reply'][index])}")
     lines.append(f"    result  {columns['value'][index]:+g}")
     if columns["final_weight"][index]:
         lines.append(f"    score   {columns['score'][index]:+g} at the end")

@@ -11,6 +11,7 @@ import pytest
 from pipeline.errors import FileError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
+from pipeline.learning.dataset import make_batch
 from pipeline.learning.examples import Wanted, make_examples
 from pipeline.records.chunks import column_types
 from pipeline.records.shards import POLICY_COUNTS, End, GameRecord, Shard, read_shard, write_shard
@@ -121,6 +122,122 @@ def test_territory_counts_for_its_owner(tmp_path: Path) -> None:
     assert columns["score"][:2].tolist() == [0.5, -0.5]
 
 
+# Replies
+
+
+def visited(moves: Sequence[int], result: float, shares: Sequence[dict[int, int]], **more: Any) -> GameRecord:
+    """Like record, but every move's search visited these actions so often."""
+    return record(
+        moves,
+        result,
+        visit_lengths=np.array([len(visits) for visits in shares]),
+        visit_actions=np.array([action for visits in shares for action in visits]),
+        visit_counts=np.array([count for visits in shares for count in visits.values()]),
+        **more,
+    )
+
+
+def test_replies_of_a_go_game_are_the_opponent_s_moves_on_the_same_board(tmp_path: Path) -> None:
+    game = parse_game("go:5")
+    moves = [game.parse_action(name) for name in GO_MOVES]
+    columns = examples_of(tmp_path, "go:5", record(moves, -1.0))
+    for ply in range(len(moves) - 1):
+        assert np.flatnonzero(columns["reply"][ply]).tolist() == [moves[ply + 1]]
+        assert columns["reply"][ply].max() == 1
+    assert game.action_name(int(columns["reply"][0].argmax())) == "A1"  # white's answer to C3, where white plays it
+    assert columns["reply_weight"].tolist() == [1] * (len(moves) - 1) + [0]
+    assert not columns["reply"][-1].any()
+
+
+def test_replies_of_a_connect_four_game_are_the_next_search_s_shares(tmp_path: Path) -> None:
+    columns_played = [3, 2, 3, 2, 3, 2, 3]  # the first player's four in a column
+    shares = [{3: 6, 0: 2}, {2: 4}, {3: 1, 4: 3}, {2: 2, 6: 2}, {3: 5}, {2: 1, 3: 7}, {3: 8}]
+    found = examples_of(tmp_path, "connect4", visited(columns_played, 1.0, shares))
+    assert found["value"].tolist() == [1, -1, 1, -1, 1, -1, 1]
+    assert found["policy"][0].tolist() == [0.25, 0, 0, 0.75, 0, 0, 0]
+    assert found["reply"].tolist() == [
+        [0, 0, 1, 0, 0, 0, 0],
+        [0, 0, 0, 0.25, 0.75, 0, 0],
+        [0, 0, 0.5, 0, 0, 0, 0.5],
+        [0, 0, 0, 1, 0, 0, 0],
+        [0, 0, 0.125, 0.875, 0, 0, 0],
+        [0, 0, 0, 1, 0, 0, 0],
+        [0] * 7,
+    ]
+    assert found["reply_weight"].tolist() == [1] * 6 + [0]
+
+
+def test_no_reply_where_the_next_move_was_searched_cheaply(tmp_path: Path) -> None:
+    found = examples_of(tmp_path, "tictactoe", record(FIRST_WINS, 1.0, flags=np.array([1, 0, 0, 1, 255])))
+    assert found["policy_weight"].tolist() == [1, 0, 0, 1, 1]
+    assert found["reply_weight"].tolist() == [0, 0, 1, 1, 0]
+    assert found["reply"].any(axis=1).tolist() == [False, False, True, True, False]
+    assert found["reply"][2].argmax() == FIRST_WINS[3]
+
+
+@pytest.mark.parametrize(("loser", "result"), [(0, -1.0), (1, 1.0)])
+def test_no_reply_across_a_resignation(tmp_path: Path, loser: int, result: float) -> None:
+    moves = [0, 3, 1, 4][: 4 - loser]
+    resigned = record(moves, result, end=End.RESIGNED)
+    found = examples_of(tmp_path, "tictactoe", resigned, record(DRAWN, 0.0))  # another game follows in the shard
+    assert found["reply_weight"].tolist() == [1] * (len(moves) - 1) + [0] + [1] * 8 + [0]
+    assert not found["reply"][len(moves) - 1].any()
+
+
+@pytest.mark.parametrize("learner", [0, 1])
+def test_an_opponent_s_move_is_no_reply(tmp_path: Path, learner: int) -> None:
+    flags = np.array([POLICY_COUNTS if ply % 2 == learner else 0 for ply in range(5)])
+    met = record(FIRST_WINS, 1.0, flags=flags, opponent="random", learner=learner)
+    found = examples_of(tmp_path, "tictactoe", met)
+    # what the learner answers to the opponent is one
+    assert found["reply_weight"].tolist() == [*flags[1:].tolist(), 0]
+    assert found["reply"].any(axis=1).tolist() == [bool(flag) for flag in flags[1:]] + [False]
+
+
+def test_an_opponent_s_move_that_claims_to_be_a_target_is_poison(tmp_path: Path) -> None:
+    shard = shard_of(tmp_path, "tictactoe", record(FIRST_WINS, 1.0, opponent="random", learner=0))
+    for ply in (0, 1):  # found as the reply to what is wanted, and as what is wanted
+        wanted = Wanted(*np.array([[0], [0], [ply]], np.int64))
+        with pytest.raises(FileError, match="game 0, ply 1: an opponent's move is a policy target"):
+            make_examples(parse_game("tictactoe"), [shard], wanted)
+
+
+# Symmetries
+
+
+def image(game: Game, played: GameRecord, k: int) -> GameRecord:
+    """The same game on a board that was turned or mirrored before it."""
+    actions = game.symmetries.actions[k]
+    return replace(played, moves=actions[played.moves], visit_actions=actions[played.visit_actions])
+
+
+@pytest.mark.parametrize("spec", ["tictactoe", "connect4", "go:5"])
+def test_examples_of_a_turned_game_are_the_turned_examples(tmp_path: Path, spec: str) -> None:
+    """Planes, policy, reply and ownership move as one; value, score and weights stay."""
+    game = parse_game(spec)
+    records = [
+        replace(played, flags=(np.arange(len(played.moves)) % 3 != 2).astype(np.uint8))
+        for played in random_games(game, 5, seed=3, resign_share=0.3)
+    ]
+    plain = examples_of(tmp_path, spec, *records)
+    rows = np.arange(len(plain["value"]))
+    assert set(plain["value"].tolist()) >= {1, -1} and set(plain["reply_weight"].tolist()) == {0, 1}
+    for k in range(game.symmetries.count):
+        turned = examples_of(tmp_path, spec, *(image(game, played, k) for played in records))
+        found = make_batch(game, turned, rows, np.zeros_like(rows))
+        wanted = make_batch(game, plain, rows, np.full_like(rows, k))
+        for name in found._fields:
+            one, other = getattr(found, name).numpy(), getattr(wanted, name).numpy()
+            if name in ("policy", "reply"):
+                np.testing.assert_allclose(one, other, atol=1e-3, err_msg=f"{name} {k}")
+            else:
+                np.testing.assert_array_equal(one, other, err_msg=f"{name} {k}")
+        if k:  # and every one of them tells symmetries apart
+            still = make_batch(game, plain, rows, np.zeros_like(rows))
+            for name in ("planes", "policy", "reply"):
+                assert not np.array_equal(getattr(found, name).numpy(), getattr(still, name).numpy()), (name, k)
+
+
 # What an example holds
 
 
@@ -149,6 +266,8 @@ def test_examples_are_what_a_plain_replay_gives(tmp_path: Path, spec: str) -> No
             for edge in range(visits, visits + int(game_record.visit_lengths[ply])):
                 policy[game_record.visit_actions[edge]] = game_record.visit_counts[edge]
             visits += int(game_record.visit_lengths[ply])
+            if ply:  # what the example before this one has as its reply
+                np.testing.assert_allclose(columns["reply"][row - 1], policy / policy.sum(), atol=5e-4)
             np.testing.assert_allclose(columns["policy"][row], policy / policy.sum(), atol=5e-4)
             assert not columns["policy"][row][~legal[0]].any()
             movers.append(int(game.to_move(states)[0]))
@@ -164,6 +283,8 @@ def test_examples_are_what_a_plain_replay_gives(tmp_path: Path, spec: str) -> No
                 assert columns["score"][at] == sign * game.scores(states)[0]
             else:
                 assert not columns["ownership"][at].any() and columns["final_weight"][at] == 0
+        assert not columns["reply"][row - 1].any()
+        assert columns["reply_weight"][first_row:row].tolist() == [1] * (len(movers) - 1) + [0]
     assert row == len(wanted) and (columns["policy_weight"] == 1).all()
 
 
@@ -181,7 +302,7 @@ def test_positions_come_in_the_order_they_are_wanted_from_any_shards(tmp_path: P
     # and a game's examples don't depend on the games beside it
     alone = make_examples(game, shards[1:2], everything(shards[1:2]))
     beside = all_of_them.shard == 1
-    for name in ("planes", "policy", "value", "ownership", "score"):
+    for name in ("planes", "policy", "value", "ownership", "score", "reply", "reply_weight"):
         np.testing.assert_array_equal(alone[name], whole[name][beside], err_msg=name)
 
 

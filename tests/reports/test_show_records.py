@@ -115,6 +115,8 @@ def test_chunk(tmp_path: Path) -> None:
     columns["policy"][:, 5] = 0.75
     columns["policy"][:, 0] = 0.25
     columns["policy_weight"][:] = 1
+    columns["reply"][:2, 7] = 1
+    columns["reply_weight"][:2] = 1
     columns["value"][:] = [1, 1, -1, 0]
     columns["ply"][:] = [2, 3, 4, 5]
     set_name = SetName(1, "1a2b3c4d")
@@ -127,6 +129,7 @@ def test_chunk(tmp_path: Path) -> None:
     assert "2 to 5" in text and "1 games in 1 shards" in text and "1234" in text and "0 of 2" in text
     assert "    . . X\n    . O .\n    . . ." in text
     assert f"{game.action_name(5)} 75%  {game.action_name(0)} 25%" in text
+    assert text.count(f"reply   {game.action_name(7)} 100%") == 2 and "50.0% of the examples" in text
     assert "000001-a/w00/x.gz, game 0, ply 2" in text and "score" not in text  # final_weight is 0
 
 

@@ -8,6 +8,7 @@ import pytest
 from pipeline.config import InitConfig
 from pipeline.errors import FileError, UsageError
 from pipeline.networks.architecture import Architecture, check_weights
+from pipeline.networks.inference import make_evaluators
 from pipeline.records.models import read_model, read_optimizer, read_promotions, resolve_champion
 from pipeline.stages.init import init
 
@@ -30,6 +31,18 @@ def test_makes_a_model_that_is_the_champion(tmp_path: Path) -> None:
     assert summary.parameters == sum(array.size for array in model.weights.values())
     assert resolve_champion(tmp_path / "saved_models" / "best_model") == summary.model.resolve()
     assert len(read_promotions(tmp_path / "saved_models")) == 1
+
+
+def test_the_value_head_is_the_model_s_own(tmp_path: Path) -> None:
+    planes = np.zeros((2, 3, 3, 3), np.uint8)
+    for number, value_head in enumerate(("scalar", "wdl")):
+        path = tmp_path / "saved_models" / f"00000{number}-{value_head}"
+        model = read_model(init(config(tmp_path, new_model=path, value_head=value_head)).model)
+        assert model.info.architecture["value_head"] == value_head
+        architecture = Architecture.from_dict(model.info.architecture)
+        assert model.weights["value_output.weight"].shape == (1 if value_head == "scalar" else 3, 32)
+        _, value = make_evaluators(architecture, model.weights, 16, 1, "torch")[0](planes)
+        assert np.abs(value).max() < 0.5
 
 
 def test_a_second_one_leaves_the_champion_alone(tmp_path: Path) -> None:
