@@ -1,8 +1,8 @@
 """Crews: who plays the games of a match at once, and what happens to a game that fails.
 
-A crew takes numbers of games and gives back outcomes, in any order: games, or failures. ThreadCrew plays in this process, a
-lane a thread; ProcessCrew has workers, processes that may die or hang without harm to anything but the games they were
-playing. conduct() gives a crew its games, and those that failed again.
+A crew takes numbers of games and gives back outcomes, in any order: games, or failures. ThreadCrew plays in this
+process, a lane a thread; ProcessCrew has workers, processes that may die or hang without harm to anything but the
+games they were playing. conduct() gives a crew its games, and those that failed again.
 
 A worker is any command that reads a job and then numbers of games as JSON lines, and writes JSON lines:
     stdin   the job, then {"play": [0, 1, …]} any number of times; end of file: stop at once
@@ -59,8 +59,8 @@ def conduct(
 ) -> None:
     """Let the crew play the games; each that fails is tried again, up to ATTEMPTS times in all. Closes the crew.
 
-    Where a lane or a worker crashed, nobody knows which of its games it was. So those for which that happens
-    for the last time are tried further, apart from the others and in ever smaller groups, until one that crashes was alone.
+    Where a lane or a worker crashed, nobody knows which of its games it was. So games that had their attempts and were
+    not alone are tried further, apart from the others and in ever smaller groups, until one that crashes was alone.
 
     on_outcomes: called with what has ended since the last call; returns whether to play on. If it says no, or on
     KeyboardInterrupt, the crew is closed, and what had ended by then is handed over.
@@ -148,20 +148,19 @@ class ThreadCrew(Crew):
         self._games.give(numbers)
 
     def outcomes(self, seconds: float) -> list[Outcome]:
-        """Raises what kept a lane from starting at all, once everything that ended was handed over."""
+        """Raises what kept a lane from starting at all."""
+        if self._problem is not None and not self._games.closed:
+            raise self._problem
         found: list[Outcome] = []
-        while self._problem is None or not found:
+        while self._problem is None or self._games.closed:
             try:
                 one = self._arrived.get(timeout=seconds) if seconds > 0 and not found else self._arrived.get_nowait()
             except queue.Empty:
                 break
             if isinstance(one, BaseException):
                 self._problem = self._problem or one
-                seconds = 0.0
             else:
                 found.append(one)
-        if self._problem is not None and not found and not self._games.closed:
-            raise self._problem
         return found
 
     def close(self) -> None:
@@ -214,7 +213,7 @@ class _Worker:
         self.loaded = self.loaded or any(steps)
 
     def stuck(self, limit: float) -> float:
-        """For how long a lane has made no step, if that is too long, else 0. The first may take LOADING times longer."""
+        """For how long a lane has made no step, if that is too long; else 0. The first may take LOADING times that."""
         seconds = time.monotonic() - min(self.moved, default=self.started)
         return seconds if seconds > limit * (1 if self.loaded else LOADING) else 0.0
 
@@ -260,11 +259,13 @@ class ProcessCrew(Crew):
             self._feed(worker)
 
     def outcomes(self, seconds: float) -> list[Outcome]:
-        """Raises MuGoError if workers can't do this job at all, once everything that ended was handed over."""
+        """Raises MuGoError if workers can't do this job at all."""
+        if self._problem is not None and not self._closed:
+            raise self._problem
         found: list[Outcome] = []
         deadline = time.monotonic() + seconds
         self._forgive_pause()
-        while self._problem is None:
+        while self._problem is None or self._closed:
             left = deadline - time.monotonic()
             try:
                 worker, line = self._arrived.get(timeout=left) if left > 0 and not found else self._arrived.get_nowait()
@@ -276,8 +277,6 @@ class ProcessCrew(Crew):
                 break
             found += self._heard(worker, line)
         self._looked = time.monotonic()
-        if self._problem is not None and not found and not self._closed:
-            raise self._problem
         return found
 
     def close(self) -> None:
@@ -337,7 +336,8 @@ class ProcessCrew(Crew):
         try:
             return self._understand(worker, line)
         except (ValueError, TypeError, KeyError, RecursionError):
-            return [] if self._closed else self._lost(worker, f"it wrote {line[:80]!r}, which is no message of a worker")
+            problem = f"it wrote {line[:80]!r}, which is no message of a worker"
+            return [] if self._closed else self._lost(worker, problem)
 
     def _understand(self, worker: _Worker, line: bytes) -> list[Outcome]:
         """Raises ValueError, TypeError, KeyError or RecursionError for what is none of the module docstring's lines."""
@@ -366,7 +366,12 @@ class ProcessCrew(Crew):
         _end(worker.process, 0.0)
         lost: list[Outcome] = [
             MatchFailure(
-                failed=number, attempt=1, kind="crash", player="", problem=f"worker {worker.number}: {problem}", moves=[]
+                failed=number,
+                attempt=1,
+                kind="crash",
+                player="",
+                problem=f"worker {worker.number}: {problem}",
+                moves=[],
             )
             for number in sorted(worker.games)
         ]
@@ -398,7 +403,7 @@ def _close_input(process: subprocess.Popen[bytes]) -> None:
 
 
 def _end(process: subprocess.Popen[bytes], grace_seconds: float) -> str:
-    """Stop a worker, if it doesn't end by itself in time; how it ended. Workers write no files, so nothing can be lost."""
+    """Stop a worker, if it doesn't end by itself in time; how it ended. It writes no files, so nothing is damaged."""
     try:
         process.wait(max(0.0, grace_seconds))
     except subprocess.TimeoutExpired:

@@ -1,8 +1,8 @@
 """A lane: one thread that plays games between two players, many at once.
 
-The lane is the referee: it keeps the positions, asks whoever is to move, and tells both of every move. About half of each
-player's rows are active at a time. A game depends on its opening, its number, the match's seed and the two players, not on
-lane, row or neighbours, as far as the players' arithmetic doesn't depend on them. So a match that is
+The lane is the referee: it keeps the positions, asks whoever is to move, and tells both of every move. About half of
+each player's rows are active at a time. A game depends on its opening, its number, the match's seed and the two
+players, not on lane, row or neighbours, as far as the players' arithmetic doesn't depend on them. So a match that is
 interrupted, or spread over lanes and processes, is the same match.
 
 Sides: CHALLENGER = 0, CHAMPION = 1; players of a game: 0 moves first, 1 second. Axes: R rows, n rows. Writes no files.

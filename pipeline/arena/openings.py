@@ -1,8 +1,9 @@
 """Openings: where the games of a match begin, so that they aren't all the same game.
 
 An opening is a list of moves from the initial position; pair k of a match plays opening k twice, with colours swapped.
-Its first moves are uniformly random, none to MOST_RANDOM of them; the rest are drawn from the mean of the raw policies of those
-players that have one (all at random where nobody has). So openings are varied but sensible, and favour neither player.
+Its first moves are uniformly random, none to MOST_RANDOM of them; the rest are drawn from the mean of the raw
+policies of those players that have one (all at random where nobody has). So openings are varied but sensible, and
+favour neither player.
 """
 
 from __future__ import annotations

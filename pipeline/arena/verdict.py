@@ -1,8 +1,9 @@
 """The verdict of a match: what its games say under its rule, and whether more games could say otherwise.
 
-A verdict depends on the results by number of game, never on the order in which the games ended: a match that was killed,
-resumed or spread over processes comes to the same one. Games that failed or were not played yet are simply not there; the
-match is decided when none of them can change the verdict. All results are the challenger's, in half points.
+A verdict depends on the results by number of game, never on the order in which the games ended: a match that was
+killed, resumed or spread over processes comes to the same one. Games that failed or were not played yet are simply
+not there; the match is decided when none of them can change the verdict. All results are the challenger's, in half
+points.
 """
 
 from __future__ import annotations

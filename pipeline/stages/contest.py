@@ -1,8 +1,8 @@
 """Matches from an empty folder to their last game: what evaluate and tournament share.
 
 A *seat* is a player that has been found: its spec, what the records say of it, and a model's weights. A Contest opens
-match folders on the terms of a command's config, and plays what is missing there with a crew of lanes or of worker processes.
-Doesn't know what a result means: the caller says when a match is settled.
+match folders on the terms of a command's config, and plays what is missing there with a crew of lanes or of worker
+processes. Doesn't know what a result means: the caller says when a match is settled.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pipeline.players.builtin import HeuristicPlayer, RandomPlayer
 from pipeline.players.searching import SearchPlayer
 from pipeline.players.specs import PlayerSpec, parse_player
 from pipeline.progress import SILENT, Progress
-from pipeline.records import layout
+from pipeline.records import atomic, layout
 from pipeline.records.matches import (
     MatchFailure,
     MatchGame,
@@ -40,10 +40,11 @@ from pipeline.records.matches import (
     verify_games,
 )
 from pipeline.records.models import Model, check_game, read_model
+from pipeline.records.sgf import SgfText, game_sgf, has_sgf, sgf_name
 from pipeline.stages.lanes import load_evaluators
 
 ENGINE_ROWS = 4  # games of a lane against an engine: one thinks at a time, the others are a batch for the network
-LEAST_BATCH = 16  # below, networks may round otherwise (backends.MIN_BATCH); at least so many, and games don't depend on it
+LEAST_BATCH = 16  # below, networks may round otherwise (backends.MIN_BATCH), and games would depend on their number
 NETWORKS_KEPT = 6
 BEAT_SECONDS = 1.0  # how often a worker says that it gets on, at least
 
@@ -148,7 +149,9 @@ class Cast:
         assert seat.model is not None
         key = seat.info.weights
         if key not in self._networks:
-            self._progress.say(f"loading {seat.name}; networks and kernels are compiled when this machine sees them first")
+            self._progress.say(
+                f"loading {seat.name}; networks and kernels are compiled when this machine sees them first"
+            )
             self._networks[key] = load_evaluators(
                 seat.model, self._max_batch, self._num_lanes, self._backend, self._progress
             )
@@ -231,9 +234,13 @@ class Contest:
             progress.advance(len(games))
             results = [game.challenger_result for game in writer.games.values()]
             progress.describe(f"{results.count(1)} won, {results.count(0)} drawn, {results.count(-1)} lost")
-            if failed and not writer.games and len(given_up) >= min(len(missing), 2 * ENGINE_ROWS):
-                return False  # nothing ever works: don't try hundreds of games
+            if nothing_works():
+                return False
             return not settled(writer)
+
+        def nothing_works() -> bool:
+            """Don't try hundreds of games."""
+            return not writer.added and len(missing) > len(given_up) >= 2 * ENGINE_ROWS
 
         progress.start(f"{writer.header.challenger} against {writer.header.champion}", writer.num_games, "games")
         try:
@@ -241,22 +248,18 @@ class Contest:
             conduct(self._crew(writer, seats, len(missing)), missing, on_outcomes, given_up)
         finally:
             progress.finish()
-        if failures and not writer.games:
+        if nothing_works() or (failures and not writer.games):
             raise MuGoError(
                 f"{writer.folder}: every game failed, e.g. {failures[-1].problem}; mend that and run it again"
             )
 
-    def _openings(
-        self, seats: tuple[Seat, Seat], num_pairs: int, known: Sequence[Sequence[int]]
-    ) -> list[list[int]]:
+    def _openings(self, seats: tuple[Seat, Seat], num_pairs: int, known: Sequence[Sequence[int]]) -> list[list[int]]:
         if num_pairs == 0:
             return []
         lanes, rows = self._lanes_and_rows(seats, 2 * num_pairs)
         policies = self._cast_for(lanes, rows).policies(seats) if self.config.opening_plies else []
         batch = max(LEAST_BATCH, rows)
-        return make_openings(
-            self.game, policies, num_pairs, self.config.opening_plies, self.config.seed, batch, known
-        )
+        return make_openings(self.game, policies, num_pairs, self.config.opening_plies, self.config.seed, batch, known)
 
     def _crew(self, writer: MatchWriter, seats: tuple[Seat, Seat], num_games: int) -> Crew:
         config = self.config
@@ -285,7 +288,9 @@ class Contest:
         path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
         command = [sys.executable, "-m", "pipeline.stages.match_worker"]
         self._progress.say(f"starting {workers} workers")
-        return ProcessCrew(command, [job] * workers, each * rows, config.hang_seconds, {**os.environ, "PYTHONPATH": path})
+        return ProcessCrew(
+            command, [job] * workers, each * rows, config.hang_seconds, {**os.environ, "PYTHONPATH": path}
+        )
 
     def _lanes_and_rows(self, seats: tuple[Seat, Seat], num_games: int) -> tuple[int, int]:
         config = self.config
@@ -300,6 +305,28 @@ class Contest:
             cast = Cast(config.search_config(), lanes, rows, config.backend, config.engine_seconds, self._progress)
             self._cast = (lanes, rows), cast
         return self._cast[1]
+
+
+def write_sgfs(game: Game, writer: MatchWriter, directory: Path | None) -> None:
+    """A record of every new game, and of older ones that have none, where the game has a format for it.
+
+    directory: may hold those of several matches; None: the match's own folder.
+    """
+    if not has_sgf(game):
+        return
+    folder = writer.folder / layout.MATCH_SGF if directory is None else directory / writer.folder.name
+    atomic.make_folder(folder)
+    names = (writer.header.challenger, writer.header.champion)
+    for one in sorted(writer.games.values(), key=lambda one: one.index):
+        path = folder / sgf_name(one.index)
+        if path.exists() and one.index not in writer.added:
+            continue
+        black, white = names if one.challenger_player == 0 else reversed(names)
+        comments = ["opening" if value is None else f"value {value:+.3f} to move" for value in one.values_to_move]
+        text = SgfText(black, white, event=writer.folder.name, round=str(one.index), comment=f"end: {one.end}")
+        record = game_sgf(game, one.moves, text, comments, resigned=one.end == "resigned")
+        atomic.write_text(path, record, folder_sync=False)
+    atomic.sync_folder(folder)
 
 
 def _warn_of(failed: Sequence[MatchFailure], given_up: set[int], progress: Progress) -> None:

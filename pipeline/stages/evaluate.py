@@ -1,9 +1,9 @@
 """``evaluate``: the newest model plays the champion, and takes its place if it wins enough.
 
-Reads two players, models mostly; writes a match folder and, after a win, best_model and the pool of opponents. Finished games count: a killed match
-goes on where it stood and comes to the verdict it would have come to. It stops as soon as the games left can't change
-the verdict, so rates are those of the games played, of which the short ones finish first. Further conditions (--require) are
-matches of their own, played when the first is won.
+Reads two players, models mostly; writes a match folder and, after a win, best_model and the pool of opponents.
+Finished games count: a killed match goes on where it stood and comes to the verdict it would have come to. It stops
+as soon as the games left can't change the verdict, so rates are those of the games played, of which the short ones
+finish first. Further conditions (--require) are matches of their own, played when the first is won.
 
 White is the challenger, black the champion, whatever colour each has in a game.
 """
@@ -21,23 +21,20 @@ from pipeline.arena.sprt import Sprt
 from pipeline.arena.statistics import Score
 from pipeline.arena.verdict import Rule, Standing, score_of, standing
 from pipeline.config import EvaluateConfig
-from pipeline.errors import FileError, MuGoError, NotYet, UsageError
-from pipeline.games.base import Game
+from pipeline.errors import MuGoError, NotYet, UsageError
 from pipeline.progress import SILENT, Progress
-from pipeline.records import atomic, layout
+from pipeline.records import layout
 from pipeline.records.matches import (
     MatchGame,
-    MatchHeader,
     MatchWriter,
     list_matches,
     match_lock,
     read_summary,
     write_summary,
 )
-from pipeline.records.models import list_models, resolve_champion, set_champion
-from pipeline.records.sgf import SgfText, game_sgf, has_sgf, sgf_name
+from pipeline.records.models import list_models, set_champion
 from pipeline.stages import pool
-from pipeline.stages.contest import Contest, Seat, common_game, take_seat
+from pipeline.stages.contest import Contest, Seat, common_game, take_seat, write_sgfs
 
 POWER_ELO = 35.0  # the gain whose chance of passing the summary states
 PENDING = "promotion_pending"  # in summary.json: the verdict is in, best_model may not be re-pointed yet
@@ -81,10 +78,10 @@ class GuardResult:
 class EvaluateSummary:
     """A match and what followed from it. Wins, losses, shares and Elo are the challenger's; None: not bounded.
 
-    share: points per game, a draw counting 1/2. tail_probability: that an equal player does so well in these games, over
-    games if none was drawn, else over pairs; false_promotion: that an equal player passes the gate; power_35_elo: that one 35
-    Elo stronger does. pairs: pairs of games that brought 0, 1/2, 1, 1 1/2, 2 points. duplicates: games whose moves repeat
-    those of another. failed: games that nobody won, tried twice.
+    share: points per game, a draw counting 1/2. tail_probability: that an equal player does so well in these games,
+    over games if none was drawn, else over pairs; false_promotion: that an equal player passes the gate; power_35_elo:
+    that one 35 Elo stronger does. pairs: pairs of games that brought 0, 1/2, 1, 1 1/2, 2 points. duplicates: games
+    whose moves repeat those of another. failed: games that nobody won, tried twice.
     """
 
     challenger: str
@@ -141,7 +138,9 @@ def parse_guard(text: str) -> Guard:
     except ValueError:
         share = math.nan
     if not player.strip() or not sign or not 0 < share <= 1:
-        raise UsageError(f"evaluate --require {text!r}: wanted PLAYER>=SHARE with a share from 0 to 1, e.g. 'random>=0.95'")
+        raise UsageError(
+            f"evaluate --require {text!r}: wanted PLAYER>=SHARE with a share from 0 to 1, e.g. 'random>=0.95'"
+        )
     return Guard(text, player.strip(), share)
 
 
@@ -149,14 +148,13 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
     """Play, or finish, a match, and promote the challenger if it passed. See the module docstring.
 
     Raises NotYet if there is no challenger or another process plays this match, UsageError for an odd number of games
-    or a player against itself, FileError for models that can't be loaded, that play different games, or a match begun with other
-    settings; KeyboardInterrupt after recording what was finished.
+    or a player against itself, FileError for models that can't be loaded, that play different games, or a match begun
+    with other settings, MuGoError if the verdict hangs on games that failed; KeyboardInterrupt after recording what
+    was finished.
     """
     for name, number in (("--games", config.games), ("--require-games", config.require_games)):
         if number % 2:
-            raise UsageError(
-                f"evaluate {name} {number}: wanted an even number, so that each side begins half of them"
-            )
+            raise UsageError(f"evaluate {name} {number}: wanted an even number, so that each side begins half of them")
     sprt = None if config.sprt is None else Sprt.parse(config.sprt)
     if sprt is not None:
         sprt.check_games(config.games)
@@ -174,7 +172,9 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
     names = [seat.name for seat in against]
     for guard, name in zip(guards, names, strict=True):
         if names.count(name) > 1:
-            raise UsageError(f"evaluate --require {guard.text!r}: {name} is asked for {names.count(name)} times; wanted once")
+            raise UsageError(
+                f"evaluate --require {guard.text!r}: {name} is asked for {names.count(name)} times; wanted once"
+            )
     contest = Contest(config, common_game(config.game, [champion, challenger, *against]), progress)
     rule = Rule(config.games, config.threshold, sprt, config.exclude_duplicates)
     folder = _folder(config, challenger, champion)
@@ -229,8 +229,8 @@ def _check_different(challenger: Seat, other: Seat) -> None:
     same = challenger.info.weights == other.info.weights and challenger.info.readouts == other.info.readouts
     if challenger.model and same and not (challenger.spec.own_name or other.spec.own_name):
         raise UsageError(
-            f"evaluate --white-model {challenger.spec.text}: it is the champion itself; wanted another player, or another "
-            "name for it: NAME=PLAYER"
+            f"evaluate --white-model {challenger.spec.text}: it is the champion itself; wanted another player, or "
+            "another name for it: NAME=PLAYER"
         )
     if challenger.name == other.name:
         raise UsageError(f"evaluate: both players are called {other.name}; give one a name of its own: NAME=PLAYER")
@@ -254,7 +254,7 @@ def _play(
     try:
         contest.play(writer, seats, lambda so_far: at_stake and standing(rule, so_far.games).decided)
     finally:
-        _write_sgfs(contest.config, contest.game, writer)  # type: ignore[arg-type]
+        write_sgfs(contest.game, writer, contest.config.sgf_output)  # type: ignore[attr-defined]
     return writer, standing(rule, writer.games)
 
 
@@ -388,13 +388,13 @@ def _conclude(
         return summary
     assert home is not None and champion.spec.path is not None and challenger.spec.path is not None
     write_summary(folder, {**asdict(summary), PENDING: True})
-    told = ("games", "games_played", "wins", "draws", "losses", "threshold", "points_needed", "tail_probability", "match")
+    told = "games games_played wins draws losses threshold points_needed tail_probability match sprt guards reason"
     values = asdict(summary)
     entry = {
         "by": "evaluate",
         "challenger": summary.challenger,
         "over": summary.champion,
-        **{name: values[name] for name in (*told, "sprt", "guards", "reason")},
+        **{name: values[name] for name in told.split()},
     }
     present = set_champion(home, challenger.spec.path, entry, over=champion.spec.path)
     if present == challenger.spec.path:
@@ -443,25 +443,3 @@ def _settle(config: EvaluateConfig, champion: Seat, progress: Progress) -> None:
                     _join_pool(config, champion.spec.path, progress)
                 summary.update(promoted=True, reason=f"{summary['reason']}; promoted")
                 write_summary(folder, summary)
-
-
-def _write_sgfs(config: EvaluateConfig, game: Game, writer: MatchWriter) -> None:
-    """A record of every new game, and of older ones that have none, where the game has a format for it."""
-    if not has_sgf(game):
-        return
-    folder = writer.folder / layout.MATCH_SGF
-    if config.sgf_output is not None:
-        folder = config.sgf_output / writer.folder.name  # several matches may share the directory
-    atomic.make_folder(folder)
-    header = writer.header
-    names = (header.challenger, header.champion)
-    for one in sorted(writer.games.values(), key=lambda one: one.index):
-        path = folder / sgf_name(one.index)
-        if path.exists() and one.index not in writer.added:
-            continue
-        black, white = names if one.challenger_player == 0 else reversed(names)
-        comments = ["opening" if value is None else f"value {value:+.3f} to move" for value in one.values_to_move]
-        text = SgfText(black, white, event=writer.folder.name, round=str(one.index), comment=f"end: {one.end}")
-        record = game_sgf(game, one.moves, text, comments, resigned=one.end == "resigned")
-        atomic.write_text(path, record, folder_sync=False)
-    atomic.sync_folder(folder)

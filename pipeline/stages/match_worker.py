@@ -49,7 +49,9 @@ def main() -> None:
         sys.exit(1)
 
 
-def _play(job: dict[str, Any], orders: queue.SimpleQueue[list[int] | None], say: Callable[[dict[str, Any]], None]) -> None:
+def _play(
+    job: dict[str, Any], orders: queue.SimpleQueue[list[int] | None], say: Callable[[dict[str, Any]], None]
+) -> None:
     """Until there are no more orders. Raises MuGoError if players can't be made."""
     from pipeline.arena.crew import ThreadCrew
     from pipeline.records.matches import MatchGame

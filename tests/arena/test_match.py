@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections import Counter
@@ -350,19 +349,29 @@ def test_games_finished_at_an_interruption_are_handed_over(error):
     assert threading.active_count() == before
 
 
-def test_a_lane_that_never_gets_its_players_stops_the_match_after_handing_over():
+def test_a_lane_that_never_gets_its_players_stops_the_others_and_what_they_finished_is_handed_over():
+    some_ended = threading.Event()
+
     def make(game, rows, lane):
         if lane == 1:
-            time.sleep(0.05)
+            some_ended.wait()
             raise MuGoError("no such engine")
         return RandomPlayer(game, rows)
 
     found = []
-    pairing = pairing_of("tictactoe", [[0]] * 40, make, random_player)
+
+    def on_outcomes(games, failed):
+        found.extend(games)
+        some_ended.set()
+        return True
+
+    before = threading.active_count()
     with pytest.raises(MuGoError, match="no such engine"):
-        conduct(ThreadCrew(pairing, 2, 1), range(80), lambda games, failed: found.extend(games) or True)
-    assert found
-    assert threading.active_count() < 10 and sys.exc_info()[0] is None
+        conduct(
+            ThreadCrew(pairing_of("tictactoe", [[0]] * 5000, make, random_player), 2, 1), range(10_000), on_outcomes
+        )
+    assert 0 < len(found) < 10_000
+    assert threading.active_count() == before
 
 
 def test_nothing_to_play_is_no_work():

@@ -1,4 +1,5 @@
-"""Verdicts: exact curtailment, the sequential test, duplicates; and that the order in which games end doesn't matter."""
+"""Verdicts: exact curtailment, the sequential test, duplicates; and that the order in which games end doesn't
+matter."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ def game(index, challenger_result, moves=None):
     )
 
 
-def some_match(stream: random.Random, num_games: int, num_different: int, win: float, draw: float) -> dict[int, MatchGame]:
+def some_match(
+    stream: random.Random, num_games: int, num_different: int, win: float, draw: float
+) -> dict[int, MatchGame]:
     """A whole match; with few different games there are duplicates, which have the results of those they repeat."""
     results: dict[tuple[int, int], int] = {}
     games = {}

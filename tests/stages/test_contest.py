@@ -166,7 +166,8 @@ def test_seats_say_what_the_records_need(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["random", "x=random", "heuristic", "gtp:gnugo --mode gtp", "e=gtp:cmd a=b", "{path}", "m={path}", "{path}@7"]
+    "text",
+    ["random", "x=random", "heuristic", "gtp:gnugo --mode gtp", "e=gtp:cmd a=b", "{path}", "m={path}", "{path}@7"],
 )
 def test_a_full_spec_means_the_same_player_elsewhere(tmp_path, text, monkeypatch):
     make_model(tmp_path, 3)
@@ -185,7 +186,7 @@ def test_who_plays_what(tmp_path):
              {"t": tictactoe, "c": connect4, "r": "random", "g": "gtp:gnugo"}.items()}  # fmt: skip
     assert common_game(None, [seats["t"], seats["r"]]).spec == "tictactoe"
     assert common_game("go:5", [seats["g"], seats["r"]]).spec == "go:5"
-    with pytest.raises(UsageError, match="--game: not given, and random and gnugo.* may play any"):
+    with pytest.raises(UsageError, match=r"--game: not given, and random and gnugo.* may play any"):
         common_game(None, [seats["r"], seats["g"]])
     with pytest.raises(FileError, match="000002-test: it plays connect4; wanted a model that plays tictactoe"):
         common_game(None, [seats["t"], seats["c"]])

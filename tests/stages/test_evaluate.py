@@ -338,7 +338,7 @@ def test_a_verdict_that_hangs_on_failed_games_is_refused_and_a_rerun_plays_only_
     fail_in(monkeypatch, mode, 0, 1)
     asking = config.model_copy(update={"threshold": (known + 1) / 40})  # out of reach without games 0 and 1
     folder = tmp_path / "evaluate" / "random-vs-heuristic"
-    with pytest.raises(MuGoError, match=r"2 games failed twice \(the last: .*\) and the verdict hangs on them; mend that"):
+    with pytest.raises(MuGoError, match=r"2 games failed twice \(the last: .*\) and the verdict hangs on them; mend"):
         evaluate(asking)
     match = read_match(folder)
     assert match.summary is None and len(match.games) == 18
@@ -357,7 +357,9 @@ def test_a_verdict_that_hangs_on_failed_games_is_refused_and_a_rerun_plays_only_
 
 def test_games_that_failed_never_count_as_wins_and_may_not_matter(tmp_path, monkeypatch):
     fail_in(monkeypatch, "fault", *range(0, 40, 2))
-    config = config_for(tmp_path, game="tictactoe", black_model="heuristic", white_model="random", games=40, threshold=0.9)
+    config = config_for(
+        tmp_path, game="tictactoe", black_model="heuristic", white_model="random", games=40, threshold=0.9
+    )
     summary = evaluate(config)  # half of the games can't bring 90 % of the points: that is certain
     assert not summary.passed and summary.wins < 20
     assert "decided after" in summary.reason
@@ -423,7 +425,8 @@ def test_an_interrupted_condition_goes_on(tmp_path, models, made_up_networks):
 
 
 @pytest.mark.parametrize(
-    "text", ["random", "random>0.5", "random>=", ">=0.5", "random>=x", "random>=0", "random>=1.5", "random>=nan", "random>=-1"]
+    "text",
+    ["random", "random>0.5", "random>=", ">=0.5", "random>=x", "random>=0", "random>=1.5", "random>=nan", "random>=-1"],
 )
 def test_malformed_conditions(tmp_path, models, text):
     with pytest.raises(UsageError, match=r"evaluate --require .*: wanted PLAYER>=SHARE"):
@@ -513,8 +516,9 @@ def test_a_strong_player_is_told_from_a_weak_one_early(tmp_path, models, made_up
 
 
 def test_a_promotion_by_the_sequential_test_tells_its_numbers(tmp_path, models, made_up_networks):
-    config = config_for(tmp_path, black_model=f"{models}/best_model@0", white_model=f"{models}/000001-test@60", games=400,
-                        sprt="0,200,0.1,0.1", require=["random>=0.5"], require_games=8)  # fmt: skip
+    names = {"black_model": f"{models}/best_model@0", "white_model": f"{models}/000001-test@60"}
+    guard = {"require": ["random>=0.5"], "require_games": 8}
+    config = config_for(tmp_path, games=400, sprt="0,200,0.1,0.1", **names, **guard)
     summary = evaluate(config)
     assert summary.promoted
     entry = read_promotions(models)[-1]
@@ -579,7 +583,8 @@ def test_sgf_where_the_game_has_it(tmp_path, made_up_networks):
     black, white = names if int(records[0].stem) % 2 == 0 else reversed(names)
     assert f"PB[{black}]PW[{white}]" in first and "C[opening]" in first and "to move]" in first
     elsewhere = tmp_path / "records"
-    evaluate(config_for(tmp_path, games=4, threshold=0.6, readouts=2, promote=False, white_model=str(folder / "000001-test"),
+    white = str(folder / "000001-test")
+    evaluate(config_for(tmp_path, games=4, threshold=0.6, readouts=2, promote=False, white_model=white,
                         sgf_output=elsewhere))  # fmt: skip
     assert [path.read_text() for path in sorted(elsewhere.glob("*/*.sgf"))] == [path.read_text() for path in records]
 
@@ -647,8 +652,6 @@ def test_a_tampered_game_is_found(tmp_path, models, made_up_networks):
     path.write_text(text.replace(old, new, 1))
     with pytest.raises(FileError, match="don't lead to its result"):
         evaluate(config_for(tmp_path, threshold=1.0, white_model=str(models / "000001-test")))
-
-
 
 
 def test_trouble_with_the_pool_does_not_hide_a_promotion(tmp_path, models, made_up_networks):
