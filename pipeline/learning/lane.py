@@ -8,6 +8,11 @@ In most games the model, the *learner*, plays both sides. In others it plays one
 Player, the other. The learner's search goes through the opponent's moves too, so its tree is kept as in a game
 against itself; only the learner resigns.
 
+The learner's moves may be of two kinds (playout-cap randomisation; Wu 2019, arXiv 1902.10565, section 3.1). *Full*
+ones are searched with all readouts and exploration, and are policy targets. *Cheap* ones, drawn at random in between,
+are searched with few readouts and without exploration, only to have the game's result sooner; without any readouts they
+are the raw policy's. Temperature and resignation treat both alike: a cheap search's value is noisier, and counts.
+
 Axes: K leaves, n rows; see BatchSearch.
 """
 
@@ -23,6 +28,7 @@ from numpy.typing import NDArray
 from pipeline.config import SearchConfig
 from pipeline.errors import MuGoError
 from pipeline.games.base import Actions, FloatArray, Game, Planes
+from pipeline.learning.hashing import uniforms
 from pipeline.learning.recording import GameBuffer, Rows
 from pipeline.players.base import RESIGN, Decisions, Player
 from pipeline.records.shards import BOTH, End, GameRecord
@@ -44,13 +50,19 @@ class Learner(Protocol):
 
 @dataclass(frozen=True)
 class PlaySettings:
-    """How self-play games are played. search: PUCT and noise; the rest as in SelfplayConfig."""
+    """How self-play games are played. search: what a search does, how it explores; the rest as in SelfplayConfig."""
 
     search: SearchConfig
     readouts: int
     temperature_plies: int
     resign_threshold: float
     leaves: int = 1
+    full_share: float = 1.0
+    cheap_readouts: int = 0
+
+    @property
+    def most_readouts(self) -> int:
+        return self.readouts if self.full_share == 1 else max(self.readouts, self.cheap_readouts)
 
 
 @dataclass(frozen=True)
@@ -58,12 +70,14 @@ class GameSeed:
     """What makes one game differ from the next: its id, its random stream (uint64) and whether it never resigns.
 
     encounter: uint64, a stream of its own for whom the learner meets, on which side, and the opponent's randomness.
+    kinds: uint64, the key of the numbers that say which moves are searched in full.
     """
 
     game_id: int
     stream: int
     no_resign: bool
     encounter: int
+    kinds: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +124,8 @@ def game_seeds(seed: int, numbers: Iterator[int], no_resign_share: float) -> Ite
         stream = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, number])))
         first, second = stream.integers(0, 2**64, 2, np.uint64).tolist()
         no_resign = bool(stream.random() < no_resign_share)
-        yield GameSeed(first, second, no_resign, int(stream.integers(0, 2**64, dtype=np.uint64)))
+        encounter, kinds = stream.integers(0, 2**64, 2, np.uint64).tolist()
+        yield GameSeed(first, second, no_resign, encounter, kinds)
 
 
 class _Seat:
@@ -158,7 +173,9 @@ class Lane:
         self._meet = meet
         self._seats: dict[Opponent, _Seat] = {}  # the longest unused first
         self._learner = np.full(num_rows, BOTH, np.int8)  # the side that the learner plays
-        self.search = BatchSearch(game, num_rows, settings.readouts, settings.search, settings.leaves)
+        self._kinds = np.zeros(num_rows, np.uint64)
+        self._full = np.ones(num_rows, np.bool_)  # whether the move that is being searched is a full one
+        self.search = BatchSearch(game, num_rows, settings.most_readouts, settings.search, settings.leaves)
         self._buffer = GameBuffer(num_rows, game.max_plies, settings.resign_threshold)
         self._players: list[Learner | None] = [None] * num_rows
         self._switched = False  # whether two networks may be playing at the same time
@@ -221,8 +238,13 @@ class Lane:
                 return
         temperature = np.where(search.plies(rows) < settings.temperature_plies, 1.0, 0.0)
         table = search.root_table(rows)
+        full = self._full[rows]
+        targets = search.targets(rows, table)
+        if settings.cheap_readouts == 0 and not full.all():  # visits that an earlier search left are no raw policy
+            table[0][~full] = 0
+            targets = np.where(full[:, None], targets, 0)
         actions = search.choose(rows, temperature, table)
-        self._buffer.add(rows, actions, table[0], values)
+        self._buffer.add(rows, actions, targets, values, table[1], full)
         self._play(rows, actions)
 
     def _let_opponents_move(self) -> None:
@@ -262,9 +284,12 @@ class Lane:
                     seat.thinking += len(theirs)
                     seat.player.begin(theirs)
         if rows.size:
-            noisy = self._settings.readouts > 0 and self._settings.search.noise_weight > 0
-            readouts = np.full(len(rows), self._settings.readouts, np.int32)
-            self.search.begin(rows, readouts, np.full(len(rows), noisy))
+            settings = self._settings
+            if settings.full_share < 1:
+                self._full[rows] = uniforms(self._kinds[rows], self.search.plies(rows)) < settings.full_share
+            full = self._full[rows]
+            readouts = np.where(full, settings.readouts, settings.cheap_readouts).astype(np.int32)
+            self.search.begin(rows, readouts, full & (readouts > 0))
 
     def _finish(self, row: int, result_first_player: float, end: End) -> None:
         player = self._players[row]
@@ -299,6 +324,7 @@ class Lane:
             else:
                 encounters[row] = encounter
                 self._buffer.start(row, seed.game_id, seed.no_resign, encounter.opponent.name, encounter.learner)
+            self._kinds[row] = seed.kinds
             begun.append(row)
             streams.append(seed.stream)
         idle = np.setdiff1d(rows, begun)

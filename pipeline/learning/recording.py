@@ -3,7 +3,8 @@
 Axes: R rows (one unfinished game each), T plies, A actions, n rows named in a call. Values are seen by the player to
 move.
 Knows how AlphaZero records a position (visits, value, move); doesn't play and doesn't write files. The learner is the
-model whose games these are; an opponent's moves are recorded without visits and are never policy targets.
+model whose games these are; an opponent's moves are recorded without visits and are never policy targets. The
+learner's own are, unless it says that a move was only searched to get on with the game.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pipeline.records.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameReco
 
 Rows = NDArray[np.int64]
 CALM = 2  # how many of a player's moves in a row must look lost before it resigns; its last is that many plies ago
+LEAST_PRIOR = 1e-12  # a float32 softmax may underflow to 0, where surprise would be infinite
 Visits = tuple[NDArray[np.uint16], NDArray[np.uint32]]  # the actions visited at a root and their counts
 UNSEARCHED: Visits = (np.empty(0, np.uint16), np.empty(0, np.uint32))
 
@@ -27,6 +29,7 @@ class GameBuffer:
         self._threshold = resign_threshold
         self._moves = np.zeros((num_rows, max_plies), np.uint16)
         self._values = np.zeros((num_rows, max_plies), np.float32)
+        self._surprises = np.zeros((num_rows, max_plies), np.float32)
         self._flags = np.zeros((num_rows, max_plies), np.uint8)
         self._visits: list[list[Visits]] = [[] for _ in range(num_rows)]
         self._game_id = np.zeros(num_rows, np.uint64)
@@ -41,22 +44,38 @@ class GameBuffer:
         """
         self._visits[row] = []
         self._flags[row] = POLICY_COUNTS
+        self._surprises[row] = 0.0
         self._met[row] = (opponent, learner)
         self._game_id[row] = game_id
         self._no_resign[row] = no_resign
         self._lost_for[row] = -1
 
-    def add(self, rows: Rows, actions: Actions, visits: IntArray, values: FloatArray) -> None:
-        """One more move of the learner in each of rows [n]: actions [n], visits [n, A] at the root, values [n].
+    def add(
+        self,
+        rows: Rows,
+        actions: Actions,
+        visits: IntArray,
+        values: FloatArray,
+        priors: FloatArray,
+        counts: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """One more move of the learner in each of rows [n].
 
-        A move made without search counts as its own single visit: the raw policy's own sample.
+        actions [n], values [n]; visits [n, A] what the policy target is made of; priors [n, A] the network's own policy
+        counts [n]: whether it is a target; None: all are
+        A move that counts and was made without search is its own single visit: the raw policy's own sample. Nothing
+        was found out there, so it surprises nobody.
         """
-        unsearched = np.flatnonzero(visits.sum(axis=1) == 0)
-        if unsearched.size:
+        unsearched = visits.sum(axis=1) == 0
+        surprises = _surprises(visits, priors)
+        if counts is not None:
+            surprises[~counts] = 0.0
+        alone = np.flatnonzero(unsearched if counts is None else unsearched & counts)
+        if alone.size:
             visits = visits.copy()
-            visits[unsearched, actions[unsearched]] = 1
+            visits[alone, actions[alone]] = 1
         who, where = np.nonzero(visits)
-        counts = visits[who, where].astype(np.uint32)
+        numbers = visits[who, where].astype(np.uint32)
         where = where.astype(np.uint16)
         ends = np.cumsum(np.bincount(who, minlength=len(rows)))
         begin = 0
@@ -64,8 +83,11 @@ class GameBuffer:
             game = self._visits[row]
             self._moves[row, len(game)] = actions[i]
             self._values[row, len(game)] = values[i]
+            self._surprises[row, len(game)] = surprises[i]
+            if counts is not None and not counts[i]:
+                self._flags[row, len(game)] = 0
             end = int(ends[i])
-            game.append((where[begin:end], counts[begin:end]))
+            game.append((where[begin:end], numbers[begin:end]))
             begin = end
 
     def add_opponents(self, rows: Rows, actions: Actions, values: FloatArray) -> None:
@@ -83,7 +105,8 @@ class GameBuffer:
 
         A player resigns when its value is below the threshold now and at its move before. In games that
         never resign the answer is False, and the first who would have is remembered. Only to be asked where the
-        learner is to move: its move before is its own, so what an opponent thinks never counts.
+        learner is to move: its move before is its own, so what an opponent thinks never counts. Whether a move is a
+        policy target makes no difference: a value counts as it is, from however short a search.
         """
         answer = np.zeros(len(rows), np.bool_)
         for i in np.flatnonzero(values < self._threshold).tolist():
@@ -111,6 +134,7 @@ class GameBuffer:
             moves=self._moves[row, :length].copy(),
             flags=self._flags[row, :length].copy(),
             root_values=self._values[row, :length].copy(),
+            surprises=self._surprises[row, :length].copy(),
             visit_lengths=np.array([len(where) for where, _ in game], np.uint16),
             visit_actions=np.concatenate([where for where, _ in game]) if game else np.empty(0, np.uint16),
             visit_counts=np.concatenate([counts for _, counts in game]) if game else np.empty(0, np.uint32),
@@ -120,3 +144,12 @@ class GameBuffer:
             opponent=opponent,
             learner=learner,
         )
+
+
+def _surprises(visits: IntArray, priors: FloatArray) -> NDArray[np.float64]:
+    """[n] KL(visits / Σ visits || priors) in nats, of visits [n, A] and priors [n, A]; 0 where nothing was visited."""
+    who, where = np.nonzero(visits)
+    found = visits[who, where].astype(np.float64)
+    found /= np.bincount(who, found, len(visits))[who]
+    terms = found * np.log(found / np.maximum(priors[who, where], LEAST_PRIOR))
+    return np.maximum(np.bincount(who, terms, len(visits)), 0.0)  # rounding may go below

@@ -10,13 +10,15 @@ Doesn't know rules: whether the moves are legal is learning/examples.py's busine
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 import json
 import os
+import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -26,38 +28,15 @@ from numpy.typing import NDArray
 from pipeline.errors import FileError
 from pipeline.records import atomic, layout
 from pipeline.records.gzipped import compress, decompress
+from pipeline.records.shard_columns import ARRAYS, BOTH, PER_MOVE, SINCE, End, are_surprises, parse_columns
 from pipeline.records.shard_names import NAMES
 
 SHARD_FORMAT, META_FORMAT = "mugo-shard", "mugo-shard-meta"
-VERSION = 2
-READABLE = (1, 2)  # version 1 knew no opponents: in all its games a model played itself
+VERSION = 3
+READABLE = (1, 2, 3)  # version 1 knew no opponents: a model played itself; 1 and 2 no surprises: all are 0
 POLICY_COUNTS = 1  # bit 0 of flags: the visits of this move are a policy target
 NO_VALUE = 2  # bit 1: whoever made this move had no opinion; its root value is 0 and means nothing
-BOTH = 2  # learner: the model played both sides
-
-ARRAYS: dict[str, str] = {  # name → dtype, in the order in which they stand in the file
-    "game_ids": "<u8",  # [G]
-    "lengths": "<i4",  # [G] moves
-    "results": "<f4",  # [G] -1, 0 or +1, seen by the first player
-    "ends": "|u1",  # [G] End
-    "no_resign": "|u1",  # [G] 1: this game was not allowed to resign
-    "opponents": "<i2",  # [G] index into the header's opponents; -1 nobody: the model played itself
-    "learners": "|u1",  # [G] which side the model played: 0 first, 1 second, 2 BOTH
-    "moves": "<u2",  # [M]
-    "flags": "|u1",  # [M] bit 0: POLICY_COUNTS, bit 1: NO_VALUE
-    "root_values": "<f4",  # [M] in [-1, 1], seen by the player to move
-    "visit_lengths": "<u2",  # [M] edges visited at the root
-    "visit_actions": "<u2",  # [V]
-    "visit_counts": "<u4",  # [V]
-}
-SINCE_VERSION_2 = ("opponents", "learners")
-PER_GAME = ("game_ids", "lengths", "results", "ends", "no_resign", "opponents", "learners")
-PER_MOVE = ("moves", "flags", "root_values", "visit_lengths")
-
-
-class End(IntEnum):
-    PLAYED_OUT = 0
-    RESIGNED = 1
+TRIAL_BYTES = 65_536  # about a shard's size
 
 
 @dataclass(frozen=True)
@@ -69,6 +48,7 @@ class GameRecord:
     root_values  [T] to move                  visit_counts   [V] their visits
     opponent     whom the model met; None: itself
     learner      the side that the model played: 0 first, 1 second, BOTH; the opponent's moves are no policy targets
+    surprises    [T] how far the policy target is from the network's prior, in nats; None: 0 everywhere
     """
 
     game_id: int
@@ -83,6 +63,7 @@ class GameRecord:
     no_resign: bool = False
     opponent: str | None = None
     learner: int = BOTH
+    surprises: NDArray[np.floating] | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +78,7 @@ class ShardMeta:
     positions: int
     games: int
     lengths: NDArray[np.int32]  # [G]
+    surprises: NDArray[np.float16]  # [M] the shard's, rounded: drawing positions needs them before any shard is read
     num_bytes: int  # of the shard
     sha256: str
 
@@ -108,7 +90,7 @@ class ShardMeta:
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard's columns; see ARRAYS for axes and units."""
+    """A shard's columns; see shard_columns.ARRAYS for axes and units."""
 
     path: Path
     header: dict[str, Any]
@@ -122,6 +104,7 @@ class Shard:
     moves: NDArray[np.uint16]
     flags: NDArray[np.uint8]
     root_values: NDArray[np.float32]
+    surprises: NDArray[np.float32]
     visit_lengths: NDArray[np.uint16]
     visit_actions: NDArray[np.uint16]
     visit_counts: NDArray[np.uint32]
@@ -174,6 +157,7 @@ class Shard:
             no_resign=bool(self.no_resign[index]),
             opponent=self.opponent(index),
             learner=int(self.learners[index]),
+            surprises=self.surprises[moves],
         )
 
 
@@ -232,6 +216,7 @@ def write_shard(
         "positions": header["positions"],
         "games": len(games),
         "lengths": columns["lengths"].tolist(),
+        "surprises": base64.b64encode(columns["surprises"].astype("<f2").tobytes()).decode(),
         "bytes": len(packed),
         "sha256": hashlib.sha256(packed).hexdigest(),
     }
@@ -244,12 +229,25 @@ def write_shard(
     return path
 
 
+def prepare_folder(output_dir: Path, model_name: str, worker: str) -> None:
+    """Make the folder of a worker's shards and try to write there, so that trouble shows before the games are played.
+
+    Raises FileError if the disk is full or read-only, or a file is in the way.
+    """
+    folder = layout.shard_folder(output_dir, model_name, worker)
+    atomic.make_folder(folder)
+    with atomic.os_errors(folder), tempfile.TemporaryFile(dir=folder) as file:
+        file.write(bytes(TRIAL_BYTES))
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def _columns(games: Sequence[GameRecord], opponents: list[str]) -> dict[str, NDArray[Any]]:
     if not games:
         raise ValueError("a shard holds at least one game")
     for game in games:
         num_moves, num_visits = len(game.moves), int(np.sum(game.visit_lengths))
-        if num_moves < 1 or any(len(getattr(game, name)) != num_moves for name in PER_MOVE):
+        if num_moves < 1 or any(len(_moves_column(game, name)) != num_moves for name in PER_MOVE):
             raise ValueError(f"game {game.game_id}: its arrays don't all have its {num_moves} moves")
         if len(game.visit_actions) != num_visits or len(game.visit_counts) != num_visits:
             raise ValueError(f"game {game.game_id}: visit_lengths add up to {num_visits}, its visits don't")
@@ -267,9 +265,14 @@ def _columns(games: Sequence[GameRecord], opponents: list[str]) -> dict[str, NDA
     return {
         name: np.array(per_game[name], dtype)
         if name in per_game
-        else np.concatenate([getattr(game, name) for game in games]).astype(dtype)
+        else np.concatenate([_moves_column(game, name) for game in games]).astype(dtype)
         for name, dtype in ARRAYS.items()
     }
+
+
+def _moves_column(game: GameRecord, name: str) -> NDArray[Any]:
+    column = getattr(game, name)
+    return np.zeros(len(game.moves), np.float32) if column is None else column
 
 
 # Reading
@@ -292,17 +295,26 @@ def read_meta(path: Path) -> ShardMeta:
             positions=int(raw["positions"]),
             games=int(raw["games"]),
             lengths=lengths,
+            surprises=_unpack_surprises(raw),
             num_bytes=int(raw["bytes"]),
             sha256=str(raw["sha256"]),
         )
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, binascii.Error) as error:
         problem = f"damaged: {type(error).__name__}: {error}; wanted a sidecar of version {VERSION}"
         raise FileError(path, problem) from error
     if lengths.shape != (meta.games,) or (lengths < 1).any() or int(lengths.sum()) != meta.positions or meta.games < 1:
         raise FileError(
             path, f"damaged: the lengths of its games don't give its {meta.games} games, {meta.positions} positions"
         )
+    if len(meta.surprises) != meta.positions or not are_surprises(meta.surprises):
+        raise FileError(path, f"damaged: its surprises are not {meta.positions} finite numbers, none negative")
     return meta
+
+
+def _unpack_surprises(raw: dict[str, Any]) -> NDArray[np.float16]:
+    if raw["version"] < SINCE["surprises"]:
+        return np.zeros(int(raw["positions"]), np.float16)
+    return np.frombuffer(base64.b64decode(raw["surprises"], validate=True), "<f2")
 
 
 def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
@@ -330,9 +342,7 @@ def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
     _check_format(path, header, SHARD_FORMAT)
     if not isinstance(header.get("game"), str) or not isinstance(header.get("model"), str):
         raise FileError(path, "damaged: its header names no game or no model")
-    columns = _parse_columns(path, header, memoryview(data)[end + 1 :])
-    _check_columns(path, columns)
-    _check_opponents(path, header, columns)
+    columns = parse_columns(path, header, memoryview(data)[end + 1 :])
     shard = Shard(path, header, **columns)
     if meta is not None and (shard.game_spec != meta.game or not np.array_equal(shard.lengths, meta.lengths)):
         raise FileError(path, "its games or their lengths are not those in its sidecar")
@@ -343,58 +353,8 @@ def _check_format(path: Path, raw: dict[str, Any], wanted: str) -> None:
     if raw.get("format") != wanted:
         raise FileError(path, f"format {raw.get('format')!r}; wanted {wanted!r}")
     if raw.get("version") not in READABLE:
-        wanted = " and ".join(map(str, READABLE))
+        wanted = f"{READABLE[0]} to {READABLE[-1]}"
         raise FileError(path, f"version {raw.get('version')!r}; this program reads versions {wanted}; update it")
-
-
-def _parse_columns(path: Path, header: dict[str, Any], body: memoryview) -> dict[str, Any]:
-    try:
-        listed = [(str(array["name"]), str(array["dtype"]), int(array["count"])) for array in header["arrays"]]
-    except (KeyError, TypeError, ValueError) as error:
-        raise FileError(path, "damaged: its header lists no arrays") from error
-    known = [item for item in ARRAYS.items() if header["version"] > 1 or item[0] not in SINCE_VERSION_2]
-    if [(name, dtype) for name, dtype, _ in listed] != known:
-        raise FileError(path, f"its arrays are {listed}; wanted {known}")
-    wanted = sum(np.dtype(dtype).itemsize * count for _, dtype, count in listed)
-    if any(count < 0 for _, _, count in listed) or wanted != len(body):
-        raise FileError(path, f"damaged: {len(body)} bytes of arrays; its header wants {wanted}")
-    columns, offset = {}, 0
-    for name, dtype, count in listed:
-        columns[name] = np.frombuffer(body, dtype, count, offset)
-        offset += columns[name].nbytes
-    if header["version"] == 1:
-        num_games = len(columns["lengths"])
-        columns.update(opponents=np.full(num_games, -1, "<i2"), learners=np.full(num_games, BOTH, "|u1"))
-    return columns
-
-
-def _check_columns(path: Path, columns: dict[str, Any]) -> None:
-    """Whatever can be checked without the rules of the game."""
-    lengths, visit_lengths = columns["lengths"], columns["visit_lengths"]
-    num_moves, num_visits = int(lengths.sum(dtype=np.int64)), int(visit_lengths.sum(dtype=np.int64))
-    if len(lengths) < 1 or any(len(columns[name]) != len(lengths) for name in PER_GAME):
-        raise FileError(path, f"damaged: its columns of games are not all {len(lengths)} long")
-    if (lengths < 1).any() or any(len(columns[name]) != num_moves for name in PER_MOVE):
-        raise FileError(path, f"damaged: its games have {num_moves} moves, its columns of moves do not")
-    if any(len(columns[name]) != num_visits for name in ("visit_actions", "visit_counts")):
-        raise FileError(path, f"damaged: its moves have {num_visits} visited edges, its columns of visits do not")
-    if not np.isin(columns["results"], (-1, 0, 1)).all():
-        raise FileError(path, "damaged: a result is not -1, 0 or +1")
-    if (columns["ends"] > max(End)).any():
-        raise FileError(path, f"damaged: an end of {int(columns['ends'].max())}; wanted at most {int(max(End))}")
-    if not (np.abs(columns["root_values"]) <= 1.001).all():  # also false for NaN; 0.001 forgives rounding
-        raise FileError(path, "damaged: a root value is not in [-1, 1]")
-
-
-def _check_opponents(path: Path, header: dict[str, Any], columns: dict[str, Any]) -> None:
-    names = header.get("opponents", [])
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise FileError(path, f"damaged: its opponents are {names!r}; wanted a list of names")
-    numbers, learners = columns["opponents"], columns["learners"]
-    if (numbers < -1).any() or (numbers >= len(names)).any():
-        raise FileError(path, f"damaged: a game against opponent {int(numbers.max())}; its header names {len(names)}")
-    if ((numbers < 0) != (learners == BOTH)).any() or (learners > BOTH).any():
-        raise FileError(path, "damaged: a side of the model that doesn't go with its opponent")
 
 
 def newest_shards(directory: Path, on_damage: Callable[[FileError], None] | None = None) -> Iterator[ShardMeta]:

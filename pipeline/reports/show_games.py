@@ -11,7 +11,7 @@ from pipeline.errors import FileError, IllegalMove, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.records import layout
-from pipeline.records.shards import BOTH, NO_VALUE, End, GameRecord, Shard, read_meta, read_shard
+from pipeline.records.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord, Shard, read_meta, read_shard
 from pipeline.reports.boards import described, indented, replayed, table, top_moves
 
 GAMES_LISTED = 20
@@ -99,13 +99,17 @@ def show_game(game: Game, record: GameRecord, index: int, moves: bool, brief: bo
         found = f"visits {top_moves(game, record.visit_actions[visits], record.visit_counts[visits], unit='×')}"
         if record.learner not in (BOTH, mover):
             found = f"by {record.opponent}: no policy target"
+        elif not record.flags[ply] & POLICY_COUNTS:
+            found += "   (a cheap search: no policy target)"
+        elif record.surprises is not None and record.surprises[ply] > 0:
+            found += f"   surprise {record.surprises[ply]:.2f}"
         yield f"{ply:4d}  {'XO'[mover]} {game.action_name(int(record.moves[ply])):<5} value {value}   {found}"
     if state is not None:
         yield ""
         yield indented(game.diagram(state[0]))
         if record.end == End.PLAYED_OUT:
             yield f"    score of X: {float(game.scores(state)[0]):+g}"
-    yield "    values are seen by the player to move"
+    yield "    values are seen by the player to move; surprise: by the search, of the network, in nats"
 
 
 def show_sidecar(path: Path) -> Iterator[str]:

@@ -1,25 +1,25 @@
 """gather: from the newest games of self-play to chunks of shuffled training examples.
 
-All positions are drawn before anything is read: uniformly, without replacement, each assigned to a row of a chunk. Then
-every shard that holds one is read once, its examples go to their rows in a scratch file, and chunks are cut from it.
-So reading costs the same for any number of chunks, and memory does not grow with the window. What is drawn depends
-on the shards, the settings and the seed only; the set's name has a hash of them, by which a rerun finds its own
-work: it makes what is missing, or says that all is there.
+All positions are drawn before anything is read: uniformly and without replacement, or more often where the search
+surprised the network; each is assigned to a row of a chunk. Then every shard that holds one is read once, its examples
+go to their rows in a scratch file, and chunks are cut from it. So reading costs the same for any number of chunks. What
+is drawn depends on the shards, the settings and the seed only; the set's name has a hash of them, by which a rerun
+finds its own work: it makes what is missing, or says that all is there.
+
+How many positions there ever were is counted on from set to set: a set's chunks say what was counted when it was made,
+and the next gather adds the shards that came since. The first one counts them all.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,11 @@ from pipeline.config import GatherConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
-from pipeline.learning.examples import Columns, Wanted, make_examples
+from pipeline.learning.drawing import Pool, Positions
+from pipeline.learning.examples import Columns
+from pipeline.learning.extraction import Reader, in_threads
 from pipeline.learning.scratch import Scratch
-from pipeline.learning.window import Positions, Window, scan_window
+from pipeline.learning.window import Capacity, Counted, Window, scan_window
 from pipeline.progress import SILENT, Progress
 from pipeline.records import atomic, layout
 from pipeline.records.chunks import (
@@ -44,15 +46,9 @@ from pipeline.records.chunks import (
     remove_old_sets,
     write_chunk,
 )
-from pipeline.records.shards import Shard, read_shard
 
-POSITIONS_PER_GROUP = 32_768  # replayed in one batch: enough to keep kernels busy, little enough to stay in memory
-MAX_THREADS = 8
 HOLDOUT_CHUNKS = 4  # the hold-out is at most this many chunks large
 DRAW_TRAINING, DRAW_HOLDOUT, DRAW_REPLACEMENTS = 0, 1, 2  # the random streams of a seed
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -63,13 +59,16 @@ class GatherSummary:
     set_id: str
     chunks: int  # in the set
     chunks_made: int  # in this run; 0: the set was there already
+    chunks_short: int  # fewer than were asked for, because there are too few positions
     positions: int  # in the set's chunks
     holdout_positions: int  # in the set's hold-out
-    window_positions: int
+    window_positions: int  # of this and what follows: without damaged shards
     window_games: int
     window_shards: int
     newest_shard: str
     oldest_shard: str
+    total_positions: int  # that self-play has made, up to the newest shard
+    new_positions: int  # of them since the set before
     shards_read: int
     shards_skipped: int  # damaged or missing, each named in a warning
     sets_removed: int
@@ -90,10 +89,10 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
         skipped.append(str(error))
         progress.warn(f"skipped {error}")
 
-    window = scan_window(config.directory, config.max_positions, config.holdout_share, skip)
+    output = config.output_directory
+    window = _scan(config, skip)
     num_chunks = _num_chunks(config, window, len(skipped))
     game = _game_of(window)
-    output = config.output_directory
     atomic.make_folder(output)
     with atomic.file_lock(output / "sets", on_wait=lambda: progress.say(f"another gather works in {output}; waiting")):
         atomic.sweep(output)
@@ -102,24 +101,72 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
         chunk_set = run.chunk_set()
         sets_removed = remove_old_sets(output, config.keep_sets) if made else 0
     seconds = time.monotonic() - start
+    short = config.chunks_to_make - len(chunk_set.chunks)
+    if short:
+        progress.say(f"{short} of {config.chunks_to_make} chunks fell away: the window has too few positions")
+    figures = window.figures(frozenset(run.bad))
     return GatherSummary(
         game=game.spec,
         set_id=chunk_set.id,
         chunks=len(chunk_set.chunks),
         chunks_made=made,
+        chunks_short=short,
         positions=len(chunk_set.chunks) * config.positions_per_chunk,
         holdout_positions=read_header(chunk_set.holdout).num_examples if chunk_set.holdout else 0,
-        window_positions=window.num_positions,
-        window_games=window.num_games,
-        window_shards=len(window.metas),
-        newest_shard=window.metas[0].id,
-        oldest_shard=window.metas[-1].id,
-        shards_read=run.shards_read,
+        window_positions=figures.positions,
+        window_games=figures.games,
+        window_shards=figures.shards,
+        newest_shard=figures.newest,
+        oldest_shard=figures.oldest,
+        total_positions=window.counted.total,
+        new_positions=run.new_positions,
+        shards_read=run.reader.shards_read,
         shards_skipped=len(skipped),
         sets_removed=sets_removed,
         seconds=seconds,
         positions_per_second=made * config.positions_per_chunk / max(seconds, 1e-9),
     )
+
+
+def _scan(config: GatherConfig, skip: Callable[[FileError], None]) -> Window:
+    capacity = Capacity(
+        most=config.max_positions,
+        start=config.window_start,
+        exponent=config.window_exponent,
+        slope=config.window_slope,
+    )
+    random_seed = config.seed if config.replacement == "random" else None
+    game, counted = _counted_before(config.output_directory)
+    told: list[FileError] = []
+    while True:
+        told.clear()
+        window = scan_window(
+            config.directory, config.max_positions, config.holdout_share, told.append, capacity, counted, random_seed
+        )
+        if not counted.total or not window.metas or window.metas[0].game == game:
+            break
+        counted = Counted()  # the sets in the output directory are of another game
+    for error in told:
+        skip(error)
+    return window
+
+
+def _counted_before(output: Path) -> tuple[str, Counted]:
+    """The game of the newest complete set that can be read, and what was counted when it was made."""
+    for name, files in reversed(list_sets(output).items()):
+        chunk_set = complete_set(name, files)
+        for path in chunk_set.files if chunk_set else ():
+            try:
+                header = read_header(path)
+            except FileError:
+                continue  # who needs this chunk will say so
+            return header.game, _counted(header.window)
+    return "", Counted()
+
+
+def _counted(window: dict[str, Any]) -> Counted:
+    """window: of a chunk's header."""
+    return Counted(int(window.get("total_positions", 0)), str(window.get("latest_shard", "")))
 
 
 def _num_chunks(config: GatherConfig, window: Window, num_skipped: int) -> int:
@@ -139,20 +186,21 @@ def _num_chunks(config: GatherConfig, window: Window, num_skipped: int) -> int:
             "run selfplay again",
             missing,
         )
-    available = len(window.pool(held_out=False))
-    return _affordable_chunks(config, available, len(window.pool(held_out=True)))
+    return _affordable_chunks(config, window, len(window.pool(held_out=False)))
 
 
-def _affordable_chunks(config: GatherConfig, available: int, held_out: int) -> int:
-    """available: positions to train on. held_out: positions that are not."""
+def _affordable_chunks(config: GatherConfig, window: Window, available: int) -> int:
+    """available: positions to train on."""
+    held_out = len(window.pool(held_out=True))
     size, wanted = config.positions_per_chunk, config.chunks_to_make * config.positions_per_chunk
     if available >= wanted:
         return config.chunks_to_make
     found = f"{config.directory}: {available:,} positions to train on ({held_out:,} more are held out)"
     if not config.as_many_as_possible:
+        raise_it = f"raise --max-positions ({config.max_positions:,}), "
         raise MuGoError(
             f"{found}; {config.chunks_to_make} chunks of {size:,} need {wanted:,}; {wanted - available:,} missing; "
-            f"run selfplay, raise --max-positions ({config.max_positions:,}), or add --as-many-as-possible"
+            f"run selfplay, {raise_it if window.capacity == config.max_positions else ''}or add --as-many-as-possible"
         )
     if available < size:
         missing = size - available
@@ -178,21 +226,22 @@ class _Run:
         self.progress = progress
         self.window = window
         self.game = game
-        self.skip = skip
         self.output = config.output_directory
         self.set_name = self._find_name()
-        self.bad: set[int] = set()  # shards that turned out damaged, as indices into window.metas
-        self.shards_read = 0
-        self.threads = min(len(os.sched_getaffinity(0)), MAX_THREADS)
+        self.reader = Reader(game, window, skip, progress)
+        self.bad = self.reader.bad  # shards that turned out damaged, as indices into window.metas
+        self.new_positions = window.new_positions
 
     def _find_name(self) -> layout.SetName:
         """The name under which this window, these settings and this seed were gathered before, or a new one."""
+        window, left_out = self.window, {"directory", "output_directory", "min_positions", "keep_sets", "replacement"}
+        evicts_any = self.config.replacement == "random"
         ingredients = {
             "version": VERSION,
-            "shards": [(meta.id, meta.sha256) for meta in self.window.metas],
-            "settings": self.config.model_dump(
-                mode="json", exclude={"directory", "output_directory", "min_positions", "keep_sets"}
-            ),
+            "shards": [(meta.id, meta.sha256) for meta in window.metas],
+            "capacity": window.capacity,
+            "evictions": max(window.counted.total - window.capacity, 0) if evicts_any else None,
+            "settings": self.config.model_dump(mode="json", exclude=left_out),
         }
         digest = hashlib.sha256(json.dumps(ingredients, sort_keys=True).encode()).hexdigest()[:8]
         names = list(list_sets(self.output))
@@ -221,23 +270,27 @@ class _Run:
         self._remove_damaged(list_sets(self.output).get(self.set_name, []))
         sets = list_sets(self.output)
         existing = sets.get(self.set_name, [])
+        if existing:
+            self.new_positions = int(read_header(existing[0]).window["new_positions"])  # as when the set was begun
         if complete_set(self.set_name, existing) is not None:
             newest = max(sets)
             later = "" if newest == self.set_name else f"; note that set {newest} is newer, and train takes the newest"
             self.progress.say(f"set {self.set_name} of this window, settings and seed is already made{later}")
+            skipped = read_header(existing[0]).window["skipped"]
+            self.bad.update(number for number, meta in enumerate(self.window.metas) if meta.id in skipped)
             return 0
         if existing and _had_replacements(existing[0]):
             self._remove_partial()  # which row stands in for a damaged shard is only known when all are drawn anew
         missing = [index for index, path in enumerate(self._paths(num_chunks)) if not path.exists()]
         num_drawn = num_chunks * self.config.positions_per_chunk
-        drawn = self.window.pool(held_out=False).draw(num_drawn, self._rng(DRAW_TRAINING))
+        drawn = self._pool(frozenset()).draw(num_drawn, self._rng(DRAW_TRAINING))
         rows = np.concatenate([self._rows_of(index) for index in missing])
         holdout = self._draw_holdout()
         num_rows = len(rows)
         with closing(Scratch(self.output, num_rows + len(holdout), column_types(self.game))) as scratch:
             wanted = _joined(drawn.at(rows), holdout)
             self.progress.start("reading games", len(wanted), "positions")
-            failed = self._extract(scratch, wanted, np.arange(len(wanted)))
+            failed = self.reader.extract(scratch, wanted, np.arange(len(wanted)))
             if self.bad and len(missing) < num_chunks:
                 self.progress.finish()  # damaged since the others were made
                 self._remove_partial()
@@ -251,6 +304,10 @@ class _Run:
             slots = {index: slot for slot, index in enumerate(missing)}
             self._write(scratch, num_chunks, slots, kept_holdout)
         return len(missing)
+
+    def _pool(self, without: frozenset[int]) -> Pool:
+        """What is drawn from. without: shards to leave out; none at first, so that reruns draw the same."""
+        return self.window.pool(False, without, self.config.surprise_weight)
 
     def _paths(self, num_chunks: int) -> list[Path]:
         return [self.output / layout.chunk_name(self.set_name, index, num_chunks) for index in range(num_chunks)]
@@ -274,72 +331,23 @@ class _Run:
             with atomic.os_errors(path):
                 path.unlink(missing_ok=True)
 
-    # Reading
-
-    def _extract(self, scratch: Scratch, wanted: Positions, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Put the wanted examples into these rows, each shard read once. The rows that a damaged shard left empty."""
-        failed = [np.zeros(0, np.int64)]
-
-        def work(group: NDArray[np.int64]) -> _Extracted:
-            return self._extract_group(scratch, wanted.at(group), rows[group])
-
-        for done in _in_threads(work, _groups(wanted), self.threads):
-            self.shards_read += done.shards_read
-            for shard, error in done.errors:
-                if shard not in self.bad:
-                    self.skip(error)
-                self.bad.add(shard)
-            failed.append(done.failed)
-            self.progress.advance(done.num_rows - len(done.failed))
-        return np.sort(np.concatenate(failed))
-
-    def _extract_group(self, scratch: Scratch, wanted: Positions, rows: NDArray[np.int64]) -> _Extracted:
-        """The work of one thread: read whole shards, make their examples in one batch, put them into their rows."""
-        numbers = np.unique(wanted.shard)
-        shards: dict[int, Shard] = {}
-        errors: list[tuple[int, FileError]] = []
-        for number in numbers.tolist():
-            meta = self.window.metas[number]
-            try:
-                shards[number] = read_shard(meta.path, meta)
-            except FileError as error:
-                errors.append((number, error))
-        while True:
-            good = np.flatnonzero(np.isin(wanted.shard, list(shards)))
-            if not len(good):
-                break
-            here = wanted.at(good)
-            known = np.array(sorted(shards))
-            local = Wanted(np.searchsorted(known, here.shard), here.game, here.ply)
-            try:
-                columns = make_examples(self.game, [shards[number] for number in known.tolist()], local)
-            except FileError as error:  # one shard spoils the batch: try again without it
-                spoilt = next(number for number in shards if shards[number].path == error.path)
-                del shards[spoilt]
-                errors.append((spoilt, error))
-                continue
-            columns["shard"] = here.shard.astype(np.uint32)  # in the scratch file: index into the window's shards
-            scratch.put(rows[good], columns)
-            break
-        return _Extracted(len(rows), len(numbers), np.delete(rows, good), errors)
+    # Filling gaps
 
     def _replace(self, scratch: Scratch, failed: NDArray[np.int64], drawn: Positions) -> NDArray[np.int64]:
         """Fill rows that damaged shards left empty from the others; the rows that remain empty, sorted."""
         rng = self._rng(DRAW_REPLACEMENTS)
         while len(failed):
-            pool = self.window.pool(held_out=False, without=frozenset(self.bad))
-            others = pool.draw_others(len(failed), drawn, rng)
+            others = self._pool(frozenset(self.bad)).draw_others(len(failed), drawn, rng)
             if not len(others):
                 break
-            again = self._extract(scratch, others, failed[: len(others)])
+            again = self.reader.extract(scratch, others, failed[: len(others)])
             failed = np.sort(np.concatenate([again, failed[len(others) :]]))
             drawn = _joined(drawn, others)
         return failed
 
     def _close_gaps(self, scratch: Scratch, num_rows: int, failed: NDArray[np.int64]) -> int:
         """Move the last rows into the empty ones; how many whole chunks remain. Raises like gather if too few."""
-        held_out = len(self.window.pool(held_out=True))
-        num_chunks = _affordable_chunks(self.config, num_rows - len(failed), held_out)
+        num_chunks = _affordable_chunks(self.config, self.window, num_rows - len(failed))
         end = num_chunks * self.config.positions_per_chunk
         holes = failed[failed < end]
         scratch.move(np.setdiff1d(np.arange(end, num_rows), failed)[: len(holes)], holes)
@@ -362,7 +370,7 @@ class _Run:
             start = slots[index] * size
             self._write_file(paths[index], index, num_chunks, scratch.get(start, start + size))
 
-        for _ in _in_threads(work, slots, self.threads):
+        for _ in in_threads(work, slots):
             self.progress.advance()
         with atomic.os_errors(self.output):
             atomic.sync_folder(self.output)
@@ -370,6 +378,7 @@ class _Run:
 
     def _write_file(self, path: Path, index: int, num_chunks: int, columns: Columns) -> None:
         shards, columns["shard"] = _named(columns["shard"], self.window)
+        figures = self.window.figures(frozenset(self.bad))
         header = ChunkHeader(
             game=self.game.spec,
             set_id=str(self.set_name),
@@ -378,12 +387,16 @@ class _Run:
             seed=self.config.seed,
             num_planes=self.game.num_planes,
             window={
-                "positions": self.window.num_positions,
+                "positions": figures.positions,
                 "max_positions": self.config.max_positions,
-                "games": self.window.num_games,
-                "shards": len(self.window.metas),
-                "newest": self.window.metas[0].id,
-                "oldest": self.window.metas[-1].id,
+                "capacity": self.window.capacity,
+                "games": figures.games,
+                "shards": figures.shards,
+                "newest": figures.newest,
+                "oldest": figures.oldest,
+                "total_positions": self.window.counted.total,
+                "new_positions": self.new_positions,
+                "latest_shard": self.window.counted.latest,
                 "holdout_share": self.config.holdout_share,
                 "skipped": sorted(self.window.metas[shard].id for shard in self.bad),
             },
@@ -399,16 +412,6 @@ def _had_replacements(chunk: Path) -> bool:
         return True
 
 
-@dataclass(frozen=True)
-class _Extracted:
-    """What became of one group. failed: the rows that got no example."""
-
-    num_rows: int
-    shards_read: int
-    failed: NDArray[np.int64]
-    errors: list[tuple[int, FileError]]
-
-
 def _joined(first: Positions, second: Positions) -> Positions:
     return Positions(
         np.concatenate([first.shard, second.shard]),
@@ -417,34 +420,7 @@ def _joined(first: Positions, second: Positions) -> Positions:
     )
 
 
-def _groups(wanted: Positions) -> Iterator[NDArray[np.int64]]:
-    """Indices into wanted, so grouped that all positions of a shard are in one group."""
-    order = np.argsort(wanted.shard, kind="stable")
-    stops = np.flatnonzero(np.diff(wanted.shard[order], append=-1)) + 1
-    start = 0
-    for stop in stops.tolist():
-        if stop - start >= POSITIONS_PER_GROUP or stop == len(order):
-            yield order[start:stop]
-            start = stop
-
-
 def _named(shard: NDArray[np.uint32], window: Window) -> tuple[list[str], NDArray[np.uint32]]:
     """The names of the shards that occur, and the column as an index into them."""
     numbers, local = np.unique(shard, return_inverse=True)
     return [window.metas[number].id for number in numbers.tolist()], local.astype(np.uint32)
-
-
-def _in_threads(function: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:
-    """function of each item, in order; only a few items are under way at a time."""
-    with ThreadPoolExecutor(threads) as pool:
-        pending: deque[Future[R]] = deque()
-        try:
-            for item in items:
-                pending.append(pool.submit(function, item))
-                if len(pending) >= 2 * threads:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
-        finally:
-            for future in pending:
-                future.cancel()

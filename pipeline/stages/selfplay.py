@@ -20,14 +20,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.arena.statistics import Score, wilson_interval
 from pipeline.config import SelfplayConfig
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
+from pipeline.learning import resignation
 from pipeline.learning.lane import Encounter, FinishedGame, GameSeed, Lane, Learner, PlaySettings, game_seeds
 from pipeline.progress import SILENT, Progress
 from pipeline.records.models import newest_number, read_info, read_model, resolve_champion
-from pipeline.records.shards import End, GameRecord, newest_shards, write_shard
+from pipeline.records.shards import BOTH, End, GameRecord, newest_shards, prepare_folder, write_shard
 from pipeline.stages.lanes import lanes_and_rows, load_evaluators
 from pipeline.stages.opponents import MIRROR, OpponentSource, parse_mix
 
@@ -44,6 +46,8 @@ class SelfplaySummary:
     """What one self-play run did. Speeds are of the playing itself, without loading the model.
 
     opponents: whom the model met → games, and the model's own wins, draws and losses; empty if it only met itself.
+    calibration: how the threshold was found in earlier games; empty if it was given. Shares of resignations that would
+    have been wrong: the one measured, and the upper end of its 95 % interval.
     """
 
     model: str
@@ -54,7 +58,8 @@ class SelfplaySummary:
     first_player_wins: int
     draws: int
     resigned: int
-    no_resign_games: int
+    resign_threshold: float  # -1: nobody resigned
+    no_resign_games: int  # of the model against itself, as in what follows
     false_resignations: int  # no-resign games whose first would-be resigner did not lose
     would_be_resignations: int
     evaluations: int  # of the model's, not of its opponents'
@@ -62,6 +67,7 @@ class SelfplaySummary:
     evaluations_per_second: float
     games_per_second: float
     opponents: dict[str, dict[str, int]] = field(default_factory=dict)
+    calibration: dict[str, float] = field(default_factory=dict)
     note: str = ""
 
 
@@ -151,8 +157,10 @@ class _Tally:
         self.first_player_wins += record.result_first_player > 0
         self.draws += record.result_first_player == 0
         self.resigned += record.end == End.RESIGNED
-        self.no_resign_games += record.no_resign
         self._add_opponent(record)
+        if record.learner != BOTH:
+            return
+        self.no_resign_games += record.no_resign
         if finished.would_have_resigned >= 0:
             self.would_be += 1
             result = record.result_first_player if finished.would_have_resigned == 0 else -record.result_first_player
@@ -171,33 +179,46 @@ class _Tally:
 def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySummary:
     """Play config.games games and commit them. See the module docstring.
 
-    Raises UsageError for a mix of opponents that can't be read or met in this game, FileError for a model that
-    can't be loaded (nothing is ever played by a random stand-in), KeyboardInterrupt
-    after committing what was finished, and whatever a lane raised, likewise.
+    Raises UsageError for a mix of opponents that can't be read or met in this game and for bounds of the threshold that
+    contradict each other, FileError for a model that can't be loaded (nothing is ever played by a random stand-in) or a
+    directory that can't be written, KeyboardInterrupt after committing what was finished, and whatever a lane raised,
+    likewise.
     """
+    if config.resign_lowest > config.resign_highest:
+        raise UsageError(
+            f"selfplay --resign-lowest: {config.resign_lowest} is above --resign-highest ({config.resign_highest}); "
+            "swap them"
+        )
     mix = parse_mix(config.opponents)
     wanted, generation = _games_wanted(config)
     if wanted == 0:
-        return _summary(resolve_champion(config.network).name, _Tally(), 0, 0.0, f"already has {config.games} games")
+        note = f"already has {config.games} games"
+        return _summary(resolve_champion(config.network).name, _Tally(), 0, 0.0, config.resign_threshold, note=note)
     lanes, rows = lanes_and_rows(config, wanted)
-    leaves = leaves_per_tree(rows, config.readouts)
+    leaves = leaves_per_tree(rows, _least_readouts(config))
     progress.say(f"loading {config.network}; kernels and network are compiled when this machine sees them first")
     source = ModelSource(config, lanes, rows * leaves, progress)
     opponents = None
     if not mix.only_mirror:
         opponents = OpponentSource(config, mix, source.game, lanes, rows * leaves, leaves, progress)
         opponents.prepare(source.path)
+    prepare_folder(config.output_dir, source.name, config.worker)
+    threshold, calibration = _resign_threshold(config, source.game, progress)
     settings = PlaySettings(
         search=config.search_config(),
         readouts=config.readouts,
         temperature_plies=config.temperature_plies,
-        resign_threshold=config.resign_threshold,
+        resign_threshold=threshold,
         leaves=leaves,
+        full_share=config.full_share,
+        cheap_readouts=config.cheap_readouts,
     )
     seed = config.seed if config.seed is not None else int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
     provenance = {
         "generation": generation,
         "seed": seed,
+        resignation.EFFECTIVE: threshold,
+        "resign_calibration": calibration,
         "config": config.model_dump(mode="json", exclude={"output_dir", "network", "verbose", "backend", "threads"}),
     }
     committer = _Committer(config, source.game, provenance)
@@ -262,7 +283,38 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
         committer.commit()
         progress.finish()
     tally.shards = committer.shards
-    return _summary(source.name, tally, sum(evaluations), time.monotonic() - started)
+    return _summary(source.name, tally, sum(evaluations), time.monotonic() - started, threshold, calibration)
+
+
+def _resign_threshold(config: SelfplayConfig, game: Game, progress: Progress) -> tuple[float, dict[str, float]]:
+    """The threshold to resign at, and how it was found: empty if it is the one given."""
+    if config.resign_false_rate == 0:
+        return config.resign_threshold, {}
+    games = resignation.newest_games(config.output_dir, game.spec)
+    if len(games) < resignation.LEAST_GAMES:
+        instead = "nobody resigns" if config.resign_threshold == -1 else f"resigning at {config.resign_threshold}"
+        progress.say(f"{len(games)} games yet that never resigned, of {resignation.LEAST_GAMES} wanted: {instead}")
+        return config.resign_threshold, {}
+    found = resignation.calibrate(games, config.resign_false_rate, config.resign_lowest, config.resign_highest)
+    _, most = wilson_interval(Score(wins=found.wrong, losses=found.resignations - found.wrong))
+    progress.say(
+        f"resigning at {found.threshold:.3f}: in {found.games} games that never resigned {found.wrong} of "
+        f"{found.resignations} resignations would have been wrong"
+    )
+    return found.threshold, {
+        "games": found.games,
+        "resignations": found.resignations,
+        "wrong": found.wrong,
+        "wrong_share": found.wrong_share,
+        "wrong_share_at_most": most,
+    }
+
+
+def _least_readouts(config: SelfplayConfig) -> int:
+    """Of the searches that there are; a move without readouts is none."""
+    if config.full_share == 1 or config.cheap_readouts == 0:
+        return config.readouts
+    return min(config.readouts, config.cheap_readouts)
 
 
 def refuse_other_game(preset: str, spec: str, network: Path) -> None:
@@ -360,7 +412,15 @@ def _describe(config: SelfplayConfig, game: Game, finished: FinishedGame, progre
         progress.say(f"game {record.game_id:016x}: {len(record.moves)} plies, {winner} wins, {ended}{met}")
 
 
-def _summary(model: str, tally: _Tally, evaluations: int, seconds: float, note: str = "") -> SelfplaySummary:
+def _summary(
+    model: str,
+    tally: _Tally,
+    evaluations: int,
+    seconds: float,
+    resign_threshold: float,
+    calibration: dict[str, float] | None = None,
+    note: str = "",
+) -> SelfplaySummary:
     def per_second(count: int) -> float:
         return count / seconds if seconds else 0.0
 
@@ -373,6 +433,7 @@ def _summary(model: str, tally: _Tally, evaluations: int, seconds: float, note: 
         first_player_wins=tally.first_player_wins,
         draws=tally.draws,
         resigned=tally.resigned,
+        resign_threshold=resign_threshold,
         no_resign_games=tally.no_resign_games,
         false_resignations=tally.false,
         would_be_resignations=tally.would_be,
@@ -381,5 +442,6 @@ def _summary(model: str, tally: _Tally, evaluations: int, seconds: float, note: 
         evaluations_per_second=per_second(evaluations),
         games_per_second=per_second(tally.games),
         opponents={} if set(tally.opponents) <= {MIRROR} else dict(sorted(tally.opponents.items())),
+        calibration=calibration or {},
         note=note,
     )

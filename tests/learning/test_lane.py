@@ -163,8 +163,10 @@ def test_the_buffer_gives_back_what_was_added():
     buffer.start(1, 42, True)
     buffer.start(2, 43, False)
     visits = np.array([[0, 3, 0, 5], [2, 0, 0, 0]], np.int32)
-    buffer.add(np.array([1, 2]), np.array([3, 0], np.int32), visits, np.array([0.5, -0.25], np.float32))
-    buffer.add(np.array([1]), np.array([1], np.int32), np.array([[0, 7, 0, 0]]), np.array([0.125], np.float32))
+    even = np.full((2, 4), 0.25, np.float32)
+    buffer.add(np.array([1, 2]), np.array([3, 0], np.int32), visits, np.array([0.5, -0.25], np.float32), even)
+    last = np.array([[0, 7, 0, 0]])
+    buffer.add(np.array([1]), np.array([1], np.int32), last, np.array([0.125], np.float32), even[:1])
     record = buffer.finish(1, -1.0, End.RESIGNED)
     assert record.moves.tolist() == [3, 1] and record.root_values.tolist() == [0.5, 0.125]
     assert record.visit_lengths.tolist() == [2, 1]
@@ -359,7 +361,8 @@ def test_what_an_opponent_thinks_is_no_reason_to_resign():
     row, lost = np.array([0]), np.array([-0.99], np.float32)
 
     def learner_plays(value):
-        buffer.add(row, np.array([0], np.int32), np.array([[1, 0]], np.int32), np.array([value], np.float32))
+        values, priors = np.array([value], np.float32), np.full((1, 2), 0.5, np.float32)
+        buffer.add(row, np.array([0], np.int32), np.array([[1, 0]], np.int32), values, priors)
 
     buffer.start(0, 1, False, "x", 0)
     learner_plays(0.5)

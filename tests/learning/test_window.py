@@ -10,7 +10,8 @@ from scipy.stats import chisquare
 
 from pipeline.errors import MuGoError
 from pipeline.learning import window as window_module
-from pipeline.learning.window import Positions, Window, holdout_games, scan_window
+from pipeline.learning.drawing import Positions
+from pipeline.learning.window import Window, holdout_games, scan_window
 from pipeline.records import layout
 from pipeline.records.shards import ShardMeta
 
@@ -18,7 +19,7 @@ from pipeline.records.shards import ShardMeta
 def meta(number: int, lengths: list[int], game: str = "go:9", model: str = "000001-a") -> ShardMeta:
     name = layout.ShardName(datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=number), 1).shard
     path = Path("selfplay") / model / "w00" / name
-    return ShardMeta(path, game, model, "w00", 1, sum(lengths), len(lengths), np.array(lengths, np.int32), 100, "00")
+    return ShardMeta(path, game, model, "w00", 1, sum(lengths), len(lengths), np.array(lengths, np.int32), np.zeros(sum(lengths), np.float16), 100, "00")
 
 
 def window_of(

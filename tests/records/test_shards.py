@@ -68,22 +68,45 @@ def test_who_played_whom(tmp_path: Path) -> None:
     assert (POLICY_COUNTS, NO_VALUE) == (1, 2)  # bits of flags as they stand on disk
 
 
-def test_version_1_in_which_every_model_played_itself(tmp_path: Path) -> None:
-    path = write(tmp_path, record(5), record(6, 1, -1.0))
+@pytest.mark.parametrize(
+    ("version", "came_later"), [(1, ("opponents", "learners", "surprises")), (2, ("surprises",))]
+)
+def test_older_versions(tmp_path: Path, version: int, came_later: tuple[str, ...]) -> None:
+    """In version 1 every model played itself; before version 3 nobody noted surprises."""
+    met = {} if version == 1 else {"opponent": "random", "learner": 1}
+    surprises = np.array([0.5, 0.0, 2.0])
+    path = write(tmp_path, record(5, surprises=surprises, **met), record(6, 1, -1.0))
 
-    def without_opponents(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        new = ("opponents", "learners")
-        header.update(version=1, arrays=[array for array in header["arrays"] if array["name"] not in new])
-        del header["opponents"], arrays["opponents"], arrays["learners"]
+    def as_it_was(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        header.update(version=version, arrays=[a for a in header["arrays"] if a["name"] not in came_later])
+        for name in came_later:
+            del arrays[name]
+        if version == 1:
+            del header["opponents"]
 
-    rewritten(path, without_opponents)
+    rewritten(path, as_it_was)
     raw = json.loads(path.with_suffix(".meta").read_text())
     data = path.read_bytes()
-    raw.update(version=1, bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+    del raw["surprises"]
+    raw.update(version=version, bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
     atomic.write_json(path.with_suffix(".meta"), raw)
-    shard = shards.read_shard(path, shards.read_meta(path))
-    assert [(shard.game(index).opponent, shard.game(index).learner) for index in range(2)] == [(None, BOTH)] * 2
+    meta = shards.read_meta(path)
+    shard = shards.read_shard(path, meta)
+    assert (shard.game(0).opponent, shard.game(0).learner) == ((None, BOTH) if version == 1 else ("random", 1))
+    assert (shard.game(1).opponent, shard.game(1).learner) == (None, BOTH)
     assert shard.game(0).moves.tolist() == [0, 1, 2] and shard.game(1).result_first_player == -1.0
+    assert meta.surprises.tolist() == shard.surprises.tolist() == [0, 0, 0, 0]
+
+
+def test_surprises_stand_in_the_shard_and_rounded_in_the_sidecar(tmp_path: Path) -> None:
+    surprises = np.array([0.1, 0.0, 27.3], np.float32)
+    path = write(tmp_path, record(5, 2), record(6, 3, surprises=surprises))
+    meta = shards.read_meta(path)
+    shard = shards.read_shard(path, meta)
+    assert shard.surprises.tolist() == [0, 0, *surprises.tolist()]
+    assert shard.game(1).surprises.tolist() == surprises.tolist()  # type: ignore[union-attr]
+    assert meta.surprises.dtype == np.float16
+    np.testing.assert_allclose(meta.surprises, shard.surprises, rtol=1e-3)
 
 
 def test_the_first_line_is_readable_json(tmp_path: Path) -> None:
@@ -91,7 +114,7 @@ def test_the_first_line_is_readable_json(tmp_path: Path) -> None:
     with gzip.open(path) as file:
         header = json.loads(file.readline())
         rest = file.read()
-    assert (header["format"], header["version"], header["game"]) == ("mugo-shard", 2, "go:9")
+    assert (header["format"], header["version"], header["game"]) == ("mugo-shard", 3, "go:9")
     assert sum(np.dtype(array["dtype"]).itemsize * array["count"] for array in header["arrays"]) == len(rest)
     assert all(array["dtype"][0] in "<|" for array in header["arrays"])
 
@@ -213,7 +236,7 @@ def put(name: str, at: int, value: Any) -> Callable[[dict[str, Any], dict[str, n
     ("change", "problem"),
     [
         (lambda header, arrays: header.update(format="x"), "format 'x'; wanted 'mugo-shard'"),
-        (lambda header, arrays: header.update(version=3), "version 3; this program reads versions 1 and 2"),
+        (lambda header, arrays: header.update(version=4), "version 4; this program reads versions 1 to 3"),
         (lambda header, arrays: header.update(version=1), "its arrays are"),
         (lambda header, arrays: header.pop("game"), "names no game"),
         (lambda header, arrays: header.pop("arrays"), "lists no arrays"),
@@ -228,6 +251,9 @@ def put(name: str, at: int, value: Any) -> Callable[[dict[str, Any], dict[str, n
         (put("ends", 0, 2), "an end of 2"),
         (put("root_values", 0, np.nan), "root value"),
         (put("root_values", 0, 1.5), "root value"),
+        (put("surprises", 0, np.nan), "a surprise is negative or not finite"),
+        (put("surprises", 0, np.inf), "a surprise is negative or not finite"),
+        (put("surprises", 0, -0.1), "a surprise is negative or not finite"),
         (put("opponents", 0, 0), "opponent 0; its header names 0"),
         (put("opponents", 0, -2), "opponent"),
         (put("learners", 0, 1), "side of the model"),
@@ -266,6 +292,12 @@ def test_a_shard_must_be_the_one_of_its_sidecar(tmp_path: Path) -> None:
         ({"lengths": [-3]}, "lengths"),
         ({"lengths": "x"}, "damaged"),
         ({"positions": None}, "damaged"),
+        ({"surprises": "!"}, "damaged"),
+        ({"surprises": "AAA="}, "surprises are not 3"),
+        ({"surprises": "AAAAAAA"}, "damaged"),
+        ({"surprises": "AHwAAAAA"}, "surprises are not 3 finite"),  # infinity
+        ({"surprises": "AIAAvAAA"}, "none negative"),  # -1
+        ({"surprises": None}, "damaged"),
     ],
 )
 def test_damaged_sidecars(tmp_path: Path, change: dict[str, Any], problem: str) -> None:
@@ -328,3 +360,20 @@ def test_the_scan_costs_the_same_with_any_history_behind_it(
     newest = shards.newest_shards(tmp_path)
     assert [next(newest).path for _ in wanted] == wanted[::-1]
     assert len(calls) == 3 + len(wanted) and not any("old" in call for call in calls)
+
+
+def test_a_folder_that_cannot_be_written_is_noticed_before_there_are_games(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards.prepare_folder(tmp_path / "selfplay", "000001-a", "w00")
+    assert list((tmp_path / "selfplay/000001-a/w00").iterdir()) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(FileError, match="wanted a directory"):
+        shards.prepare_folder(tmp_path / "file", "000001-a", "w00")
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(FileError, match="disk is full"):
+        shards.prepare_folder(tmp_path / "selfplay", "000001-a", "w00")

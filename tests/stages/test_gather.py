@@ -20,6 +20,7 @@ from scipy.stats import chisquare
 from pipeline.config import GatherConfig
 from pipeline.errors import FileError, MuGoError, NotYet
 from pipeline.games.registry import parse_game
+from pipeline.learning import extraction
 from pipeline.learning.window import scan_window
 from pipeline.progress import Progress
 from pipeline.records import atomic, layout
@@ -193,10 +194,10 @@ def test_one_game_shards(tmp_path: Path) -> None:
 def test_each_shard_is_read_once(
     tmp_path: Path, selfplay: Path, monkeypatch: pytest.MonkeyPatch, num_chunks: int
 ) -> None:
-    monkeypatch.setattr(gather_module, "POSITIONS_PER_GROUP", 100)
+    monkeypatch.setattr(extraction, "POSITIONS_PER_GROUP", 100)
     reads: list[Path] = []
     read = read_shard
-    monkeypatch.setattr(gather_module, "read_shard", lambda path, meta: (reads.append(path), read(path, meta))[1])
+    monkeypatch.setattr(extraction, "read_shard", lambda path, meta: (reads.append(path), read(path, meta))[1])
     summary = gather(config(tmp_path, chunks_to_make=num_chunks, positions_per_chunk=512 // num_chunks))
     assert len(reads) == len(set(reads)) == summary.shards_read <= 20
 
@@ -205,8 +206,8 @@ def test_threads_and_groups_do_not_change_the_result(
     tmp_path: Path, selfplay: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gather(config(tmp_path))
-    monkeypatch.setattr(gather_module, "POSITIONS_PER_GROUP", 50)
-    monkeypatch.setattr(gather_module, "MAX_THREADS", 1)
+    monkeypatch.setattr(extraction, "POSITIONS_PER_GROUP", 50)
+    monkeypatch.setattr(extraction, "MAX_THREADS", 1)
     gather(config(tmp_path, output_directory=tmp_path / "again"))
     assert content(tmp_path / "chunks") == content(tmp_path / "again")
 
