@@ -179,7 +179,7 @@ def value_of(columns: tuple[str, ...], column: int) -> int:
 
 def test_bitbullys_values_are_those_of_plain_alpha_beta_column_by_column() -> None:
     pytest.importorskip("bitbully", reason="bitbully is not installed: connect four's exact values are not tested")
-    positions = late_positions(80, fewest_plies=27, seed=5)
+    positions = late_positions(80, fewest_plies=29, seed=5)
     found = reach.exact_values(positions)
     lopsided = 0
     for moves, values in zip(positions, found, strict=True):
@@ -207,7 +207,7 @@ def test_a_perfect_player_keeps_every_value_and_the_worst_only_where_nothing_mat
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     pytest.importorskip("bitbully", reason="bitbully is not installed: connect four's exact values are not tested")
-    positions = [moves for moves in reach.draw_positions(76) if len(moves) > 13]  # quicker to solve
+    positions = [moves for moves in reach.draw_positions(76) if len(moves) > 16]  # quicker to solve
     values = reach.exact_values(positions)
     best, worst = values.argmax(1), np.where(values == reach.NO_MOVE, 2, values).argmin(1)
     assert reach.keeps(values, best).all()
@@ -245,7 +245,7 @@ def test_moves_are_asked_for_in_the_position_and_for_its_row() -> None:
 def test_an_untrained_model_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("bitbully", reason="bitbully is not installed: connect four's exact values are not tested")
     model = make_model(tmp_path, spec="connect4")
-    reach.main(["--model", str(model), "--positions", "38", "--readouts", "8", "--backend", "torch"])
+    reach.main(["--model", str(model), "--positions", "6", "--readouts", "8", "--backend", "torch"])
     shown = capsys.readouterr().out
     assert "connect4, 8 readouts" in shown and "where it matters" in shown and "raw policy: keeps" in shown
 
