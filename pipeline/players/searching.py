@@ -18,7 +18,8 @@ Evaluate = Callable[[Planes], tuple[FloatArray, FloatArray]]  # planes [K, C, H,
 
 
 class SearchPlayer(Player):
-    """A tree per row, kept from move to move whoever makes it. Chooses the most visited move.
+    """A tree per row, kept from move to move whoever makes it. Chooses the most visited move; Gumbel: without noise,
+    whatever self-play has.
 
     values are the mean of the network's value of the position and of all readouts'.
     """
@@ -30,7 +31,7 @@ class SearchPlayer(Player):
         self._search = BatchSearch(game, num_rows, readouts, config, leaves)
         self._evaluate = evaluate
         self._readouts = readouts
-        self._noise = readouts > 0 and config.noise_weight > 0
+        self._explore = readouts > 0 and config.noise_weight > 0 and config.algorithm == "puct"
 
     @property
     def simulations(self) -> int:
@@ -50,7 +51,7 @@ class SearchPlayer(Player):
 
     def begin(self, rows: Rows) -> None:
         readouts = np.full(len(rows), self._readouts, np.int32)
-        self._search.begin(rows, readouts, np.full(len(rows), self._noise))
+        self._search.begin(rows, readouts, np.full(len(rows), self._explore))
 
     def step(self) -> Decisions:
         """One batch for the network. Raises MuGoError if its answer isn't finite."""
