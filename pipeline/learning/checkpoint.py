@@ -1,7 +1,8 @@
 """The checkpoint of a training run: one file in a hidden folder beside the model that the run will become.
 
-It holds weights, the optimiser's state and how far the run is, under a key that says which run it is. It is replaced
-atomically, so a kill at any moment leaves the one before. The folder is locked while a run uses it.
+It holds weights, the optimiser's state, priorities if there are any, and how far the run is, under a key that says
+which run it is. It is replaced atomically, so a kill at any moment leaves the one before. The folder is locked while a
+run uses it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class State:
     progress: dict[str, Any]
     weights: Arrays
     optimizer: Arrays
+    replay: Arrays  # {} without priorities
 
 
 class Checkpoint:
@@ -72,20 +74,20 @@ class Checkpoint:
             if metadata["key"] != self._key:
                 progress.say("the checkpoint found is of other settings, chunks or another model: starting over")
                 return None
-            state = State(json.loads(metadata["progress"]), {}, {})
+            state = State(json.loads(metadata["progress"]), {}, {}, {})
             for name, array in arrays.items():
                 group, _, rest = name.partition("/")
-                {"weights": state.weights, "optimizer": state.optimizer}[group][rest] = array
+                {"weights": state.weights, "optimizer": state.optimizer, "replay": state.replay}[group][rest] = array
         except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
             progress.warn(f"{self._file}: damaged ({' '.join(str(error).split())}): starting over")
             return None
         return state
 
-    def write(self, progress: dict[str, Any], weights: Arrays, optimizer: Arrays) -> None:
+    def write(self, state: State) -> None:
         """Replace the checkpoint. Raises FileError if the disk is full or read-only."""
-        arrays = {f"weights/{name}": array for name, array in weights.items()}
-        arrays.update({f"optimizer/{name}": array for name, array in optimizer.items()})
-        metadata = {"key": self._key, "progress": json.dumps(progress), "sha256": _digest(arrays)}
+        groups = {"weights": state.weights, "optimizer": state.optimizer, "replay": state.replay}
+        arrays = {f"{group}/{name}": array for group, named in groups.items() for name, array in named.items()}
+        metadata = {"key": self._key, "progress": json.dumps(state.progress), "sha256": _digest(arrays)}
         atomic.write_bytes(self._file, safetensors.numpy.save(arrays, metadata))
 
     def remove(self) -> None:

@@ -6,6 +6,8 @@ uniform samples themselves, so that shuffling within a group loses nothing.) A g
 give or take one. Each time an example is loaded, one of the board's symmetries is drawn for it, and its planes, policy
 and ownership are moved together.
 
+Prioritised replay draws rows of a set that is held whole instead (``replay.py``) and has them made into a batch.
+
 Because an epoch's order comes from (seed, set, epoch) alone, a run that goes on at step s sees the same batches as one
 that was never interrupted.
 
@@ -32,6 +34,7 @@ from pipeline.errors import FileError
 from pipeline.games.base import Game
 from pipeline.learning.losses import Batch
 from pipeline.records.chunks import ChunkSet, read_chunk
+from pipeline.records.priorities import ExampleArray, example_numbers
 
 MEMORY_BYTES = 1 << 30  # of packed examples held at once
 PREFETCHED_BATCHES = 4
@@ -98,10 +101,11 @@ class Dataset:
     """The examples of one chunk set. Makes the same batches whenever it is asked the same."""
 
     def __init__(
-        self, game: Game, chunks: ChunkSet, batch_size: int, seed: int, memory_bytes: int = MEMORY_BYTES
+        self, game: Game, chunks: ChunkSet, batch_size: int, seed: int, memory_bytes: float = MEMORY_BYTES
     ) -> None:
         """Reads every chunk once, so that a damaged one is found before training and not hours into it.
 
+        memory_bytes: math.inf holds the set whole, whatever its size, which batch() needs.
         Raises FileError if a chunk can't be read or the set holds no examples.
         """
         self.game = game
@@ -110,6 +114,7 @@ class Dataset:
         self._seeds = [seed, *chunks.id.encode()]
         self._batch_size = batch_size
         self._window: dict[str, Any] = {}
+        self._examples: list[ExampleArray] = []
         self._held: tuple[tuple[int, ...], dict[str, NDArray[Any]]] | None = None
 
         sizes, kept, total_bytes, largest = [], [], 0, 1
@@ -120,12 +125,14 @@ class Dataset:
             sizes.append(chunk.num_examples)
             total_bytes, largest = total_bytes + num_bytes, max(largest, num_bytes)
             self._window = chunk.header.window
+            place = (chunk.columns[name] for name in ("shard", "game", "ply"))
+            self._examples.append(example_numbers(chunk.shards, *place))
             if total_bytes <= memory_bytes:
                 kept.append(columns)
         if not sum(sizes):
             raise FileError(self._paths[0], "the set holds no examples; wanted some to train on; run gather again")
         self._sizes = np.array(sizes, np.int64)
-        self._chunks_per_group = len(sizes) if total_bytes <= memory_bytes else max(1, memory_bytes // largest)
+        self._chunks_per_group = len(sizes) if total_bytes <= memory_bytes else max(1, int(memory_bytes // largest))
         if self._chunks_per_group == len(sizes):
             self._held = tuple(range(len(sizes))), _joined(kept)
 
@@ -151,12 +158,44 @@ class Dataset:
     def _generator(self, epoch: int, group: int) -> np.random.Generator:
         return np.random.default_rng([*self._seeds, epoch, group])
 
+    @property
+    def examples(self) -> ExampleArray:
+        """[n] the number of each example, in the order of the chunks."""
+        return np.concatenate(self._examples)
+
     def _num_batches(self, group: tuple[int, ...]) -> int:
         return -(-int(self._sizes[list(group)].sum()) // self._batch_size)
 
-    def steps(self, epochs: int) -> int:
-        """Batches in so many epochs."""
-        return sum(self._num_batches(group) for epoch in range(epochs) for group in self._groups(epoch))
+    def batch_sizes(self, epochs: int) -> IndexArray:
+        """[steps] how many examples each batch of so many epochs has."""
+        sizes = []
+        for group in (group for epoch in range(epochs) for group in self._groups(epoch)):
+            count = self._num_batches(group)
+            sizes += [(int(self._sizes[list(group)].sum()) + count - 1 - index) // count for index in range(count)]
+        return np.array(sizes, np.int64)
+
+    def batch(self, rows: IndexArray, symmetry: IndexArray, weights: NDArray[np.float32]) -> Batch:
+        """The examples rows [B] of the whole set, in the order of its chunks, with these sample weights [B].
+
+        Only for a set that is held whole: see memory_bytes.
+        """
+        columns = self._load(tuple(range(len(self._paths))))
+        return make_batch(self.game, columns, rows, symmetry)._replace(sample_weight=torch.from_numpy(weights))
+
+    def first(self, most: int) -> list[Batch]:
+        """The first examples as they stand, without symmetries; at most so many. Raises FileError.
+
+        Chunks are uniform samples of the window, so the first of them are one, too.
+        """
+        batches: list[Batch] = []
+        for path in self._paths:
+            columns = read_chunk(path, self.game).columns
+            rows = np.arange(min(len(columns["value"]), most))
+            batches += _as_they_stand(self.game, columns, rows, self._batch_size)
+            most -= len(rows)
+            if most <= 0:
+                break
+        return batches
 
     def batches(self, epochs: int, start_step: int = 0) -> Iterator[Batch]:
         """The batches of so many epochs from start_step on. Raises FileError if a chunk can't be read."""
@@ -196,8 +235,12 @@ def holdout_batches(game: Game, path: Path, batch_size: int, most: int) -> list[
     chunk = read_chunk(path, game)
     count = min(chunk.num_examples, most)
     rows = np.arange(count) * chunk.num_examples // max(count, 1)
-    parts = [rows[start : start + batch_size] for start in range(0, count, batch_size)]
-    return [make_batch(game, chunk.columns, part, np.zeros_like(part)) for part in parts]
+    return _as_they_stand(game, chunk.columns, rows, batch_size)
+
+
+def _as_they_stand(game: Game, columns: Columns, rows: IndexArray, batch_size: int) -> list[Batch]:
+    parts = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
+    return [make_batch(game, columns, part, np.zeros_like(part)) for part in parts]
 
 
 @contextmanager

@@ -5,6 +5,16 @@ layers only, never on biases or norms. The rate rises linearly over the optimise
 that continues an optimiser continues its count, so it doesn't warm up again. Convolutions run channels-last, in
 bfloat16 where the processor is fast at it; weights, norms' statistics, losses and the optimiser stay float32.
 
+With ema_decay d > 0 the weights that it gives are a moving average of those that it trains, the *raw* ones:
+
+    a_0 = θ_0      a_t = d_t·a_{t−1} + (1 − d_t)·θ_t      d_t = min(d, (1 + t) / (10 + t))
+
+t counts the averaged steps over all runs, θ_t is what step t left. The smaller d_t of the first steps is the usual
+warm-up (TensorFlow's ExponentialMovingAverage): a_t spans about the last tenth of them, until d is reached, and keeps
+nothing of θ_0. Norms' running means and variances are averaged alike (Tarvainen & Valpola 2017, as in timm), so that
+they belong to the same span of steps as the weights. What is measured by evaluate() is the average. A run that
+continues without ema_decay goes on from the raw weights and forgets the average.
+
 Its weights and ``optimizer_state`` are all it is: an equal trainer can be made from them, equal to the last bit on the
 same machine with as many threads. Doesn't read or write files, and doesn't know where batches come from.
 """
@@ -13,8 +23,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,15 +33,18 @@ from numpy.typing import NDArray
 
 from pipeline.config import TrainConfig, available_cores
 from pipeline.errors import MuGoError
-from pipeline.learning.losses import METRICS, Batch, LossWeights, accuracies, counting_rows, losses
-from pipeline.networks.architecture import Architecture, Weights
+from pipeline.games.base import FloatArray
+from pipeline.learning.losses import METRICS, TERMS, Batch, LossWeights, accuracies, counting_rows, losses
+from pipeline.networks.architecture import Architecture, Weights, weight_shapes
 from pipeline.networks.backends import has_fast_bfloat16
-from pipeline.networks.modules import load_network, network_weights
+from pipeline.networks.modules import Network, load_network, network_weights
 
 Arrays = dict[str, NDArray[Any]]
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 STEP = "step"  # how many steps the optimiser has made, over all runs
+RAW = "raw"  # prefix of the weights that are trained, where those given are their average
+AVERAGED = "averaged_steps"
 MIN_SECONDS_MEASURED = 0.2
 
 
@@ -41,12 +54,16 @@ class NotFinite(MuGoError):
 
 @dataclass(frozen=True)
 class StepResult:
-    """Of one step, before its update. metrics: by METRICS."""
+    """Of one step of B samples, before its update. metrics: by METRICS."""
 
     metrics: dict[str, float]
     gradient_norm: float  # before clipping
     learning_rate: float
-    num_samples: int
+    value_errors: FloatArray = field(compare=False)  # [B] |v − z|, value head against result
+
+    @property
+    def num_samples(self) -> int:
+        return len(self.value_errors)
 
 
 class Trainer:
@@ -63,7 +80,11 @@ class Trainer:
         self.architecture = architecture
         self._config = config
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self._network = load_network(architecture, weights).to(self._device)
+        raw = weights if optimizer is None else _raw_weights(architecture, optimizer) or weights
+        self._network = load_network(architecture, raw).to(self._device)
+        # What is given and measured: the network itself, or another one that holds the average.
+        self._given = load_network(architecture, weights).to(self._device) if config.ema_decay else self._network
+        self._averaged_steps = 0
         self._loss_weights = LossWeights.of(config)
         fast = self._device.type == "cuda" or has_fast_bfloat16()
         self._bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and fast)
@@ -81,12 +102,15 @@ class Trainer:
 
     @property
     def weights(self) -> Weights:
-        """A copy, by the names of weight_shapes."""
-        return network_weights(self._network)
+        """A copy, by the names of weight_shapes: the average, if there is one."""
+        return network_weights(self._given)
 
     @property
     def optimizer_state(self) -> Arrays:
-        """A copy: the moments as ``exp_avg.NAME`` and ``exp_avg_sq.NAME``, float32, and ``step``, int64 [1]."""
+        """A copy: the moments as ``exp_avg.NAME`` and ``exp_avg_sq.NAME``, float32, and ``step``, int64 [1].
+
+        Where weights are averaged, also the raw ones as ``raw.NAME`` and ``averaged_steps``, int64 [1].
+        """
         arrays: Arrays = {STEP: np.array([self.total_steps], np.int64)}
         for name, parameter in self._parameters.items():
             for moment in MOMENTS:
@@ -96,12 +120,15 @@ class Trainer:
                     if found is None
                     else np.array(found.cpu().contiguous().numpy(), np.float32, order="C")
                 )
+        if self._config.ema_decay:
+            arrays[AVERAGED] = np.array([self._averaged_steps], np.int64)
+            arrays.update({f"{RAW}.{name}": array for name, array in network_weights(self._network).items()})
         return arrays
 
     def _load_optimizer(self, arrays: Arrays) -> None:
-        if STEP not in arrays or arrays[STEP].size != 1:
-            raise MuGoError(f"optimiser state: {STEP} is missing; remove the file to start the optimiser anew")
-        self.total_steps = int(arrays[STEP].reshape(-1)[0])
+        self.total_steps = _count(arrays, STEP)
+        if self._config.ema_decay and AVERAGED in arrays:
+            self._averaged_steps = _count(arrays, AVERAGED)
         for name, parameter in self._parameters.items():
             state: dict[str, Any] = {STEP: torch.tensor(float(self.total_steps))}
             for moment in MOMENTS:
@@ -129,9 +156,10 @@ class Trainer:
         with torch.no_grad():
             found = {**terms, **accuracies(outputs, batch)}
             *values, gradient_norm = torch.stack([*(found[name].detach() for name in METRICS), norm]).tolist()
+            value_errors = (outputs.value - batch.value).abs().cpu().numpy()
         metrics = dict(zip(METRICS, values, strict=True))
         if not math.isfinite(metrics["total"]) or not math.isfinite(gradient_norm):
-            listed = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items() if "accuracy" not in name)
+            listed = ", ".join(f"{name} {metrics[name]:.4g}" for name in TERMS)
             raise NotFinite(
                 f"training step {self.total_steps + 1}: the loss is not finite ({listed}; gradient "
                 f"{gradient_norm:.4g}); nothing was written; try a smaller --learning-rate than "
@@ -142,27 +170,36 @@ class Trainer:
             group["lr"] = rate
         self._optimizer.step()
         self.total_steps += 1
-        return StepResult(metrics, gradient_norm, rate, len(batch.value))
+        if self._config.ema_decay:
+            self._average()
+        return StepResult(metrics, gradient_norm, rate, value_errors)
+
+    def _average(self) -> None:
+        """One step of the moving average: see the module docstring."""
+        self._averaged_steps += 1
+        decay = min(self._config.ema_decay, (1 + self._averaged_steps) / (10 + self._averaged_steps))
+        with torch.no_grad():
+            torch._foreach_lerp_(_tensors(self._given), _tensors(self._network), 1 - decay)
 
     def evaluate(self, batches: Iterable[Batch]) -> dict[str, float]:
         """METRICS over batches that are not trained on, in float32 and with the norms' running statistics.
 
         Each is weighted by the rows that count for it. {} if there are no rows.
         """
-        self._network.eval()
+        self._given.eval()
         sums = dict.fromkeys(METRICS, 0.0)
         counts = dict.fromkeys(METRICS, 0.0)
         with torch.inference_mode():
             for given in batches:
                 batch = Batch(*(part.to(self._device) for part in given))
-                outputs = self._network(batch.planes)
+                outputs = self._given(batch.planes)
                 terms = losses(outputs, batch, self._loss_weights, self.architecture.score_scale)
                 found = {**terms, **accuracies(outputs, batch)}
-                counting = counting_rows(batch)
+                rows = counting_rows(batch)
                 for name in METRICS:
-                    rows = counting[name].sum().item()
-                    sums[name] += found[name].item() * rows
-                    counts[name] += rows
+                    count = rows[name].sum().item()
+                    sums[name] += found[name].item() * count
+                    counts[name] += count
         if not counts["value"]:
             return {}
         means = {name: sums[name] / counts[name] if counts[name] else 0.0 for name in METRICS}
@@ -171,11 +208,26 @@ class Trainer:
         return means
 
 
-def mean_metrics(results: Sequence[StepResult]) -> dict[str, float]:
-    """METRICS averaged over steps; {} if there are none."""
-    if not results:
-        return {}
-    return {name: float(np.mean([result.metrics[name] for result in results])) for name in METRICS}
+def _count(arrays: Arrays, name: str) -> int:
+    if name not in arrays or arrays[name].size != 1:
+        raise MuGoError(f"optimiser state: {name} is missing; remove the file to start the optimiser anew")
+    return int(arrays[name].reshape(-1)[0])
+
+
+def _tensors(network: Network) -> list[torch.Tensor]:
+    """Weights and norms' statistics, in a fixed order; not their counters of batches, which nobody reads."""
+    return [tensor for tensor in network.state_dict().values() if tensor.is_floating_point()]
+
+
+def _raw_weights(architecture: Architecture, arrays: Arrays) -> Weights | None:
+    """The weights that were trained, where those of the model are their average; None where they are the same."""
+    names = [f"{RAW}.{name}" for name in weight_shapes(architecture)]
+    if not any(name in arrays for name in names):
+        return None
+    missing = next((name for name in names if name not in arrays), None)
+    if missing:
+        raise MuGoError(f"optimiser state: {missing} is missing; remove the file to start the optimiser anew")
+    return {name.removeprefix(f"{RAW}."): arrays[name] for name in names}
 
 
 def samples_per_second(trainer: Trainer, batches: Iterable[Batch], seconds: float) -> float:

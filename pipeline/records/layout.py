@@ -6,6 +6,7 @@
     data/selfplay/MODEL/WORKER/20261121T131500.123456-000001.gz   a shard; .meta beside it commits it
     data/training_data/000007-1a2b3c4d-0003-of-0190.h5            chunk 3 of 190 of set 000007-1a2b3c4d
     data/training_data/000007-1a2b3c4d-holdout.h5                 its hold-out
+    data/training_data/000007-1a2b3c4d-priorities.safetensors     how often each of its examples is to be drawn
     data/evaluate/CHALLENGER-vs-CHAMPION/                         a match of two players
     .NAME~HOST~PID~RANDOM.tmp            NAME while it is being written; no reader looks at hidden names
     .NAME.lock                           held while NAME is changed
@@ -52,6 +53,7 @@ _MODEL = re.compile(r"(\d{6})-([A-Za-z0-9][A-Za-z0-9._-]*)")
 _CHECKPOINT = re.compile(r"\.(.+)\.training")
 _SHARD = re.compile(r"(\d{8}T\d{6}\.\d{6})-(\d{6})\.(?:gz|meta)")
 _CHUNK = re.compile(r"(\d{6})-([0-9a-f]{8})-(?:(\d{4})-of-(\d{4})|holdout)\.h5")
+_PRIORITIES = re.compile(r"(\d{6})-([0-9a-f]{8})-priorities\.safetensors")
 _TEMPORARY = re.compile(r"\.(.+)~([A-Za-z0-9-]+)~(\d+)~([0-9a-f]{8})\.tmp", re.DOTALL)
 
 
@@ -208,6 +210,16 @@ def parse_chunk_name(name: str) -> ChunkName | None:
         return ChunkName(set_name, -1, 0)
     index, count = int(match[3]), int(match[4])
     return ChunkName(set_name, index, count) if index < count else None
+
+
+def priorities_name(set_id: str) -> str:
+    return f"{set_id}-priorities.safetensors"
+
+
+def parse_priorities_name(name: str) -> SetName | None:
+    """The set whose priorities a file of this name holds; None if it is no such file."""
+    match = _PRIORITIES.fullmatch(name)
+    return SetName(int(match[1]), match[2]) if match else None
 
 
 # Matches

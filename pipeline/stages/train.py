@@ -4,12 +4,19 @@ The run keeps a checkpoint in a hidden folder beside the model that it will beco
 when it is interrupted. It is keyed by the original model, the set and the settings: the same command again goes on from
 it and ends with the same weights as a run that was never interrupted; any other run starts over. The new model appears
 whole, with its optimiser's state, which the next training continues.
+
+With priority_exponent > 0 examples are drawn by priorities (``learning/replay.py``), which change after every batch and
+are kept beside the chunks, too: with each checkpoint and at the end. A training starts from what is stored of its set
+or, for positions that were in an earlier one, of that. What an interrupted run goes on from is in its checkpoint. Such
+a set is held in memory whole. With max_samples_per_position > 0 the run ends before the model and its ancestors have
+been trained on more samples than so many per position that self-play has made.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 import signal
@@ -18,6 +25,7 @@ import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +33,9 @@ from pipeline.config import TrainConfig
 from pipeline.errors import FileError, NotYet, naming
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
-from pipeline.learning.checkpoint import Checkpoint
-from pipeline.learning.curves import Curves, curves_of
+from pipeline.learning.checkpoint import Checkpoint, State
+from pipeline.learning.curves import VALUE_ERROR, Curves, curves_of, overfitting, tagged
+from pipeline.learning.replay import Replay, starting_priorities
 from pipeline.progress import SILENT, Progress
 from pipeline.records import layout
 from pipeline.records.chunks import ChunkSet, newest_complete_set, read_header
@@ -41,14 +50,22 @@ from pipeline.records.models import (
     resolve_champion,
     write_model,
 )
+from pipeline.records.priorities import (
+    Priorities,
+    newest_priorities,
+    read_priorities,
+    remove_stale_priorities,
+    write_priorities,
+)
 from pipeline.stages.provenance import library_versions, source_commit
 
 if TYPE_CHECKING:
-    from pipeline.learning.dataset import Dataset
+    from pipeline.learning.dataset import Dataset, IndexArray
+    from pipeline.learning.losses import Batch
     from pipeline.learning.trainer import StepResult, Trainer
 
 SAVED_MODELS = Path("saved_models")
-MOST_HOLDOUT = 16_384  # examples of the hold-out that are measured
+MOST_MEASURED = 8_192  # examples of the hold-out that are measured, and as many of the set
 SHOWN_EVERY = 10  # steps between two points of the curves
 # Settings that don't change what a run computes: a checkpoint of a run with others is as good.
 NOT_IN_KEY = {"directory", "original_model", "new_model", "logdir", "checkpoint_seconds"}
@@ -56,13 +73,19 @@ NOT_IN_KEY = {"directory", "original_model", "new_model", "logdir", "checkpoint_
 
 @dataclass(frozen=True)
 class TrainSummary:
-    """What one training did. Losses of training are means over the last epoch's steps; 0 where nothing was measured."""
+    """What one training did; 0 where nothing was measured.
+
+    Losses of training are means over the last epoch's steps. value_gap: by how much the new model's (v − z)² is larger
+    on the hold-out than on as many examples of the set; well above 0 it has learned results by heart.
+    """
 
     model: Path
     original_model: Path
     chunk_set: str
     examples: int
     steps: int
+    steps_cut: int  # not made because of max_samples_per_position
+    total_samples: int  # that the model and its ancestors were trained on
     resumed_from_step: int
     loss: float
     policy_loss: float
@@ -74,6 +97,7 @@ class TrainSummary:
     holdout_loss_after: float
     holdout_policy_accuracy_before: float
     holdout_policy_accuracy_after: float
+    value_gap: float
     seconds: float  # of training steps, this process's only
     samples_per_second: float
 
@@ -84,6 +108,7 @@ class _Progress:
 
     step: int = 0
     holdout_before: dict[str, float] = field(default_factory=dict)
+    set_before: dict[str, float] = field(default_factory=dict)  # the same on examples of the set
     epoch_sums: dict[str, float] = field(default_factory=dict)  # of the steps of the last epoch so far
     epoch_steps: int = 0
 
@@ -91,8 +116,9 @@ class _Progress:
 def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
     """Train one model.
 
-    Raises NotYet if there is no complete set or the newest model has been trained on it already, FileError for files
-    that are missing, damaged or of another game, MuGoError if the loss stops being finite (then nothing is written).
+    Raises NotYet if there is no complete set, the newest model has been trained on it already, or not one step may be
+    made with the positions there are; FileError for files that are missing, damaged or of another game; MuGoError if
+    the loss stops being finite (then nothing is written).
     """
     saved_models = config.new_model.parent if config.new_model else SAVED_MODELS
     chunks = newest_complete_set(config.directory)
@@ -151,18 +177,23 @@ class _Run:
         checkpoint: Checkpoint,
         progress: Progress,
     ) -> None:
-        from pipeline.learning.dataset import Dataset, holdout_batches
+        from pipeline.learning.dataset import MEMORY_BYTES, Dataset, holdout_batches
         from pipeline.learning.trainer import Trainer
         from pipeline.networks.architecture import Architecture
 
         self._config, self._model, self._chunks = config, model, chunks
         self._checkpoint, self._progress = checkpoint, progress
-        self._dataset: Dataset = Dataset(game, chunks, config.batch_size, config.seed)
+        memory = math.inf if config.priority_exponent else MEMORY_BYTES
+        self._dataset: Dataset = Dataset(game, chunks, config.batch_size, config.seed, memory)
+        self._samples_before = int(model.info.manifest.get("total_samples", 0))
+        planned = self._dataset.batch_sizes(config.epochs)
+        self._sizes = self._allowed(planned)
+        self._steps, self._steps_cut = len(self._sizes), len(planned) - len(self._sizes)
+        self._last_epoch_from = max(0, self._steps - len(self._dataset.batch_sizes(1)))
         self._holdout = (
-            holdout_batches(game, chunks.holdout, config.batch_size, MOST_HOLDOUT) if chunks.holdout else []
+            holdout_batches(game, chunks.holdout, config.batch_size, MOST_MEASURED) if chunks.holdout else []
         )
-        self._steps = self._dataset.steps(config.epochs)
-        self._last_epoch_from = self._dataset.steps(config.epochs - 1)
+        self._of_set = self._dataset.first(self._num_holdout) if self._holdout else []
         with naming(model.path):
             architecture = Architecture.from_dict(model.info.architecture)
             weights, optimizer = model.weights, read_optimizer(model.path)
@@ -175,57 +206,131 @@ class _Run:
         self._resumed_from = self._done.step
         if found is None:
             self._done.holdout_before = self._trainer.evaluate(self._holdout)
+            self._done.set_before = self._trainer.evaluate(self._of_set)
+        self._replay = self._make_replay(found) if config.priority_exponent else None
+
+    @property
+    def _num_holdout(self) -> int:
+        return sum(len(batch.value) for batch in self._holdout)
+
+    def _allowed(self, planned: IndexArray) -> IndexArray:
+        """The first of these batch sizes [steps], as far as max_samples_per_position allows. Raises NotYet if none."""
+        cap, positions = self._config.max_samples_per_position, self._dataset.window.get("total_positions")
+        if not cap:
+            return planned
+        if not isinstance(positions, int):
+            self._progress.warn(
+                f"set {self._chunks.id} doesn't say how many positions self-play has made: trained without "
+                "max_samples_per_position; run gather again for a set that does"
+            )
+            return planned
+        steps = int((self._samples_before + planned.cumsum() <= cap * positions).sum())
+        if not steps:
+            missing = max(1, math.ceil((self._samples_before + int(planned[0])) / cap) - positions)
+            raise NotYet(
+                f"{self._model.info.name} was trained on {self._samples_before} samples and self-play has made "
+                f"{positions} positions: {missing} more are missing for a step at {cap:g} samples per position; "
+                "run `python main.py selfplay` and `gather`",
+                missing,
+            )
+        return planned[:steps]
+
+    def _make_replay(self, found: State | None) -> Replay:
+        """Draws by the priorities of the checkpoint, else by those stored beside the chunks, else by equal ones."""
+        examples = self._dataset.examples
+        if found is not None:
+            priorities = Priorities(examples, found.replay["priorities"])
+        else:
+            priorities = starting_priorities(examples, self._stored_priorities())
+        config = self._config
+        seeds = [config.seed, *self._chunks.id.encode()]
+        return Replay(priorities, config.priority_exponent, config.priority_correction, config.priority_floor, seeds)
+
+    def _stored_priorities(self) -> Priorities | None:
+        path = newest_priorities(self._config.directory, self._chunks.id)
+        if path is None:
+            return None
+        try:
+            return read_priorities(path)
+        except FileError as error:
+            self._progress.warn(f"{error}: all priorities start anew")
+            return None
 
     def train(self, new_model: Path) -> TrainSummary:
         """Train to the end and write the model. An interrupt leaves a checkpoint of all that was done."""
         started = time.perf_counter()
         try:
-            with curves_of(self._config.logdir / new_model.name) as curves:
+            logs = self._config.logdir / new_model.name
+            with curves_of(logs / "train") as curves, curves_of(logs / "holdout") as holdout_curves:
                 samples = self._steps_to_go(curves)
                 seconds = time.perf_counter() - started
-                after = self._trainer.evaluate(self._holdout)
-                curves.add("holdout", self._done.holdout_before, self._trainer.total_steps - self._steps)
-                curves.add("holdout", after, self._trainer.total_steps)
+                if self._replay:
+                    self._save()  # so that a kill between the files below doesn't count these steps twice
+                measured = self._measure(curves, holdout_curves)
             trained = {name: total / self._done.epoch_steps for name, total in self._done.epoch_sums.items()}
-            info = self._info(new_model, trained, after)
+            info = self._info(new_model, {"train": trained, **measured})
             write_model(new_model, info, self._trainer.weights, self._trainer.optimizer_state)
+            remove_stale_priorities(self._config.directory, self._chunks.id)
         except KeyboardInterrupt:
             self._save()
             self._progress.say(f"interrupted after step {self._done.step} of {self._steps}; run it again to go on")
             raise
-        before = self._done.holdout_before
+        before, after = measured["holdout_before"], measured["holdout_after"]
         return TrainSummary(
             model=new_model,
             original_model=self._model.path,
             chunk_set=self._chunks.id,
             examples=self._dataset.num_examples,
             steps=self._steps,
+            steps_cut=self._steps_cut,
+            total_samples=self._total_samples,
             resumed_from_step=self._resumed_from,
             loss=trained["total"],
             policy_loss=trained["policy"],
             value_loss=trained["value"],
             policy_accuracy=trained["policy_accuracy"],
             value_sign_accuracy=trained["value_sign_accuracy"],
-            holdout_examples=sum(len(batch.value) for batch in self._holdout),
+            holdout_examples=self._num_holdout,
             holdout_loss_before=before.get("total", 0.0),
             holdout_loss_after=after.get("total", 0.0),
             holdout_policy_accuracy_before=before.get("policy_accuracy", 0.0),
             holdout_policy_accuracy_after=after.get("policy_accuracy", 0.0),
+            value_gap=_value_gap(measured),
             seconds=seconds,
             samples_per_second=samples / seconds,
         )
 
+    @property
+    def _total_samples(self) -> int:
+        return self._samples_before + int(self._sizes.sum())
+
+    def _measure(self, curves: Curves, holdout_curves: Curves) -> dict[str, dict[str, float]]:
+        """The exported model on the hold-out and on as many examples of the set, and the original model likewise."""
+        done, last = self._done, self._trainer.total_steps
+        measured = {
+            "holdout_before": done.holdout_before,
+            "set_before": done.set_before,
+            "holdout_after": self._trainer.evaluate(self._holdout),
+            "set_after": self._trainer.evaluate(self._of_set),
+        }
+        for when, step in (("before", last - self._steps), ("after", last)):
+            of_holdout, of_set = measured[f"holdout_{when}"], measured[f"set_{when}"]
+            holdout_curves.add({**tagged(of_holdout), **overfitting(of_holdout)}, step)
+            curves.add(overfitting(of_set), step)
+        if self._holdout:
+            holdout_curves.add({"overfitting/value_gap": _value_gap(measured)}, last)
+        return measured
+
     def _steps_to_go(self, curves: Curves) -> int:
         """Train to the end; how many samples this process trained on."""
-        from pipeline.learning.dataset import prefetched
-
         done, samples, saved = self._done, 0, time.monotonic()
         self._progress.start("training", total=self._steps, unit="step")
         self._progress.advance(done.step)
-        source = self._dataset.batches(self._config.epochs, done.step)
-        with interrupts_between_steps() as deliver_interrupts, prefetched(source) as batches:
-            for batch in batches:
+        with interrupts_between_steps() as deliver_interrupts, self._batches() as batches:
+            for rows, batch in batches:
                 result = self._trainer.step(batch)
+                if self._replay and rows is not None:
+                    self._replay.update(rows, result.value_errors)
                 self._count(result)
                 samples += result.num_samples
                 if done.step % SHOWN_EVERY == 0 or done.step == self._steps:
@@ -238,8 +343,33 @@ class _Run:
         self._progress.finish()
         return samples
 
+    @contextmanager
+    def _batches(self) -> Iterator[Iterator[tuple[IndexArray | None, Batch]]]:
+        """The batches of the steps to go; with priorities, each is drawn when it is asked for, with its rows [B]."""
+        from pipeline.learning.dataset import prefetched
+
+        start = self._done.step
+        if self._replay:
+            yield self._drawn(self._replay, start)
+            return
+        source = islice(self._dataset.batches(self._config.epochs, start), self._steps - start)
+        with prefetched(source) as batches:
+            yield ((None, batch) for batch in batches)
+
+    def _drawn(self, replay: Replay, start: int) -> Iterator[tuple[IndexArray, Batch]]:
+        symmetries = self._dataset.game.symmetries.count
+        for step in range(start, self._steps):
+            draw = replay.draw(step, int(self._sizes[step]), symmetries)
+            yield draw.rows, self._dataset.batch(draw.rows, draw.symmetries, draw.weights)
+
     def _save(self) -> None:
-        self._checkpoint.write(vars(self._done), self._trainer.weights, self._trainer.optimizer_state)
+        replay = self._replay
+        arrays = {"priorities": replay.priorities.values} if replay else {}
+        state = State(vars(self._done), self._trainer.weights, self._trainer.optimizer_state, arrays)
+        self._checkpoint.write(state)
+        if replay:
+            # Later than the checkpoint: a kill in between leaves a run that can go on, and older priorities.
+            write_priorities(self._config.directory / layout.priorities_name(self._chunks.id), replay.priorities)
 
     def _count(self, result: StepResult) -> None:
         done = self._done
@@ -250,14 +380,14 @@ class _Run:
             done.epoch_steps += 1
 
     def _show(self, result: StepResult, curves: Curves) -> None:
-        shown = {**result.metrics, "gradient_norm": result.gradient_norm, "learning_rate": result.learning_rate}
-        curves.add("train", shown, self._trainer.total_steps)
+        of_step = {"step/gradient_norm": result.gradient_norm, "step/learning_rate": result.learning_rate}
+        curves.add({**tagged(result.metrics), **of_step}, self._trainer.total_steps)
         self._progress.describe(
             f"loss {result.metrics['total']:.3f} policy {result.metrics['policy']:.3f} "
             f"value {result.metrics['value']:.3f}"
         )
 
-    def _info(self, path: Path, trained: dict[str, float], after: dict[str, float]) -> ModelInfo:
+    def _info(self, path: Path, metrics: dict[str, dict[str, float]]) -> ModelInfo:
         parsed = layout.parse_model_name(path.name)
         return ModelInfo(
             name=path.name,
@@ -273,12 +403,21 @@ class _Run:
                 "window": self._dataset.window,
                 "examples": self._dataset.num_examples,
                 "steps": self._steps,
+                "steps_cut": self._steps_cut,
                 "total_steps": self._trainer.total_steps,
-                "metrics": {"train": trained, "holdout_before": self._done.holdout_before, "holdout_after": after},
+                "total_samples": self._total_samples,
+                "metrics": metrics,
+                "value_gap": _value_gap(metrics),
                 "commit": source_commit(),
                 "versions": library_versions(),
             },
         )
+
+
+def _value_gap(metrics: dict[str, dict[str, float]]) -> float:
+    """Of the new model: see TrainSummary."""
+    of_holdout, of_set = metrics["holdout_after"], metrics["set_after"]
+    return of_holdout[VALUE_ERROR] - of_set[VALUE_ERROR] if of_holdout and of_set else 0.0
 
 
 def _remove_finished_checkpoints(saved_models: Path) -> None:

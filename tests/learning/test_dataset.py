@@ -1,5 +1,6 @@
 """Batches: every example once an epoch, moved whole by its symmetry, the same again from the same seed and step."""
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from pipeline.games.registry import parse_game
 from pipeline.learning.dataset import Dataset, holdout_batches, make_batch, prefetched
 from pipeline.learning.losses import Batch
 from pipeline.records.chunks import newest_complete_set, read_chunk
+from pipeline.records.priorities import example_numbers
 from tests.learning.chunk_sets import made_up_examples, write_set
 
 SPECS = ["tictactoe", "connect4", "go:5"]
@@ -93,8 +95,7 @@ def test_an_epoch_holds_every_example_once(tmp_path: Path) -> None:
     chunks = write_set(tmp_path, game, [30, 30, 17])
     dataset = Dataset(game, chunks, batch_size=16, seed=0)
     batches = list(dataset.batches(2))
-    assert len(batches) == dataset.steps(2) == 10
-    assert {len(batch.value) for batch in batches} == {15, 16}
+    assert [len(batch.value) for batch in batches] == dataset.batch_sizes(2).tolist() == 2 * [16, 16, 15, 15, 15]
     scores = np.concatenate([read_chunk(path, game).columns["score"] for path in chunks.chunks])
     for epoch in (batches[:5], batches[5:]):
         assert sorted(score for batch in epoch for score in keys_of(batch)) == sorted(scores.tolist())
@@ -112,7 +113,7 @@ def test_batches_depend_on_seed_and_step_only(tmp_path: Path, memory_bytes: int)
         return Dataset(game, chunks, batch_size=8, seed=seed, memory_bytes=memory_bytes)
 
     whole = list(dataset(5).batches(3))
-    assert len(whole) == dataset(5).steps(3)
+    assert [len(batch.value) for batch in whole] == dataset(5).batch_sizes(3).tolist()
     for start in (0, 1, 7, 9, 13, len(whole) - 1, len(whole)):
         rest = list(dataset(5).batches(3, start))
         assert len(rest) == len(whole) - start
@@ -196,3 +197,49 @@ def test_prefetching_changes_nothing_and_ends(tmp_path: Path) -> None:
 
     with pytest.raises(FileError, match="gone"), prefetched(failing()) as batches:
         list(batches)
+
+
+class TestWhole:
+    """What prioritised replay and measuring need: examples by their row in the set."""
+
+    def test_rows_count_over_the_chunks_in_order(self, tmp_path: Path) -> None:
+        game = parse_game("tictactoe")
+        chunks = write_set(tmp_path, game, [20, 5, 11])
+        dataset = Dataset(game, chunks, batch_size=8, seed=0, memory_bytes=math.inf)
+        rows, symmetry = np.array([35, 0, 24, 20, 19, 20]), np.array([0, 1, 2, 3, 4, 5])
+        weights = np.linspace(0.1, 1, 6).astype(np.float32)
+        found = dataset.batch(rows, symmetry, weights)
+        parts = [read_chunk(path, game).columns for path in chunks.chunks]
+        columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        wanted = make_batch(game, columns, rows, symmetry)._replace(sample_weight=torch.from_numpy(weights))
+        assert equal(found, wanted)
+
+    def test_a_set_of_any_size_can_be_held(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        game = parse_game("tictactoe")
+        chunks = write_set(tmp_path, game, [20, 5])
+        dataset = Dataset(game, chunks, batch_size=8, seed=0, memory_bytes=math.inf)
+        for path in chunks.chunks:
+            path.unlink()
+        assert len(dataset.batch(np.arange(25), np.zeros(25, np.int64), np.ones(25, np.float32)).value) == 25
+
+    def test_examples_are_numbered_by_where_they_came_from(self, tmp_path: Path) -> None:
+        game = parse_game("tictactoe")
+        chunks = write_set(tmp_path, game, [20, 5])
+        for limit in (1 << 30, 1):
+            dataset = Dataset(game, chunks, batch_size=8, seed=0, memory_bytes=limit)
+            parts = [read_chunk(path, game) for path in chunks.chunks]
+            wanted = [
+                example_numbers(part.shards, *(part.columns[name] for name in ("shard", "game", "ply")))
+                for part in parts
+            ]
+            assert np.array_equal(dataset.examples, np.concatenate(wanted))
+
+    @pytest.mark.parametrize(("most", "sizes"), [(0, []), (7, [7]), (22, [8, 8, 4, 2]), (99, [8, 8, 4, 5])])
+    def test_the_first_as_they_stand(self, tmp_path: Path, most: int, sizes: list[int]) -> None:
+        game = parse_game("tictactoe")
+        chunks = write_set(tmp_path, game, [20, 5])
+        found = Dataset(game, chunks, batch_size=8, seed=0).first(most)
+        assert [len(batch.value) for batch in found] == sizes
+        scores = np.concatenate([read_chunk(path, game).columns["score"] for path in chunks.chunks])
+        assert [score for batch in found for score in keys_of(batch)] == scores[:most].tolist()
+        assert all((batch.sample_weight == 1).all() for batch in found)

@@ -14,9 +14,11 @@ from pipeline.config import InitConfig, TrainConfig
 from pipeline.errors import FileError, MuGoError, NotYet
 from pipeline.games.registry import parse_game
 from pipeline.learning import trainer
+from pipeline.learning.losses import TERMS
 from pipeline.progress import Progress
 from pipeline.records import layout
 from pipeline.records.models import read_info, read_model, read_optimizer
+from pipeline.records.priorities import read_priorities
 from pipeline.stages.init import init
 from pipeline.stages.train import train
 from tests.learning.chunk_sets import write_set
@@ -80,11 +82,15 @@ def test_makes_the_next_model_and_records_where_it_came_from(folder: Path) -> No
     assert info.manifest["window"] == {"positions": 80}
     assert summary.steps == info.manifest["steps"] == info.manifest["total_steps"] == 15
     assert (summary.examples, summary.holdout_examples, summary.resumed_from_step) == (80, 20, 0)
+    assert summary.total_samples == info.manifest["total_samples"] == 240
+    assert summary.steps_cut == info.manifest["steps_cut"] == 0
     assert summary.loss > 0
     assert summary.samples_per_second > 0
     metrics = info.manifest["metrics"]
     assert metrics["holdout_before"]["total"] == summary.holdout_loss_before > 0
     assert metrics["holdout_after"]["total"] == summary.holdout_loss_after > 0
+    gap = metrics["holdout_after"]["value_mse"] - metrics["set_after"]["value_mse"]
+    assert summary.value_gap == info.manifest["value_gap"] == pytest.approx(gap)
     assert hidden(Path("saved_models")) == []
     before, after = (read_model(path).weights["stem.conv.weight"] for path in (summary.original_model, summary.model))
     assert np.abs(after - before).max() > 0.001
@@ -94,17 +100,28 @@ def test_curves_are_written(folder: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     summary = train(config())
-    accumulator = EventAccumulator(str(Path("data/logs") / summary.model.name))
-    accumulator.Reload()
-    tags = set(accumulator.Tags()["scalars"])
-    wanted = {"total", "policy", "value", "ownership", "score", "reply", "soft_policy"}
-    wanted |= {"value_mse", "policy_accuracy", "value_sign_accuracy"}
-    assert tags == {f"train/{name}" for name in wanted | {"gradient_norm", "learning_rate"}} | {
-        f"holdout/{name}" for name in wanted
-    }
-    before, after = accumulator.Scalars("holdout/total")
-    assert (before.step, after.step) == (0, 15)
-    assert after.value == pytest.approx(summary.holdout_loss_after, rel=1e-5)
+    metrics = read_info(summary.model).manifest["metrics"]
+
+    def curves(folder: str) -> EventAccumulator:
+        accumulator = EventAccumulator(str(Path("data/logs") / summary.model.name / folder))
+        accumulator.Reload()
+        return accumulator
+
+    def points(accumulator: EventAccumulator, tag: str) -> list[tuple[int, float]]:
+        return [(point.step, pytest.approx(point.value, rel=1e-5)) for point in accumulator.Scalars(tag)]
+
+    of_steps, of_holdout = curves("train"), curves("holdout")
+    both = {f"loss/{name}" for name in TERMS} | {"accuracy/policy", "accuracy/value_sign", "overfitting/value"}
+    assert set(of_steps.Tags()["scalars"]) == both | {"step/gradient_norm", "step/learning_rate"}
+    assert set(of_holdout.Tags()["scalars"]) == both | {"overfitting/value_gap"}
+    assert [step for step, _ in points(of_steps, "loss/total")] == [10, 15]
+    losses = [(0, summary.holdout_loss_before), (15, summary.holdout_loss_after)]
+    assert losses == points(of_holdout, "loss/total")
+    # one chart with two lines, of the same measure
+    for accumulator, part in ((of_steps, "set"), (of_holdout, "holdout")):
+        wanted = [(0, metrics[f"{part}_before"]["value_mse"]), (15, metrics[f"{part}_after"]["value_mse"])]
+        assert wanted == points(accumulator, "overfitting/value")
+    assert [(15, summary.value_gap)] == points(of_holdout, "overfitting/value_gap")
 
 
 def test_the_next_training_continues_model_and_optimiser(folder: Path) -> None:
@@ -117,7 +134,7 @@ def test_the_next_training_continues_model_and_optimiser(folder: Path) -> None:
     assert info.parents == [first.model.name]
     assert info.manifest["total_steps"] == 15 + 9
     assert read_optimizer(second.model)["step"].tolist() == [24]
-    assert second.holdout_examples == 0
+    assert second.holdout_examples == second.value_gap == 0
 
 
 def test_the_same_command_gives_the_same_model(folder: Path) -> None:
@@ -132,17 +149,30 @@ def paths(name: str) -> dict[str, Path]:
     return {"original_model": Path("saved_models/000000-init"), "new_model": Path(name) / "000001-x"}
 
 
+def take_priorities() -> dict[str, list[float]]:
+    """What stands in the files of priorities beside the chunks, by name; they are removed."""
+    found = {}
+    for path in sorted(Path("data/training_data").glob("*priorities*")):
+        found[path.name] = read_priorities(path).values.tolist()
+        path.unlink()
+    return found
+
+
 class TestResume:
-    @pytest.mark.parametrize("after", [1, 2, 7, 14, 15])
-    def test_an_interrupted_run_ends_with_the_same_bits(self, folder: Path, after: int) -> None:
-        whole = train(config(**paths("whole")))
+    @pytest.mark.parametrize("after", [1, 7, 15])
+    @pytest.mark.parametrize("options", [{}, {"ema_decay": 0.9, "priority_exponent": 0.6}], ids=["plain", "recipe"])
+    def test_an_interrupted_run_ends_with_the_same_bits(self, folder: Path, after: int, options: dict) -> None:
+        whole = train(config(**paths("whole"), **options))
+        priorities = take_priorities()
         with pytest.raises(KeyboardInterrupt):
             # the call that starts the bar at 0 counts no step
-            train(config(**paths("parts")), Stopper(after))
+            train(config(**paths("parts"), **options), Stopper(after))
         assert not Path("parts/000001-x").exists()
         assert hidden(Path("parts")) == [".000001-x.training"]
         progress = Stopper(-1)
-        resumed = train(config(**paths("parts")), progress)
+        resumed = train(config(**paths("parts"), **options), progress)
+        assert take_priorities() == priorities
+        assert bool(priorities) == bool(options)
         assert resumed.resumed_from_step == after
         assert any("resuming at step" in text for text in progress.said)
         assert_equal_models(whole.model, resumed.model)
@@ -152,11 +182,14 @@ class TestResume:
 
     def test_a_killed_run_ends_with_the_same_bits(self, folder: Path) -> None:
         """kill -9, twice, somewhere; each time it goes on from its last checkpoint."""
-        whole = train(config(**paths("whole"), epochs=20))
+        recipe = {"epochs": 20, "priority_exponent": 0.6, "ema_decay": 0.9}
+        whole = train(config(**paths("whole"), **recipe))
+        priorities = take_priorities()
         script = (
             "from pathlib import Path; from pipeline.config import TrainConfig; "
             "from pipeline.stages.train import train; "
             "train(TrainConfig(epochs=20, batch_size=16, learning_rate=0.01, checkpoint_seconds=0, "
+            "priority_exponent=0.6, ema_decay=0.9, "
             "original_model=Path('saved_models/000000-init'), new_model=Path('parts/000001-x')))"
         )
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
@@ -169,7 +202,8 @@ class TestResume:
                     process.kill()
                 time.sleep(0.002)
             assert process.wait() == -signal.SIGKILL, "it finished before it was killed"
-        resumed = train(config(**paths("parts"), epochs=20))
+        resumed = train(config(**paths("parts"), **recipe))
+        assert take_priorities() == priorities != {}
         assert 0 < resumed.resumed_from_step < 100
         assert_equal_models(whole.model, resumed.model)
         assert hidden(Path("parts")) == []
