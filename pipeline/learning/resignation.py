@@ -5,6 +5,10 @@ done. At a threshold t the first player whose own value was below t at two of it
 by the rule of recording.GameBuffer; that would have been *wrong* if that player did not lose. The learner's moves alone
 count, in games against opponents too, and searches of both kinds. Values are seen by the player to move.
 
+What counts is not the share of wrong ones that was measured but what it may really be: the upper end of a one-sided
+interval of 95 %. The threshold that looks best of many was lucky, and few games say little: none wrong of 52 is what
+it takes for 5 %.
+
 Axes: G games, T plies of a game, K thresholds.
 """
 
@@ -24,8 +28,10 @@ from pipeline.records.shards import BOTH, End, Shard, newest_shards, read_shard
 LEAST_GAMES = 50  # fewer say nothing about a rate of a few per cent
 MOST_GAMES = 1000  # the newest so many are looked at
 MOST_MODELS = 5  # of the newest so many models: older ones play too differently
+NEVER = -1.0  # no value is below it
+CONFIDENCE = 1.645  # standard deviations above what was measured: 95 % of a normal distribution lie below
 STEP = 0.001  # between the thresholds that are tried
-EFFECTIVE = "resign_threshold"  # in a shard's provenance: the threshold by which its games were resigned; -1: none were
+EFFECTIVE = "resign_threshold"  # in a shard's provenance: the threshold by which its games were resigned
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,10 @@ class Watched:
 
 @dataclass(frozen=True)
 class Calibration:
-    """threshold: at which, of so many games, so many would have been resigned, and so many of those not lost."""
+    """threshold: at which, of so many games, so many would have been resigned, and so many of those not lost.
+
+    NEVER, if even the lowest that was allowed is wrong too often; the numbers are then those of the lowest.
+    """
 
     threshold: float
     games: int
@@ -50,11 +59,16 @@ class Calibration:
     def wrong_share(self) -> float:
         return self.wrong / self.resignations if self.resignations else 0.0
 
+    @property
+    def wrong_share_at_most(self) -> float:
+        """What it may really be; 1 without resignations."""
+        return float(_at_most(np.array(self.wrong), np.array(self.resignations)))
+
 
 def calibrate(games: Sequence[Watched], wrong_share: float, lowest: float, highest: float) -> Calibration:
-    """The highest threshold in [lowest, highest] at which at most that share of the resignations would be wrong.
+    """The highest threshold in [lowest, highest] at which surely at most that share of the resignations is wrong.
 
-    lowest, if there is none. Tried at distances of STEP. Raises ValueError if lowest is above highest.
+    NEVER, if there is none. Tried at distances of STEP. Raises ValueError if lowest is above highest.
     """
     if lowest > highest:
         raise ValueError(f"lowest {lowest} is above highest {highest}")
@@ -67,9 +81,21 @@ def calibrate(games: Sequence[Watched], wrong_share: float, lowest: float, highe
         result = np.where(player == 0, game.result_first_player, -game.result_first_player)
         resigned += player >= 0
         wrong += (player >= 0) & (result >= 0)
-    good = np.flatnonzero(wrong <= wrong_share * resigned)
+    good = np.flatnonzero(_at_most(wrong, resigned) <= wrong_share)
     best = int(good[-1]) if len(good) else 0
-    return Calibration(float(thresholds[best]), len(games), int(resigned[best]), int(wrong[best]))
+    threshold = float(thresholds[best]) if len(good) else NEVER
+    return Calibration(threshold, len(games), int(resigned[best]), int(wrong[best]))
+
+
+def _at_most(wrong: NDArray[np.int64], resigned: NDArray[np.int64]) -> NDArray[np.float64]:
+    """[K] the share that is wrong, at most: the upper end of Wilson's interval; 1 where nobody resigned.
+
+    Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference".
+    """
+    n, z = np.maximum(resigned, 1), CONFIDENCE
+    share = wrong / n
+    most = (share + z * z / (2 * n) + z * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))) / (1 + z * z / n)
+    return np.where(resigned > 0, most, 1.0)
 
 
 def _first_to_resign(game: Watched, thresholds: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -111,7 +137,7 @@ def watched(shard: Shard) -> list[Watched]:
     Those marked so; and all if nobody could resign. That a game was merely not resigned isn't enough: such games are
     chosen by their values.
     """
-    nobody = shard.header.get("provenance", {}).get(EFFECTIVE) == -1.0
+    nobody = shard.header.get("provenance", {}).get(EFFECTIVE) == NEVER
     return [
         Watched(
             values=shard.root_values[shard.move_offsets[index] : shard.move_offsets[index + 1]],

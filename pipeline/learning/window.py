@@ -189,6 +189,7 @@ def _survivors(metas: list[ShardMeta], size: int, total: int, seed: int) -> Insi
         others = newer + np.arange(meta.positions)[::-1]  # that came after each
         chance = (1.0 - 1.0 / size) ** np.minimum(others, evictions)
         stays = uniforms(key_of(f"{seed} {meta.id}"), np.arange(meta.positions)) < chance
+        stays &= others < HORIZON * size  # whatever else was looked at: the same window must not hang on that
         if stays.any():
             inside.append((meta, stays))
         newer += meta.positions

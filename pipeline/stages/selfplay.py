@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.arena.statistics import Score, wilson_interval
 from pipeline.config import SelfplayConfig
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.base import Game
@@ -47,7 +46,7 @@ class SelfplaySummary:
 
     opponents: whom the model met → games, and the model's own wins, draws and losses; empty if it only met itself.
     calibration: how the threshold was found in earlier games; empty if it was given. Shares of resignations that would
-    have been wrong: the one measured, and the upper end of its 95 % interval.
+    have been wrong: the one measured, and what it may really be (the upper end of its one-sided 95 % interval).
     """
 
     model: str
@@ -292,21 +291,22 @@ def _resign_threshold(config: SelfplayConfig, game: Game, progress: Progress) ->
         return config.resign_threshold, {}
     games = resignation.newest_games(config.output_dir, game.spec)
     if len(games) < resignation.LEAST_GAMES:
-        instead = "nobody resigns" if config.resign_threshold == -1 else f"resigning at {config.resign_threshold}"
-        progress.say(f"{len(games)} games yet that never resigned, of {resignation.LEAST_GAMES} wanted: {instead}")
+        found = f"{len(games)} games that never resigned; wanted {resignation.LEAST_GAMES}"
+        progress.say(f"{found}; the threshold is --resign-threshold ({config.resign_threshold})")
         return config.resign_threshold, {}
-    found = resignation.calibrate(games, config.resign_false_rate, config.resign_lowest, config.resign_highest)
-    _, most = wilson_interval(Score(wins=found.wrong, losses=found.resignations - found.wrong))
+    best = resignation.calibrate(games, config.resign_false_rate, config.resign_lowest, config.resign_highest)
+    rule = "nobody resigns" if best.threshold == resignation.NEVER else f"resigning at {best.threshold:.3f}"
     progress.say(
-        f"resigning at {found.threshold:.3f}: in {found.games} games that never resigned {found.wrong} of "
-        f"{found.resignations} resignations would have been wrong"
+        f"{rule}: in {best.games} games that never resigned {best.wrong} of "
+        f"{best.resignations} resignations at {max(best.threshold, config.resign_lowest):.3f} would have been wrong, "
+        f"so at most {best.wrong_share_at_most:.1%} are"
     )
-    return found.threshold, {
-        "games": found.games,
-        "resignations": found.resignations,
-        "wrong": found.wrong,
-        "wrong_share": found.wrong_share,
-        "wrong_share_at_most": most,
+    return best.threshold, {
+        "games": best.games,
+        "resignations": best.resignations,
+        "wrong": best.wrong,
+        "wrong_share": best.wrong_share,
+        "wrong_share_at_most": best.wrong_share_at_most,
     }
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import rel_entr
 
 from pipeline.config import SearchConfig
 from pipeline.errors import FileError, MuGoError
@@ -16,6 +17,7 @@ from pipeline.players.base import RESIGN, Boards, Decisions, Player, PlayerFault
 from pipeline.players.builtin import RandomPlayer
 from pipeline.players.searching import SearchPlayer
 from pipeline.records.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, read_shard, write_shard
+from pipeline.search.batch import BatchSearch
 from tests.search.helpers import hashed_evaluator, zero_evaluator
 
 
@@ -402,3 +404,152 @@ def test_opponents_that_are_met_no_more_are_let_go(monkeypatch):
     assert len(met) == 30 and 30 - 3 - IDLE_OPPONENTS <= Stubborn.closed < 30
     lane.close()
     assert Stubborn.closed == 30
+
+
+# Full and cheap moves
+
+
+def play_capped(spec, count=24, rows=7, numbers=None, evaluate=None, meet=None, **settings):
+    """Full searches of 40 readouts on a quarter of the moves, cheap ones of 6."""
+    capped = {"readouts": 40, "full_share": 0.25, "cheap_readouts": 6} | settings
+    return play_against(spec, meet, count, rows, evaluate, numbers, **capped)
+
+
+def visits_of(record):
+    """[T] visits at the root of each move."""
+    totals = np.concatenate([[0], np.cumsum(record.visit_counts.astype(np.int64))])
+    ends = np.cumsum(record.visit_lengths.astype(np.int64))
+    return totals[ends] - totals[ends - record.visit_lengths]
+
+
+def test_only_full_moves_are_policy_targets_and_cheap_ones_cost_less():
+    game = parse_game("connect4")
+    records = [f.record for f in play_capped("connect4", evaluate=hashed_evaluator(game))]
+    flags = np.concatenate([record.flags for record in records])
+    visits = np.concatenate([visits_of(record) for record in records])
+    surprises = np.concatenate([record.surprises for record in records])
+    assert abs(flags.mean() - 0.25) < 5 * np.sqrt(0.25 * 0.75 / len(flags))
+    assert (visits[flags == 1] >= 40).all() and (visits[flags == 0] >= 6).all() and visits[flags == 0].min() < 12
+    assert (surprises[flags == 0] == 0).all() and (surprises[flags == 1] > 0).mean() > 0.9
+
+
+def test_which_moves_are_full_depends_on_the_game_alone():
+    def games(**how):
+        return {f.record.game_id: as_bytes(f.record) + bytes(f.record.flags) + f.record.surprises.tobytes()
+                for f in play_capped("go:5", **how)}  # fmt: skip
+
+    whole = games(rows=24)
+    assert whole == games(rows=3, numbers=range(0, 24, 2)) | games(rows=5, numbers=range(1, 24, 2))
+    kinds = {f.record.game_id: f.record.flags for f in play_capped("go:5")}
+    assert len({bytes(flags[:8]) for flags in kinds.values()}) > 15  # another pattern in each
+    other = {f.record.game_id: f.record.flags for f in play_capped("go:5", evaluate=zero_evaluator(parse_game("go:5")))}
+    for game_id, flags in kinds.items():  # whatever is played
+        common = min(len(flags), len(other[game_id]))
+        assert (flags[:common] == other[game_id][:common]).all()
+
+
+def test_when_all_moves_are_full_the_games_are_what_they_were():
+    plain = {f.record.game_id: as_bytes(f.record) for f in play_against("go:5", None)}
+    unused = {f.record.game_id: as_bytes(f.record) for f in play_against("go:5", None, cheap_readouts=3)}
+    larger = {f.record.game_id: as_bytes(f.record) for f in play_against("go:5", None, cheap_readouts=30)}
+    assert plain == unused == larger
+
+
+def test_only_full_moves_explore(monkeypatch):
+    asked = []
+    begin = BatchSearch.begin
+
+    def watch(self, rows, readouts, explore):
+        asked.extend(zip(readouts.tolist(), explore.tolist(), strict=True))
+        begin(self, rows, readouts, explore)
+
+    monkeypatch.setattr(BatchSearch, "begin", watch)
+    play_capped("tictactoe")
+    assert set(asked) == {(40, True), (6, False)}
+    asked.clear()
+    play_capped("tictactoe", readouts=5, cheap_readouts=9)  # the search has room for the larger of the two
+    assert set(asked) == {(5, True), (9, False)}
+
+
+def test_cheap_moves_without_readouts_are_the_raw_policys():
+    game = parse_game("connect4")
+    evaluate = hashed_evaluator(game)
+    cheap = 0
+    for finished in play_capped("connect4", evaluate=evaluate, cheap_readouts=0, temperature_plies=0):
+        record = finished.record
+        boards = Boards(game, 1)
+        for ply, move in enumerate(record.moves):
+            if not record.flags[ply]:
+                logits = evaluate(game.observe(boards.states, boards.legal(np.array([0]))))[0][0]
+                best = np.where(boards.legal(np.array([0]))[0], logits, -np.inf)
+                assert best[move] == best.max() and record.visit_lengths[ply] == 0
+                cheap += 1
+            boards.advance(np.array([0]), np.array([move], np.int32))
+    assert cheap > 100
+
+
+def test_an_opponents_moves_are_neither_full_nor_cheap():
+    for finished in play_capped("connect4", meet=meeting(random_opponent())):
+        record = finished.record
+        own = np.arange(len(record.moves)) % 2 == record.learner
+        assert (record.flags[~own] == NO_VALUE).all() and set(record.flags[own].tolist()) <= {0, POLICY_COUNTS}
+        assert (record.surprises[~own] == 0).all()
+
+
+def test_both_kinds_of_moves_resign():
+    """All is lost from the first: the second move of the first player gives up, full or cheap."""
+    game = parse_game("go:9")
+    games = play_capped("go:9", evaluate=always_lost(game), readouts=0, cheap_readouts=0, resign_threshold=-0.9)
+    assert {int(flag) for f in games for flag in f.record.flags} == {0, POLICY_COUNTS}
+    assert {len(f.record.moves) for f in games} == {2} and {f.record.end for f in games} == {End.RESIGNED}
+
+
+@pytest.mark.parametrize("algorithm", ["puct", "gumbel"])
+def test_a_capped_game_is_read_back_as_examples(tmp_path, algorithm):
+    search = SearchConfig(algorithm=algorithm, forced_playouts=2.0, noise_shape=0.5)
+    games = [f.record for f in play_capped("go:5", search=search, count=10)]
+    shard = read_shard(write_shard(tmp_path, "000001-a", "w00", "go:5", games, {}))
+    which = np.repeat(np.arange(10), shard.lengths)
+    ply = np.concatenate([np.arange(length) for length in shard.lengths])
+    columns = make_examples(parse_game("go:5"), [shard], Wanted(np.zeros_like(which), which, ply))
+    assert (columns["policy_weight"] == shard.flags).all() and 0 < shard.flags.mean() < 1
+    sums = columns["policy"].astype(np.float32).sum(axis=1)
+    assert sums[shard.flags == 1] == pytest.approx(1.0, abs=5e-3)
+
+
+# Surprise
+
+
+def test_surprise_by_hand():
+    """Visits 3:1 where the network gave 1/4 to each: 3/4 ln 3 + 1/4 ln 1 = .8240; as the network: 0."""
+    buffer = GameBuffer(4, 10, -1.0)
+    rows = np.arange(4)
+    for row in rows.tolist():
+        buffer.start(row, row, False)
+    visits = np.array([[3, 1, 0, 0], [1, 1, 1, 1], [3, 1, 0, 0], [0, 0, 0, 0]])
+    priors = np.full((4, 4), 0.25, np.float32)
+    counts = np.array([True, True, False, True])
+    buffer.add(rows, np.zeros(4, np.int32), visits, np.zeros(4, np.float32), priors, counts)
+    records = [buffer.finish(row, 0.0, End.PLAYED_OUT) for row in rows.tolist()]
+    found = [float(record.surprises[0]) for record in records]
+    assert found == pytest.approx([0.75 * np.log(3), 0.0, 0.0, 0.0], abs=1e-6)
+    assert [int(record.flags[0]) for record in records] == [1, 1, 0, 1]
+    assert records[3].visit_actions.tolist() == [0]  # the raw policy's own sample, which surprises nobody
+    assert records[2].visit_counts.tolist() == [3, 1]
+
+
+def test_surprise_is_the_divergence_that_scipy_computes():
+    rng = np.random.default_rng(0)
+    buffer = GameBuffer(50, 1, -1.0)
+    visits = rng.integers(0, 40, (50, 9)) * (rng.random((50, 9)) < 0.6)
+    visits[:, 0] += 1
+    priors = rng.dirichlet(np.full(9, 0.3), 50).astype(np.float32)
+    priors[visits == 0] = 0.0  # unvisited moves have no part in it
+    rows = np.arange(50)
+    for row in rows.tolist():
+        buffer.start(row, row, False)
+    buffer.add(rows, np.zeros(50, np.int32), visits, np.zeros(50, np.float32), priors)
+    for row in rows.tolist():
+        target = visits[row] / visits[row].sum()
+        expected = rel_entr(target, np.maximum(priors[row], 1e-12)).sum()
+        assert buffer.finish(row, 0.0, End.PLAYED_OUT).surprises[0] == pytest.approx(max(expected, 0.0), rel=1e-5)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import errno
 import itertools
 import json
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -463,3 +465,179 @@ def test_two_gathers_at_once_wait_for_each_other(tmp_path: Path, selfplay: Path)
     processes = [subprocess.Popen([sys.executable, "-c", GATHER, options], stdout=subprocess.DEVNULL) for _ in range(3)]
     assert [process.wait() for process in processes] == [0, 0, 0]
     assert len({name[:15] for name in content(tmp_path / "chunks")}) == 1
+
+
+# What the window was
+
+
+def window_of(folder: Path) -> dict[str, Any]:
+    windows = [chunk.header.window for chunk in (*chunks_of(folder), holdout_of(folder))]
+    assert all(window == windows[0] for window in windows)
+    return windows[0]
+
+
+def test_all_positions_ever_made_are_counted_on_from_set_to_set(tmp_path: Path, selfplay: Path) -> None:
+    first = sum(meta.positions for meta in newest_shards(selfplay))
+    summary = gather(config(tmp_path, max_positions=800))
+    assert (summary.total_positions, summary.new_positions) == (first, first)
+    random_shards(selfplay, GAME, 3, 8, seed=5, model="000002-b")
+    total = sum(meta.positions for meta in newest_shards(selfplay))
+    for path in sorted(selfplay.glob("000001-a/w00/*"))[:4]:
+        path.unlink()  # shards long outside the window
+    summary = gather(config(tmp_path, max_positions=400, chunks_to_make=2))
+    assert (summary.total_positions, summary.new_positions) == (total, total - first)
+    window = window_of(tmp_path / "chunks")
+    assert (window["total_positions"], window["new_positions"]) == (total, total - first)
+    chunk = newest_complete_set(tmp_path / "chunks").chunks[1]  # type: ignore[union-attr]
+    again = chunk.read_bytes()
+    chunk.unlink()
+    gather(config(tmp_path, max_positions=400, chunks_to_make=2))
+    assert chunk.read_bytes() == again
+    rerun = gather(config(tmp_path, max_positions=400, chunks_to_make=2))
+    assert rerun.chunks_made == 0 and (rerun.total_positions, rerun.new_positions) == (total, total - first)
+
+
+def test_a_chunk_that_is_made_again_says_the_same_when_no_older_set_is_left(tmp_path: Path, selfplay: Path) -> None:
+    gather(config(tmp_path, keep_sets=1))
+    random_shards(selfplay, GAME, 3, 8, seed=5)
+    gather(config(tmp_path, keep_sets=1))
+    whole = content(tmp_path / "chunks")
+    (tmp_path / "chunks" / list(whole)[2]).unlink()
+    assert gather(config(tmp_path, keep_sets=1)).chunks_made == 1
+    assert content(tmp_path / "chunks") == whole
+
+
+def test_sets_of_another_game_count_for_nothing(tmp_path: Path, selfplay: Path) -> None:
+    gather(config(tmp_path))
+    random_shards(tmp_path / "other", parse_game("connect4"), 2, 4)
+    total = sum(meta.positions for meta in newest_shards(tmp_path / "other"))
+    summary = gather(config(tmp_path, directory=tmp_path / "other", chunks_to_make=1))
+    assert summary.total_positions == total
+
+
+def test_a_growing_window(tmp_path: Path, selfplay: Path) -> None:
+    grows = {"window_start": 200, "window_exponent": 0.5, "window_slope": 0.5, "chunks_to_make": 1}
+    total = sum(meta.positions for meta in newest_shards(selfplay))
+    wanted = int(0.5 * (total**0.5 - 200**0.5) / (0.5 * 200**-0.5) + 200)
+    assert 300 < wanted < total
+    summary = gather(config(tmp_path, **grows))
+    assert summary.window_positions == wanted == window_of(tmp_path / "chunks")["capacity"]
+    assert gather(config(tmp_path, **grows)).chunks_made == 0  # the same window again
+    assert gather(config(tmp_path, max_positions=250, **grows)).window_positions == 250
+
+
+def test_a_ring_is_a_fifo(tmp_path: Path, selfplay: Path) -> None:
+    fifo = gather(config(tmp_path, max_positions=700, replacement="fifo"))
+    ring = gather(config(tmp_path, max_positions=700, replacement="ring"))
+    assert ring.chunks_made == 0 and ring.set_id == fifo.set_id
+
+
+def test_random_eviction(tmp_path: Path, selfplay: Path) -> None:
+    options = {"max_positions": 400, "replacement": "random", "chunks_to_make": 4}
+    summary = gather(config(tmp_path, **options))
+    assert abs(summary.window_positions - 400) < 5 * 20 and summary.oldest_shard < summary.newest_shard
+    ages = [shard for chunk in chunks_of(tmp_path / "chunks") for shard, _, _ in positions(chunk)]
+    fifo = gather(config(tmp_path, max_positions=400, chunks_to_make=4))
+    assert len(set(ages)) > fifo.window_shards * 1.5  # it reaches back further
+    assert gather(config(tmp_path, output_directory=tmp_path / "again", **options)).set_id[7:] == summary.set_id[7:]
+    before = {meta.id for meta in newest_shards(selfplay)}
+    random_shards(selfplay, GAME, 2, 8, seed=5)
+    gather(config(tmp_path, **options))
+    kept = {shard for chunk in chunks_of(tmp_path / "chunks") for shard, _, _ in positions(chunk)}
+    assert kept - before and kept & before
+
+
+def test_the_window_without_a_damaged_shard(tmp_path: Path, selfplay: Path) -> None:
+    bad = max(newest_shards(selfplay), key=lambda meta: meta.id)
+    flip(bad.path)
+    everything = list(newest_shards(selfplay))
+    available = training_positions(selfplay)
+    one = config(tmp_path, chunks_to_make=available // 64 - 2)
+    for summary in (gather(one), gather(one)):  # the second finds its own work
+        assert summary.window_shards == 19 and summary.window_games == 152
+        assert summary.window_positions == sum(meta.positions for meta in everything) - bad.positions
+        assert summary.newest_shard != bad.id
+    window = window_of(tmp_path / "chunks")
+    assert (window["positions"], window["shards"], window["skipped"]) == (summary.window_positions, 19, [bad.id])
+
+
+def test_chunks_that_fall_away_are_said(tmp_path: Path, selfplay: Path) -> None:
+    listener = Listener()
+    summary = gather(config(tmp_path, chunks_to_make=9000, as_many_as_possible=True), listener)
+    assert summary.chunks_short == 9000 - summary.chunks
+    assert any(f"{summary.chunks_short} of 9000 chunks fell away" in text for text in listener.said)
+    listener = Listener()
+    assert gather(config(tmp_path, seed=1), listener).chunks_short == 0 and not listener.said
+
+
+def test_an_output_that_cannot_be_written_is_noticed_before_anything_is_read(
+    tmp_path: Path, selfplay: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extraction, "read_shard", lambda path, meta: pytest.fail("read"))
+    (tmp_path / "chunks").write_text("a file")
+    with pytest.raises(FileError, match="directory"):
+        gather(config(tmp_path))
+    (tmp_path / "chunks").unlink()
+
+    def refuse(*arguments: Any, **options: Any) -> None:
+        raise OSError(errno.EROFS, "")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+    with pytest.raises(FileError, match="read-only"):
+        gather(config(tmp_path))
+
+
+# Surprise
+
+
+def test_surprising_positions_are_drawn_more_often(tmp_path: Path) -> None:
+    """Every third move surprised: it weighs .5 + .5 · 3 = 2, the others 1/2."""
+    for number in range(20):
+        games = [
+            replace(record, surprises=np.where(np.arange(len(record.moves)) % 3 == 0, 1.5, 0.0))
+            for record in random_games(GAME, 8, number)
+        ]
+        write_shard(tmp_path / "selfplay", "000001-a", "w00", "tictactoe", games, {})
+    options = {"surprise_weight": 0.5, "holdout_share": 0.0, "chunks_to_make": 4}
+    gather(config(tmp_path, **options))
+    seen = [position for chunk in chunks_of(tmp_path / "chunks") for position in positions(chunk)]
+    assert len(set(seen)) == 256  # nothing weighs more than one copy carries
+    total = sum(meta.positions for meta in newest_shards(tmp_path / "selfplay"))
+    third = sum(-(-int(n) // 3) for meta in newest_shards(tmp_path / "selfplay") for n in meta.lengths)
+    share = third / total
+    expected = 0.5 * share + 0.5
+    drawn = sum(ply % 3 == 0 for _, _, ply in seen)
+    assert abs(drawn - 256 * expected) < 5 * np.sqrt(256 * expected * (1 - expected))
+    again = config(tmp_path, output_directory=tmp_path / "again", **options)
+    gather(again)
+    assert content(tmp_path / "again") == content(tmp_path / "chunks")
+    for name in list(content(tmp_path / "again"))[1:3]:
+        (tmp_path / "again" / name).unlink()
+    gather(again)
+    assert content(tmp_path / "again") == content(tmp_path / "chunks")
+
+
+def test_copies_only_of_what_weighs_more_than_one_carries(tmp_path: Path) -> None:
+    """All positions drawn, every third heavy: they stand twice, and others stay away for it. A damaged shard too."""
+    for number in range(20):
+        games = [
+            replace(record, surprises=np.where(np.arange(len(record.moves)) % 3 == 0, 1.5, 0.0))
+            for record in random_games(GAME, 8, number)
+        ]
+        write_shard(tmp_path / "selfplay", "000001-a", "w00", "tictactoe", games, {})
+    flip(sorted((tmp_path / "selfplay").rglob("*.gz"))[4])
+    gather(config(tmp_path, surprise_weight=0.5, holdout_share=0.0, chunks_to_make=16))
+    copies = Counter(position for chunk in chunks_of(tmp_path / "chunks") for position in positions(chunk))
+    assert {count for (_, _, ply), count in copies.items() if ply % 3} == {1}
+    heavy = [count for (_, _, ply), count in copies.items() if ply % 3 == 0]
+    assert set(heavy) <= {1, 2} and heavy.count(2) > 50
+
+
+def test_uniform_draws_do_not_look_at_surprises(tmp_path: Path, selfplay: Path) -> None:
+    gather(config(tmp_path))
+    for path in selfplay.rglob("*.meta"):
+        raw = json.loads(path.read_text())
+        raw["surprises"] = base64.b64encode(np.ones(raw["positions"], "<f2").tobytes()).decode()
+        atomic.write_json(path, raw)
+    assert gather(config(tmp_path, output_directory=tmp_path / "again")).chunks == 8
+    assert content(tmp_path / "again") == content(tmp_path / "chunks")

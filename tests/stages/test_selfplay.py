@@ -12,9 +12,10 @@ import pytest
 from pipeline.config import SelfplayConfig
 from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.registry import parse_game
+from pipeline.learning.resignation import EFFECTIVE, NEVER
 from pipeline.progress import Progress
 from pipeline.records.models import set_champion
-from pipeline.records.shards import BOTH, GameRecord, newest_shards, read_shard
+from pipeline.records.shards import BOTH, End, GameRecord, newest_shards, read_shard
 from pipeline.reports.show_games import show_shard
 from pipeline.stages import opponents
 from pipeline.stages import selfplay as stage
@@ -315,3 +316,128 @@ def test_a_mix_that_cannot_be_played_is_refused_before_the_first_game(tmp_path):
     with pytest.raises(UsageError, match="entry 'gtp:gnugo=1'"):
         selfplay(config_for(tmp_path, opponents="gtp:gnugo=1"))
     assert not (tmp_path / "selfplay").exists()
+
+
+# Full and cheap moves, resignation
+
+
+def test_full_and_cheap_moves(tmp_path):
+    make_champion(tmp_path / "saved_models")
+    summary = selfplay(config_for(tmp_path, games=40, readouts=32, full_share=0.25, cheap_readouts=4))
+    records = records_in(tmp_path / "selfplay")
+    flags = np.concatenate([record.flags for record in records])
+    assert summary.games == 40 and 0.1 < flags.mean() < 0.4
+    assert summary.evaluations < 40 * 9 * 20
+    path = next(newest_shards(tmp_path / "selfplay")).path
+    shard = read_shard(path)
+    both = next(i for i in range(shard.num_games) if set(shard.game(i).flags.tolist()) == {0, 1})
+    text = "\n".join(show_shard(path, both, False))
+    assert "a cheap search: no policy target" in text and "   surprise 0." in text
+
+
+def test_few_leaves_of_a_tree_wait_where_searches_are_cheap(tmp_path):
+    options = {"readouts": 64, "cheap_readouts": 16}
+    assert stage._least_readouts(config_for(tmp_path, **options)) == 64
+    assert stage._least_readouts(config_for(tmp_path, full_share=0.5, **options)) == 16
+    assert stage._least_readouts(config_for(tmp_path, full_share=0.5, readouts=64)) == 64  # raw moves don't search
+
+
+@pytest.fixture
+def hopeless_network(monkeypatch):
+    """The first player's values are as bad as can be, whoever wins."""
+
+    def load(model, max_batch, num_lanes, backend, progress):
+        game = parse_game(model.info.game)
+        hashed = hashed_evaluator(game)
+
+        def evaluate(planes):
+            first = planes[:, 0].sum(axis=(1, 2)) == planes[:, 1].sum(axis=(1, 2))  # as many stones of either side
+            return hashed(planes)[0], np.where(first, -0.95, 0.95).astype(np.float32)
+
+        return [evaluate] * num_lanes
+
+    monkeypatch.setattr(stage, "load_evaluators", load)
+
+
+def test_false_resignations_are_measured_and_calibrated_away(tmp_path, hopeless_network):
+    make_champion(tmp_path / "saved_models")
+    base = {"readouts": 0, "resign_false_rate": 0.05, "no_resign_share": 0.5, "games": 120}
+    heard = []
+
+    class Listener(Progress):
+        def say(self, text):
+            heard.append(text)
+
+    first = selfplay(config_for(tmp_path, resign_threshold=-0.9, **base), Listener())
+    assert first.calibration == {} and first.resign_threshold == -0.9 and first.resigned > 30
+    assert any("0 games that never resigned; wanted 50" in text for text in heard)
+    assert first.no_resign_games == first.would_be_resignations > 40
+    assert first.false_resignations > 0.2 * first.would_be_resignations
+    second = selfplay(config_for(tmp_path, resign_threshold=-0.9, seed=6, **base), Listener())
+    assert second.resign_threshold == NEVER and second.resigned == 0 and second.would_be_resignations == 0
+    measured = second.calibration
+    assert measured["games"] == first.no_resign_games
+    if measured["resignations"]:
+        assert measured["wrong_share"] == measured["wrong"] / measured["resignations"] > 0.05
+    meta = next(newest_shards(tmp_path / "selfplay"))
+    provenance = read_shard(meta.path).header["provenance"]
+    assert provenance[EFFECTIVE] == NEVER and provenance["resign_calibration"] == measured
+    third = selfplay(config_for(tmp_path, seed=7, **base))
+    assert third.calibration["games"] == first.no_resign_games + 120  # of a run in which nobody resigned all count
+
+
+@pytest.fixture
+def honest_network(monkeypatch):
+    """Knows who is lost: the player to move, if the other has two in a row and it has not."""
+
+    def load(model, max_batch, num_lanes, backend, progress):
+        hashed = hashed_evaluator(parse_game(model.info.game))
+
+        def evaluate(planes):
+            own, other = planes[:, 0].sum(axis=(1, 2)), planes[:, 1].sum(axis=(1, 2))
+            return hashed(planes)[0], np.where(own < other, -0.95, 0.0).astype(np.float32)
+
+        return [evaluate] * num_lanes
+
+    monkeypatch.setattr(stage, "load_evaluators", load)
+
+
+def test_the_second_player_resigns_by_a_calibrated_threshold(tmp_path, honest_network, monkeypatch):
+    """The second player's values say that it is lost, and in games that it did lose that is right."""
+    make_champion(tmp_path / "saved_models")
+    played = selfplay(config_for(tmp_path, readouts=0, games=150))
+    assert played.resign_threshold == NEVER
+    all_lost = stage.resignation.newest_games
+
+    def lost_by_the_second(directory, game):
+        return [g for g in all_lost(directory, game) if g.result_first_player > 0]
+
+    monkeypatch.setattr(stage.resignation, "newest_games", lost_by_the_second)
+    summary = selfplay(config_for(tmp_path, readouts=0, games=30, resign_false_rate=0.05, worker="w01", seed=9))
+    assert summary.resign_threshold == -0.8 and summary.resigned > 15
+    assert summary.calibration["wrong"] == 0 < summary.calibration["wrong_share_at_most"] < 0.05
+    resigned = [r for r in records_in(tmp_path / "selfplay") if r.end == End.RESIGNED]
+    assert {r.result_first_player for r in resigned} == {1.0}
+
+
+def test_false_resignations_of_games_against_opponents_do_not_count(tmp_path, hopeless_network):
+    make_champion(tmp_path / "saved_models")
+    options = {"readouts": 0, "resign_threshold": -0.9, "no_resign_share": 1.0, "games": 40}
+    summary = selfplay(config_for(tmp_path, opponents="random=1", **options))
+    assert summary.games == 40
+    assert (summary.no_resign_games, summary.would_be_resignations, summary.false_resignations) == (0, 0, 0)
+
+
+def test_bounds_that_contradict_each_other(tmp_path):
+    make_champion(tmp_path / "saved_models")
+    with pytest.raises(UsageError, match=r"--resign-lowest: -0\.5 is above --resign-highest"):
+        selfplay(config_for(tmp_path, resign_lowest=-0.5))
+    assert not (tmp_path / "selfplay").exists()
+
+
+def test_an_output_that_cannot_be_written_is_noticed_before_the_first_game(tmp_path, monkeypatch):
+    make_champion(tmp_path / "saved_models")
+    (tmp_path / "selfplay").write_text("a file")
+    monkeypatch.setattr(stage, "Lane", lambda *arguments: pytest.fail("played"))
+    with pytest.raises(FileError, match=r"wanted a directory|a part of its path is a file"):
+        selfplay(config_for(tmp_path))
