@@ -65,7 +65,7 @@ if ! lock 4 2>/dev/null; then # 4 = LOCK_NB
 fi
 started ""
 
-set_up
+set_up fast
 
 newest_generation() {
     local models=(saved_models/[0-9][0-9][0-9][0-9][0-9][0-9]-*/) name

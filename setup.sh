@@ -1,7 +1,8 @@
 # Sourced by rl_loop.sh and test.sh, never run by itself: the Python environment, and commands that signals reach.
 #
-#   set_up           makes or repairs .venv and installs what constraints.txt pins; sets $python. Does nothing, in
-#                    milliseconds, when .venv was made from the same constraints.txt and pyproject.toml.
+#   set_up EXTRAS    makes or repairs .venv and installs what constraints.txt pins, with these extras of pyproject.toml;
+#                    sets $python. Does nothing, in milliseconds, when .venv was made from the same constraints.txt and
+#                    pyproject.toml and has them.
 #   run COMMAND …    runs a command so that Ctrl-C and SIGTERM stop it at once; returns its exit code
 #   say TEXT         one line with the time
 #
@@ -66,9 +67,10 @@ set_up() {
         return
     fi
     python=$root/.venv/bin/python
-    local wanted base stamp=$root/.venv/set-up
+    local extras=$1 wanted base found=none stamp=$root/.venv/set-up
     wanted=$(printf '%s\n' "$root" | cat - "$root/constraints.txt" "$root/pyproject.toml" | cksum)
-    if [[ -x $python && -f $stamp && $(<"$stamp") == "$wanted" ]]; then
+    [[ ! -f $stamp ]] || found=$(<"$stamp")
+    if [[ -x $python && $found == "$wanted "* && ",${found##* }," == *",$extras,"* ]]; then
         return
     fi
     # An interrupted set-up leaves an environment without a stamp: keep what works of it.
@@ -82,8 +84,8 @@ set_up() {
     local quiet=()
     [[ -t 2 ]] || quiet=(--quiet)
     run "$python" -m pip install --disable-pip-version-check ${quiet[@]+"${quiet[@]}"} \
-        -c "$root/constraints.txt" -e "$root[fast,test]" >&2 ||
+        -c "$root/constraints.txt" -e "$root[$extras]" >&2 ||
         fail "the installation failed (see above); when that is mended, run the same command again"
-    printf '%s\n' "$wanted" >"$stamp.new"
+    printf '%s %s\n' "$wanted" "$extras" >"$stamp.new"
     mv "$stamp.new" "$stamp"
 }

@@ -4,7 +4,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$root"
-set_up
+set_up fast,test
 
 if (($#)); then
     run "$python" -m pytest "$@"

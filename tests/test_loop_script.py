@@ -256,6 +256,15 @@ def test_set_up_is_renewed_when_the_pins_change(fresh: SetUp) -> None:
     assert fresh.notes() == ["install", "evaluate", "show"]
 
 
+def test_the_tests_add_what_only_they_need(fresh: SetUp) -> None:
+    """What tests compare with needn't be on a user's machine; what they have installed serves the loop too."""
+    installing = 'source ./setup.sh; started() { :; }; set_up "$0"'
+    for extras, installs in (("fast", True), ("fast,test", True), ("fast", False), ("fast,test", False)):
+        before = fresh.notes().count("install")
+        subprocess.run(["bash", "-c", installing, extras], cwd=fresh.clone, env=fresh.env, check=True, timeout=60)
+        assert fresh.notes().count("install") == before + installs, extras
+
+
 def test_half_made_environment_is_recovered(fresh: SetUp) -> None:
     broken = fresh.clone / ".venv" / "bin" / "python"
     broken.parent.mkdir(parents=True)
