@@ -38,8 +38,8 @@ def column_types(game: Game) -> dict[str, tuple[str, tuple[int, ...]]]:
     ownership      [P] of the final position, seen by the player to move; +1 own
     score          of the final position, seen by the player to move
     final_weight   1 if ownership and score are known: the game was played out
-    reply          [A] policy of the position after the move that was played, which the opponent answers; like planes and
-                   policy in coordinates of the board, so nothing is turned for the other viewpoint; all 0 if unknown
+    reply          [A] policy of the position after the move that was played, which the opponent answers; actions are
+                   places on the board, so nothing is turned for the other viewpoint; all 0 if unknown
     reply_weight   1 if reply is a target: the game went on, and that position's own policy is one
     shard          index into the chunk's list of shards; game: index in the shard; ply: index in the game
     """
