@@ -30,6 +30,7 @@ from pipeline.errors import MuGoError
 from pipeline.records.matches import MatchFailure, MatchGame
 
 ATTEMPTS = 2  # a game that fails is tried once more
+LAST_WORDS_SECONDS = 1.0  # for reading what stands in the pipe of a worker that has ended
 GRACE_SECONDS = 5.0  # a worker that is told to stop lets go of its players in that time
 PAUSE_SECONDS = 5.0  # when nobody looked after the workers for so long (Ctrl-Z, a slow disk), that time isn't theirs
 LOADING = 10  # a worker may take so many times longer to load than it may take for a step
@@ -201,6 +202,7 @@ class _Worker:
     moved: list[float] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
     loaded: bool = False
+    ended: float = 0.0  # when its process was first seen to be no more
     listener: threading.Thread | None = None
 
     def beat(self, steps: list[int], live: list[int]) -> None:
@@ -272,8 +274,7 @@ class ProcessCrew(Crew):
             except queue.Empty:
                 if not self._closed:
                     for worker in list(self.workers):
-                        if worker.games and (stuck := worker.stuck(self._hang_seconds)):
-                            found += self._lost(worker, f"it made no step for {stuck:.0f} seconds and was stopped")
+                        found += self._look_after(worker)
                 break
             found += self._heard(worker, line)
         self._looked = time.monotonic()
@@ -287,7 +288,7 @@ class ProcessCrew(Crew):
         for worker in self.workers:
             _end(worker.process, deadline - time.monotonic())
             if worker.listener is not None:
-                worker.listener.join(GRACE_SECONDS)
+                worker.listener.join(LAST_WORDS_SECONDS)
 
     def _start(self, number: int) -> _Worker:
         # A session of its own: Ctrl-C is for the process that leads; a worker stops when its standard input ends.
@@ -326,6 +327,17 @@ class ProcessCrew(Crew):
         if pause > PAUSE_SECONDS:
             for worker in self.workers:
                 worker.forgive(pause)
+
+    def _look_after(self, worker: _Worker) -> list[Outcome]:
+        """What isn't heard of: that it hangs, or that it ended while a process of its own keeps its pipe open."""
+        if worker.games and (stuck := worker.stuck(self._hang_seconds)):
+            return self._lost(worker, f"it made no step for {stuck:.0f} seconds and was stopped")
+        if worker.process.poll() is None:
+            return []
+        worker.ended = worker.ended or time.monotonic()
+        if time.monotonic() - worker.ended < LAST_WORDS_SECONDS:
+            return []
+        return self._lost(worker, f"its process ended ({_end(worker.process, 0.0)})")
 
     def _heard(self, worker: _Worker, line: bytes | None) -> list[Outcome]:
         """What a line of a worker brings. Lines of one that was given up count for nothing."""

@@ -15,15 +15,20 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TextIO
 
 GRACE_SECONDS = 3.0  # for letting go of players, engines above all, before it just ends
 
 
 def main() -> None:
-    # What libraries print must not get between our lines: they are given the standard error instead.
+    # Our pipes are ours alone. What libraries print must not get between our lines: they are given the standard error.
+    # And a process that one of them forks closes its standard input: for ever, while a thread of ours reads there.
     out = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    orders_in = os.fdopen(os.dup(sys.stdin.fileno()))
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, sys.stdin.fileno())
+    os.close(nothing)
     lock = threading.Lock()
 
     def say(message: dict[str, Any]) -> None:
@@ -34,12 +39,12 @@ def main() -> None:
             except OSError:
                 os._exit(1)
 
-    line = sys.stdin.readline()
+    line = orders_in.readline()
     if not line.endswith("\n"):  # whoever began to write it is gone
         return
     job = json.loads(line)
     orders: queue.SimpleQueue[list[int] | None] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(orders,), daemon=True).start()
+    threading.Thread(target=_listen, args=(orders_in, orders), daemon=True).start()
     from pipeline.errors import MuGoError
 
     try:
@@ -77,9 +82,9 @@ def _play(
             say({kind: outcome.model_dump(mode="json")})
 
 
-def _listen(orders: queue.SimpleQueue[list[int] | None]) -> None:
+def _listen(orders_in: TextIO, orders: queue.SimpleQueue[list[int] | None]) -> None:
     """Take orders until there is nobody to give any; then see to it that this process ends, whatever it is doing."""
-    for line in sys.stdin:
+    for line in orders_in:
         if line.endswith("\n"):
             orders.put(json.loads(line)["play"])
     orders.put(None)

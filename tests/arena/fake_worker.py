@@ -11,6 +11,7 @@ modes  die        kills itself when it is to play one of those games, the others
        foreign    writes a game that it wasn't given     slow      takes a second per order
        fail       reports those games as failed, by a player's fault
        mute       plays nothing, but ends as it should
+       heir       dies like `die`, but a child of it keeps its pipes open for ten seconds
        exit       ends at once                            error     says that the job is impossible
 """
 
@@ -92,7 +93,10 @@ def main() -> None:
             say(game(number))
         if not spoilt:
             continue
-        if mode in ("die", "alone"):
+        if mode == "heir" and os.fork() == 0:
+            time.sleep(10)
+            os._exit(0)
+        if mode in ("die", "alone", "heir"):
             os.kill(os.getpid(), signal.SIGKILL)
         elif mode == "stop":
             os.kill(os.getpid(), signal.SIGSTOP)

@@ -85,6 +85,7 @@ def test_nothing_to_play():
     [
         ("die", r"its process ended \(signal SIGKILL\)"),
         ("alone", r"its process ended \(signal SIGKILL\)"),
+        ("heir", r"its process ended \(signal SIGKILL\)"),
         ("stop", r"it made no step for \d seconds and was stopped"),
         ("stuck", r"it made no step for \d seconds and was stopped"),
         ("garbage", r"""it wrote b'{"game": {"index": 3, "chal\\n', which is no message"""),
