@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import importlib.util
 import platform
+import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -94,8 +95,7 @@ class OpenVinoBackend(Backend):
     """
 
     def __init__(self, architecture: Architecture, folded: Weights, num_lanes: int, precision: str) -> None:
-        import openvino
-
+        openvino = load_openvino()
         self._architecture, self._folded = architecture, folded
         self._core = openvino.Core()
         self._in_callers_thread = num_lanes >= available_cores()
@@ -129,13 +129,23 @@ class OpenVinoBackend(Backend):
             return self._compiled[size, lane]
 
 
+def load_openvino() -> Any:
+    """The library, without its telemetry: that would send a usage event over the network, from a forked process, at
+    every import. Where the telemetry package can't be imported the library uses a stub of its own.
+    """
+    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]  # None: importing it fails
+    import openvino
+
+    return openvino
+
+
 def openvino_model(architecture: Architecture, folded: Weights, size: int) -> Any:
     """The folded network as an OpenVINO graph for batches of exactly size rows: uint8 planes in, two outputs.
 
     Written out by hand, because converting the torch module would load torch and takes longer than everything else
     at the start of a game. The tests hold it to the plain twin in ``reference.py``.
     """
-    import openvino
+    openvino = load_openvino()
     from openvino import opset13 as ops
 
     def constant(name: str, shape: tuple[int, ...] | None = None) -> Any:

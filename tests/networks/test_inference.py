@@ -1,6 +1,7 @@
 """Evaluators: right on every engine, for every batch, from several threads; the measured choice and its cache."""
 
 import json
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -279,3 +280,20 @@ def test_openvino_starts_without_torch(tmp_path: Path) -> None:
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.skipif(not backends.is_installed("openvino"), reason="openvino is not installed")
+def test_nothing_is_sent_over_the_network():
+    """In a fresh process: opening a connection, looking up a name or forking to do so would raise."""
+    code = """
+import os, socket, sys
+def refuse(*arguments, **named): raise SystemExit(f"network: {arguments}")
+socket.socket.connect = socket.getaddrinfo = socket.create_connection = os.fork = refuse
+from pipeline.networks.backends import load_openvino
+load_openvino().Core()
+assert sys.modules["openvino_telemetry"] is None
+print("quiet")
+"""
+    root = Path(__file__).parent.parent.parent
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "quiet\n", done.stderr
