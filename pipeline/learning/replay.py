@@ -56,7 +56,7 @@ class SumTree:
         nodes = self._first + rows
         self._nodes[nodes] = weights
         while nodes[0] > 1:  # all rows are on one level
-            nodes = np.unique(nodes >> 1)
+            nodes = nodes >> 1  # parents of two rows stand there twice and get the same sum twice
             self._nodes[nodes] = self._nodes[2 * nodes] + self._nodes[2 * nodes + 1]
 
     def find(self, points: NDArray[np.float64]) -> IndexArray:

@@ -84,6 +84,7 @@ class Trainer:
         self._network = load_network(architecture, raw).to(self._device)
         # What is given and measured: the network itself, or another one that holds the average.
         self._given = load_network(architecture, weights).to(self._device) if config.ema_decay else self._network
+        self._averages, self._averaged = _tensors(self._given), _tensors(self._network)
         self._averaged_steps = 0
         self._loss_weights = LossWeights.of(config)
         fast = self._device.type == "cuda" or has_fast_bfloat16()
@@ -179,7 +180,7 @@ class Trainer:
         self._averaged_steps += 1
         decay = min(self._config.ema_decay, (1 + self._averaged_steps) / (10 + self._averaged_steps))
         with torch.no_grad():
-            torch._foreach_lerp_(_tensors(self._given), _tensors(self._network), 1 - decay)
+            torch._foreach_lerp_(self._averages, self._averaged, 1 - decay)
 
     def evaluate(self, batches: Iterable[Batch]) -> dict[str, float]:
         """METRICS over batches that are not trained on, in float32 and with the norms' running statistics.

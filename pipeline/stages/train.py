@@ -19,11 +19,9 @@ import json
 import math
 import os
 import shutil
-import signal
 import time
-import types
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -57,6 +55,7 @@ from pipeline.records.priorities import (
     remove_stale_priorities,
     write_priorities,
 )
+from pipeline.stages.interrupts import interrupts_between_steps
 from pipeline.stages.provenance import library_versions, source_commit
 
 if TYPE_CHECKING:
@@ -426,29 +425,3 @@ def _remove_finished_checkpoints(saved_models: Path) -> None:
         model = layout.parse_checkpoint_name(folder.name)
         if model and (saved_models / model / layout.MODEL_JSON).exists():
             shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def interrupts_between_steps() -> Iterator[Callable[[], None]]:
-    """Hold SIGINT and SIGTERM back until the function that the block gets is called: a step is done whole or not.
-
-    Whoever handled them before handles them then. In other threads than the main one signals don't arrive anyway.
-    """
-    caught: list[tuple[int, types.FrameType | None]] = []
-    before: dict[int, Any] = {}
-
-    def deliver() -> None:
-        if caught:
-            number, frame = caught.pop(0)
-            before[number](number, frame)
-
-    with suppress(ValueError):  # not the main thread
-        for wanted in (signal.SIGINT, signal.SIGTERM):
-            if callable(signal.getsignal(wanted)):
-                before[wanted] = signal.signal(wanted, lambda *args: caught.append(args))
-    try:
-        yield deliver
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    deliver()

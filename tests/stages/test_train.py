@@ -1,5 +1,6 @@
 """The stage: what it makes and records, that it resumes to the last bit however it was stopped, and what it refuses."""
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -15,10 +16,12 @@ from pipeline.errors import FileError, MuGoError, NotYet
 from pipeline.games.registry import parse_game
 from pipeline.learning import trainer
 from pipeline.learning.losses import TERMS
+from pipeline.learning.replay import Replay
 from pipeline.progress import Progress
 from pipeline.records import layout
+from pipeline.records.chunks import read_chunk, write_chunk
 from pipeline.records.models import read_info, read_model, read_optimizer
-from pipeline.records.priorities import read_priorities
+from pipeline.records.priorities import Priorities, read_priorities
 from pipeline.stages.init import init
 from pipeline.stages.train import train
 from tests.learning.chunk_sets import write_set
@@ -66,6 +69,11 @@ def assert_equal_models(first: Path, second: Path) -> None:
     assert set(one) == set(other)
     different = [name for name in one if not np.array_equal(one[name], other[name])]
     assert different == []
+
+
+def differ(first: Path, second: Path) -> bool:
+    one, other = (arrays_of(path)["stem.conv.weight"] for path in (first, second))
+    return not np.array_equal(one, other)
 
 
 def hidden(folder: Path) -> list[str]:
@@ -341,3 +349,179 @@ class TestRefusals:
         with pytest.raises(FileError, match="file"):
             train(config(logdir=Path("file")))
         assert [path.name for path in Path("saved_models").glob("00*")] == ["000000-init"]
+
+
+def say_positions(total: int) -> None:
+    """Let the chunks say how many positions self-play has made."""
+    for path in Path("data/training_data").glob("*.h5"):
+        chunk = read_chunk(path, GAME)
+        header = dataclasses.replace(chunk.header, window={"positions": 80, "total_positions": total})
+        write_chunk(path, GAME, header, chunk.columns, chunk.shards)
+
+
+class TestSamplesPerPosition:
+    """80 examples, 3 epochs of 5 batches of 16."""
+
+    @pytest.mark.parametrize(
+        ("cap", "total", "steps"), [(1.0, 1000, 15), (2.0, 80, 10), (2.0, 79, 9), (0.5, 80, 2), (0.2, 80, 1)]
+    )
+    def test_cuts_the_run(self, folder: Path, cap: float, total: int, steps: int) -> None:
+        say_positions(total)
+        summary = train(config(max_samples_per_position=cap))
+        assert (summary.steps, summary.steps_cut, summary.total_samples) == (steps, 15 - steps, 16 * steps)
+        assert summary.total_samples <= cap * total
+        manifest = read_info(summary.model).manifest
+        assert manifest["total_steps"] == steps
+        assert manifest["metrics"]["train"]["total"] == summary.loss > 0
+        assert read_optimizer(summary.model)["step"].tolist() == [steps]
+
+    @pytest.mark.parametrize("options", [{}, {"priority_exponent": 0.6}])
+    def test_what_is_left_are_the_first_steps(self, folder: Path, options: dict) -> None:
+        whole = train(config(**paths("whole"), epochs=1, **options))
+        take_priorities()
+        say_positions(80)
+        cut = train(config(**paths("cut"), epochs=3, max_samples_per_position=1.0, **options))
+        assert_equal_models(whole.model, cut.model)
+
+    def test_counts_the_ancestors(self, folder: Path) -> None:
+        say_positions(100)
+        first = train(config(max_samples_per_position=2.0))
+        assert first.total_samples == 192  # of 200
+        write_set(Path("data/training_data"), GAME, [40], number=2, seed=2)
+        say_positions(130)
+        second = train(config(max_samples_per_position=2.0))
+        # 40 examples in batches of 14, 13, 13: 192 + 40 + 14 = 246 of 260, and 13 more are one less than 260
+        assert (second.total_samples, second.steps, second.steps_cut) == (259, 5, 4)
+        write_set(Path("data/training_data"), GAME, [40], number=3, seed=3)
+        say_positions(131)
+        with pytest.raises(NotYet, match="131 positions: 6 more are missing") as caught:
+            train(config(max_samples_per_position=2.0))
+        assert "000002-b1c8 was trained on 259 samples" in str(caught.value)
+        assert caught.value.missing == 6  # 2 · 137 = 274 ≥ 259 + 14, and 2 · 136 isn't
+        assert hidden(Path("saved_models")) == []
+        say_positions(137)
+        assert train(config(max_samples_per_position=2.0)).steps == 1
+
+    def test_a_set_that_does_not_say_is_trained_on_with_a_warning(self, folder: Path) -> None:
+        progress = Stopper(-1)
+        assert train(config(max_samples_per_position=0.01), progress).steps == 15
+        assert any("doesn't say how many positions" in text for text in progress.warned)
+
+    def test_a_cut_run_resumes(self, folder: Path) -> None:
+        say_positions(80)
+        options = {"max_samples_per_position": 2.0}
+        whole = train(config(**paths("whole"), **options))
+        with pytest.raises(KeyboardInterrupt):
+            train(config(**paths("parts"), **options), Stopper(7))
+        resumed = train(config(**paths("parts"), **options))
+        assert (resumed.resumed_from_step, resumed.steps) == (7, 10)
+        assert_equal_models(whole.model, resumed.model)
+        assert resumed.loss == whole.loss
+
+
+def priorities_file(number: int = 1) -> Path:
+    return Path("data/training_data") / f"{number:06d}-{(0, 0, 2)[number]:08x}-priorities.safetensors"
+
+
+class TestPriorities:
+    def test_are_the_errors_of_the_value(self, folder: Path) -> None:
+        """One step that sees every example: each priority is |v − z| + ε of the network before it."""
+        write_set(Path("data/training_data"), GAME, [6], number=2, seed=2)
+        summary = train(config(priority_exponent=0.01, epochs=1, batch_size=6, precision="float32"))
+        found = read_priorities(priorities_file(2)).values
+        assert summary.steps == 1
+        # equal priorities: one draw from each sixth of the line, so all rows; a fresh network says nearly 0
+        columns = read_chunk(next(Path("data/training_data").glob("000002-*-of-*")), GAME).columns
+        np.testing.assert_allclose(found, np.abs(columns["value"]) + 0.001, atol=0.2)
+        assert not (found == 1).any()
+
+    def test_make_another_model(self, folder: Path) -> None:
+        plain, prioritised = train(config(**paths("a"))), train(config(**paths("b"), priority_exponent=0.6))
+        assert plain.steps == prioritised.steps == 15
+        assert differ(plain.model, prioritised.model)
+
+    def test_a_later_training_starts_from_them(self, folder: Path) -> None:
+        options = {"priority_exponent": 0.6}
+        first = train(config(**paths("a"), **options))
+        stored = priorities_file().read_bytes()
+        second = train(config(**paths("b"), **options))
+        assert differ(first.model, second.model)
+        priorities_file().write_bytes(stored)
+        assert_equal_models(second.model, train(config(**paths("c"), **options)).model)
+
+    def test_a_damaged_file_is_reported_and_begun_anew(self, folder: Path) -> None:
+        options = {"priority_exponent": 0.6}
+        whole = train(config(**paths("a"), **options))
+        wanted = read_priorities(priorities_file()).values
+        priorities_file().write_bytes(priorities_file().read_bytes()[:-9])
+        progress = Stopper(-1)
+        again = train(config(**paths("b"), **options), progress)
+        assert any("priorities.safetensors: damaged" in text and "start anew" in text for text in progress.warned)
+        assert_equal_models(whole.model, again.model)
+        assert np.array_equal(read_priorities(priorities_file()).values, wanted)
+
+    def test_positions_of_an_earlier_set_keep_theirs(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        train(config(priority_exponent=0.6))
+        known = read_priorities(priorities_file())
+        largest = known.values.max()
+        for path in Path("data/training_data").glob("000001-*.h5"):
+            path.unlink()  # as gather does with old sets
+        write_set(Path("data/training_data"), GAME, [60], number=2, seed=2)
+        started = []
+
+        def noted(start: Priorities, *rest: object) -> Replay:
+            started.append(start)
+            return Replay(start, *rest)
+
+        monkeypatch.setattr("pipeline.stages.train.Replay", noted)
+        train(config(priority_exponent=0.6))
+        table = dict(zip(known.examples.tolist(), known.values.tolist(), strict=True))
+        new = [number for number in started[0].examples.tolist() if number not in table]
+        assert 0 < len(new) < 60
+        for number, value in zip(started[0].examples.tolist(), started[0].values.tolist(), strict=True):
+            assert value in ([largest] if number in new else known.values[known.examples == number])
+        assert not priorities_file().exists(), "its set is gone"
+        assert priorities_file(2).exists()
+
+    @pytest.mark.parametrize("where", ["write_priorities", "write_model", "remove_stale_priorities"])
+    def test_a_kill_between_the_last_files_changes_nothing(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, where: str
+    ) -> None:
+        options = {"priority_exponent": 0.6}
+        whole = train(config(**paths("whole"), **options))
+        wanted = take_priorities()
+
+        def killed(*arguments: object) -> None:
+            raise RuntimeError("killed")
+
+        monkeypatch.setattr(f"pipeline.stages.train.{where}", killed)
+        with pytest.raises(RuntimeError, match="killed"):
+            train(config(**paths("parts"), **options))
+        monkeypatch.undo()
+        monkeypatch.chdir(folder)
+        if where != "remove_stale_priorities":
+            train(config(**paths("parts"), **options))
+        assert_equal_models(whole.model, Path("parts/000001-x"))
+        assert take_priorities() == wanted
+
+    def test_without_them_no_file_is_made(self, folder: Path) -> None:
+        train(config())
+        assert list(Path("data/training_data").glob("*priorities*")) == []
+
+
+class TestAverage:
+    def test_the_model_is_the_average_and_the_next_training_goes_on_from_the_raw_weights(self, folder: Path) -> None:
+        plain, averaged = train(config(**paths("a"))), train(config(**paths("b"), ema_decay=0.9))
+        state = read_optimizer(averaged.model)
+        raw = read_model(plain.model).weights
+        assert all(np.array_equal(state[f"raw.{name}"], array) for name, array in raw.items())
+        assert not np.array_equal(read_model(averaged.model).weights["stem.conv.weight"], raw["stem.conv.weight"])
+        assert averaged.holdout_loss_after != plain.holdout_loss_after
+        next_paths = [
+            {"original_model": Path(name) / "000001-x", "new_model": Path(name) / "000002-x"} for name in "ab"
+        ]
+        plain, averaged = train(config(**next_paths[0])), train(config(**next_paths[1], ema_decay=0.9))
+        state = read_optimizer(averaged.model)
+        raw = read_model(plain.model).weights
+        assert all(np.array_equal(state[f"raw.{name}"], array) for name, array in raw.items())
+        assert state["averaged_steps"].tolist() == [30]
