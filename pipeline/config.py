@@ -55,7 +55,8 @@ class SearchConfig(StageConfig):
     forced_playouts: float = Field(
         0.0,
         ge=0,
-        description="k: a root move that noise finds gets sqrt(k * prior * readouts) of them (KataGo: 2); 0 = off.",
+        description="k: a root move that noise found gets at least sqrt(k * prior * readouts) of the readouts; targets "
+        "leave out what was forced (KataGo: 2); 0 = off.",
     )
     considered: int = Field(16, ge=2, description="Gumbel: root moves that share the readouts.")
     gumbel_scale: float = Field(1.0, ge=0, description="Gumbel: noise in self-play; matches have none.")
@@ -105,8 +106,8 @@ class SelfplayConfig(SearchConfig):
         0.0,
         ge=0,
         lt=1,
-        description="Calibrate the threshold instead, so that at most this share of resignations would have been wrong "
-        "in games that never resign; 0 = off.",
+        description="Calibrate the threshold instead: at most this share of resignations would have been wrong in "
+        "games that never resign, with 95 % certainty; where no threshold is that sure, nobody resigns; 0 = off.",
     )
     resign_lowest: float = Field(-0.99, ge=-1, le=0, description="The calibrated threshold is at least this ...")
     resign_highest: float = Field(-0.8, ge=-1, le=0, description="... and at most this.")

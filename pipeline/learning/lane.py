@@ -243,7 +243,8 @@ class Lane:
         if settings.cheap_readouts == 0 and not full.all():  # visits that an earlier search left are no raw policy
             table[0][~full] = 0
             targets = np.where(full[:, None], targets, 0)
-        actions = search.choose(rows, temperature, table)
+        # By the targets: a playout that was forced is no reason to play a move (as in KataGo).
+        actions = search.choose(rows, temperature, (targets, table[1]))
         self._buffer.add(rows, actions, targets, values, table[1], full)
         self._play(rows, actions)
 
