@@ -74,7 +74,8 @@ Example: python main.py selfplay --games 100 --readouts 32
     "gather": """Draw training positions from the newest games, shuffled into chunks.
 
 The window is the newest --max-positions positions; each has the same chance to be drawn (--surprise-weight: some more
-than others). Damaged shards are skipped, named and counted. A rerun finds finished chunks and makes only the missing ones.
+than others). Damaged shards are skipped, named and counted. A rerun finds finished chunks and makes only the missing
+ones.
 
 \b
 Reads:   data/selfplay/*/*/*.gz with .meta
