@@ -91,7 +91,7 @@ An interrupted run resumes from its checkpoint and ends with the same weights as
 \b
 Reads:   data/training_data/*.h5 and the model to start from (--original-model)
 Writes:  a new directory in saved_models/, TensorBoard events in data/logs/
-Exit:    0 trained, 1 failed, 2 wrong usage, 75 no chunks yet
+Exit:    0 trained, 1 failed, 2 wrong usage, 75 no chunks yet or too few for --max-samples-per-position
 Example: python main.py train --epochs 2
 """,
     "evaluate": """Play a match of the newest model against the champion; promote it if it wins enough.

@@ -72,12 +72,12 @@ newest_generation() {
     name=$(basename "${models[-1]}")
     [[ $name =~ ^([0-9]{6})- ]] && echo $((10#${BASH_REMATCH[1]})) || echo 0
 }
-# main COMMAND …: run a command of main.py. Returns 0, or 75 if evaluate, selfplay or gather have nothing to do yet; any
+# main COMMAND …: run a command of main.py. Returns 0, or 75 if there is nothing to do yet (but for init and show); any
 # other exit code ends the loop.
 main() {
     local code=0
     run "$python" "$root/main.py" "$@" || code=$?
-    ((code == 0)) || [[ $code == 75 && $1 =~ ^(evaluate|selfplay|gather)$ ]] || fail "$1 failed (exit code $code); the line above says why" "$code"
+    ((code == 0)) || [[ $code == 75 && $1 =~ ^(evaluate|selfplay|gather|train)$ ]] || fail "$1 failed (exit code $code); the line above says why" "$code"
     return "$code"
 }
 
@@ -92,13 +92,11 @@ while true; do
     ((generations == 0)) || next+=" of $generations"
     say "$next: selfplay"
     main selfplay --preset "$preset" --top-up || true # 75: all its games are there
-    say "$next: gather"
-    until main gather --preset "$preset"; do # 75: too few positions yet
+    say "$next: gather, train"
+    until main gather --preset "$preset" && main train --preset "$preset"; do # 75: too few positions yet
         say "$next: more selfplay"
         main selfplay --preset "$preset"
     done
-    say "$next: train"
-    main train --preset "$preset"
 done
 
 [[ $PWD == "$root" ]] && shown=. || shown=$PWD

@@ -162,6 +162,12 @@ def test_too_few_positions_means_more_games(loop: Loop) -> None:
     assert loop.notes()[2:8] == ["selfplay --top-up", "gather", "selfplay", "gather", "selfplay", "gather"]
 
 
+def test_selfplay_goes_on_while_training_may_not(loop: Loop) -> None:
+    loop.plan(train=[75, 0])
+    assert loop.run("--generations", "1")[0] == 0
+    assert loop.notes()[2:8] == ["selfplay --top-up", "gather", "train", "selfplay", "gather", "train"]
+
+
 @pytest.mark.parametrize("command", ["init", "evaluate", "selfplay", "gather", "train"])
 def test_failure_stops_the_loop_with_its_code(loop: Loop, command: str) -> None:
     loop.plan(**{command: [3]})
