@@ -76,7 +76,7 @@ def test_missing_other_and_older_chunks(tmp_path: Path) -> None:
         assert file.attrs["game"] == "go:5"
     whole = path.read_bytes()
     path.write_bytes(whole.replace(b'"version": 2', b'"version": 1'))
-    with pytest.raises(FileError, match="another version: format 1; wanted 2; run `python main.py gather` again"):
+    with pytest.raises(FileError, match=r"another version: format 1; wanted 2; run `python main.py gather` again"):
         chunks.read_chunk(path, GAME)
     with h5py.File(path, "w") as file:
         file.attrs["game"] = "go:5"
