@@ -95,6 +95,9 @@ class SelfplayConfig(SearchConfig):
     worker: str = Field("w00", pattern=r"^[A-Za-z0-9_-]+$", description="Name of this worker's folder.")
     commit_seconds: float = Field(1.0, ge=0, description="Finished games are committed this often; 0 = each its own.")
     temperature_plies: int = Field(16, ge=0, description="Opening plies played with temperature 1; greedy after.")
+    random_plies: int = Field(
+        0, ge=0, description="Each game begins with up to so many uniformly random moves, which are no policy targets."
+    )
     full_share: float = Field(
         1.0, gt=0, le=1, description="Share of moves searched in full; only those are policy targets (KataGo: 0.25)."
     )

@@ -34,6 +34,7 @@ from pipeline.players.base import RESIGN, Decisions, Player
 from pipeline.records.shards import BOTH, End, GameRecord
 from pipeline.search.batch import BatchSearch
 
+OPENING_COUNTER = 1 << 32  # of a game's looked-up numbers: beyond those of its moves
 IDLE_OPPONENTS = 8  # opponents kept ready though they play no game now: building one costs memory and time
 
 
@@ -59,6 +60,7 @@ class PlaySettings:
     leaves: int = 1
     full_share: float = 1.0
     cheap_readouts: int = 0
+    random_plies: int = 0
 
     @property
     def most_readouts(self) -> int:
@@ -337,7 +339,36 @@ class Lane:
             self.search.new_games(started, np.array(streams, np.uint64))
             for row, encounter in encounters.items():
                 self._sit_down(row, encounter)
+            if self._settings.random_plies:
+                self._open(started)
             self._begin(started)
+
+    def _open(self, rows: Rows) -> None:
+        """0 to random_plies uniformly random moves in each of rows [n], each number as likely as any.
+
+        None of them ends its game: the opening stops before it would. They are recorded as moves that nobody thought
+        about, neither targets nor evaluated.
+        """
+        most = self._settings.random_plies
+        wanted = np.floor(uniforms(self._kinds[rows], np.full(len(rows), OPENING_COUNTER)) * (most + 1)).astype(int)
+        for ply in range(most):
+            rows, wanted = rows[wanted > ply], wanted[wanted > ply]
+            if rows.size == 0:
+                return
+            search = self.search
+            past = search.history.select(rows)
+            legal = self._game.legal(search.states[rows], past)
+            drawn = uniforms(self._kinds[rows], np.full(len(rows), OPENING_COUNTER + 1 + ply))
+            nth = np.floor(drawn * legal.sum(axis=1)).astype(int)
+            actions = np.argmax(np.cumsum(legal, axis=1) > nth[:, None], axis=1).astype(np.int32)
+            going = ~self._game.is_over(self._game.play(search.states[rows], actions, past))
+            rows, wanted, actions = rows[going], wanted[going], actions[going]
+            self._buffer.add_opponents(rows, actions, np.full(len(rows), np.nan, np.float32))
+            search.advance(rows, actions)
+            for seat in self._seats.values():
+                met = seat.plays[rows]
+                if met.any():
+                    seat.player.advance(rows[met], actions[met])
 
     def _sit_down(self, row: int, encounter: Encounter) -> None:
         """The learner meets an opponent in row, from the initial position."""

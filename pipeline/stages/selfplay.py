@@ -211,6 +211,7 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
         leaves=leaves,
         full_share=config.full_share,
         cheap_readouts=config.cheap_readouts,
+        random_plies=config.random_plies,
     )
     seed = config.seed if config.seed is not None else int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
     provenance = {

@@ -553,3 +553,45 @@ def test_surprise_is_the_divergence_that_scipy_computes():
         target = visits[row] / visits[row].sum()
         expected = rel_entr(target, np.maximum(priors[row], 1e-12)).sum()
         assert buffer.finish(row, 0.0, End.PLAYED_OUT).surprises[0] == pytest.approx(max(expected, 0.0), rel=1e-5)
+
+
+# Random openings
+
+
+def open_at_random(spec, count, rows, most, readouts=4):
+    game = parse_game(spec)
+    player = NamedPlayer("m", hashed_evaluator(game))
+    finished = []
+    settings = PlaySettings(SearchConfig(), readouts, 4, -1.0, random_plies=most)
+    seeds = game_seeds(11, iter(range(count)), 0.1)
+    Lane(game, rows, settings, seeds, lambda: player, finished.append).run(lambda: False)
+    return finished
+
+
+def test_random_openings_are_no_targets_and_every_length_is_as_likely():
+    finished = open_at_random("connect4", 700, 64, 6)
+    lengths = []
+    for one in finished:
+        random = one.record.flags == NO_VALUE
+        lengths.append(int(random.sum()))
+        assert random[: lengths[-1]].all() and (one.record.flags[lengths[-1] :] == POLICY_COUNTS).all()
+        assert (one.record.visit_lengths[: lengths[-1]] == 0).all() and one.record.opponent is None
+        assert (one.record.root_values[: lengths[-1]] == 0).all() and len(one.record.moves) > lengths[-1]
+    counts = np.bincount(lengths, minlength=7)
+    assert len(counts) == 7 and ((counts - 100) ** 2 / 100).sum() < 22.5  # chi-square, 6 degrees of freedom, p = .001
+    first = np.bincount([one.record.moves[0] for one, n in zip(finished, lengths, strict=True) if n], minlength=7)
+    assert ((first - first.sum() / 7) ** 2 / (first.sum() / 7)).sum() < 22.5
+
+
+def test_a_random_opening_is_the_same_whoever_plays_beside_it():
+    wide, narrow = (
+        {one.record.game_id: as_bytes(one.record) for one in open_at_random("go:5", 12, rows, 9)} for rows in (12, 2)
+    )
+    assert len(wide) == 12 and wide == narrow
+
+
+def test_no_random_opening_ends_its_game():
+    finished = open_at_random("tictactoe", 200, 16, 9)
+    assert max(int((one.record.flags == NO_VALUE).sum()) for one in finished) >= 7
+    for one in finished:
+        assert one.record.flags[-1] == POLICY_COUNTS  # the last move was the model's own
