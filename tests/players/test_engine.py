@@ -342,7 +342,7 @@ class EyeKeeper:
 
     def __init__(self, game: Go, seed: int) -> None:
         self.game = game
-        self.rng = np.random.default_rng(seed)
+        self.seed = seed
 
     def __call__(self, boards: Boards, row: int) -> int:
         size, own = self.game.size, int(boards.to_move(rows(row))[0]) + 1
@@ -351,7 +351,9 @@ class EyeKeeper:
         mine = stones == own
         eyes = mine[:-2, 1:-1] & mine[2:, 1:-1] & mine[1:-1, :-2] & mine[1:-1, 2:]
         useful = np.flatnonzero(boards.legal(rows(row))[0, :-1] & ~eyes.ravel())
-        return int(self.rng.choice(useful)) if useful.size else self.game.pass_action
+        # From the row and the ply alone: in which order the engines answer must not matter.
+        rng = np.random.default_rng([self.seed, row, int(self.game.plies(boards.states[rows(row)])[0])])
+        return int(rng.choice(useful)) if useful.size else self.game.pass_action
 
 
 def play_gnugo(game: Game, num_rows: int, seed: int) -> tuple[list[list[int]], Boards]:
