@@ -36,6 +36,7 @@ from pipeline.records.models import list_models, set_champion
 from pipeline.stages import pool
 from pipeline.stages.contest import Contest, Seat, common_game, take_seat, write_sgfs
 
+TESTED_AT_ONCE = 64  # games, for a sequential test: those begun beyond the pair that decides are played for nothing
 POWER_ELO = 35.0  # the gain whose chance of passing the summary states
 PENDING = "promotion_pending"  # in summary.json: the verdict is in, best_model may not be re-pointed yet
 
@@ -175,6 +176,8 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
             raise UsageError(
                 f"evaluate --require {guard.text!r}: {name} is asked for {names.count(name)} times; wanted once"
             )
+    if sprt is not None:
+        config = config.model_copy(update={"parallel_games": min(config.parallel_games, TESTED_AT_ONCE)})
     contest = Contest(config, common_game(config.game, [champion, challenger, *against]), progress)
     rule = Rule(config.games, config.threshold, sprt, config.exclude_duplicates)
     folder = _folder(config, challenger, champion)
