@@ -301,6 +301,9 @@ class BenchConfig(StageConfig):
         None, ge=1, description="Games in parallel [default: 256]; with evaluate, games of the match [default: 400]."
     )
     readouts: int = Field(64, ge=1, description="Simulations per move.")
+    recipe: str | None = Field(
+        None, description="Play and train with the settings of this preset, readouts included [default: plain search]."
+    )
     seconds: float = Field(10.0, gt=0, description="How long each measurement runs; each is repeated and paired.")
 
 

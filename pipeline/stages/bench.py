@@ -26,7 +26,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.config import BenchConfig, GatherConfig, SearchConfig, TrainConfig, available_cores
+from pipeline.config import (
+    BenchConfig,
+    GatherConfig,
+    InitConfig,
+    SearchConfig,
+    SelfplayConfig,
+    TrainConfig,
+    available_cores,
+    make_config,
+)
 from pipeline.games.base import FloatArray, Game, Planes
 from pipeline.games.registry import parse_game
 from pipeline.learning.lane import FinishedGame, Lane, PlaySettings, game_seeds
@@ -83,7 +92,8 @@ def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> B
     from pipeline.networks.inference import evaluation_rate, make_evaluators
 
     game = parse_game(config.game)
-    architecture = Architecture.for_game(config.network_size, game)
+    value_head = make_config(InitConfig, "init", config.recipe).value_head
+    architecture = Architecture.for_game(config.network_size, game, value_head)
     weights = random_weights(architecture, 0)
     threads = min(available_cores(), parallel)
     rows = -(-parallel // threads)
@@ -98,7 +108,7 @@ def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> B
         network_rates.append(evaluation_rate(evaluators, planes, window))
         evaluations, simulations = playing.run(window)
         played_rates.append(evaluations)
-        move_rates.append(simulations / config.readouts)
+        move_rates.append(simulations / _readouts_per_move(config))
     network_rates.append(evaluation_rate(evaluators, planes, window))
     progress.advance(2)
     progress.describe("tree")
@@ -112,7 +122,7 @@ def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> B
         gathered = [_gather(folder, seed) for seed in range(ROUNDS)]
         progress.advance()
         progress.describe("train")
-        train_rate, train_share = _train_rates(game, architecture, weights, folder / "0", window)
+        train_rate, train_share = _train_rates(game, architecture, weights, folder / "0", window, config.recipe)
         progress.advance()
     progress.finish()
     ceilings = [(before + after) / 2 for before, after in itertools.pairwise(network_rates)]
@@ -120,7 +130,7 @@ def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> B
         game=game.spec,
         network_size=config.network_size,
         games=rows * threads,
-        readouts=config.readouts,
+        readouts=_play_settings(config).readouts,
         threads=threads,
         backend=str(evaluators[0].engine),
         network_evaluations_per_second=statistics.median(network_rates),
@@ -134,6 +144,26 @@ def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> B
         train_samples_per_second=train_rate,
         train_share=train_share,
     )
+
+
+def _play_settings(config: BenchConfig) -> PlaySettings:
+    """What is played with: a preset's search and playout cap, or plain search."""
+    if config.recipe is None:
+        return PlaySettings(SearchConfig(), config.readouts, TEMPERATURE_PLIES, -1.0)
+    preset = make_config(SelfplayConfig, "selfplay", config.recipe)
+    return PlaySettings(
+        preset.search_config(),
+        preset.readouts,
+        TEMPERATURE_PLIES,
+        -1.0,
+        full_share=preset.full_share,
+        cheap_readouts=preset.cheap_readouts,
+    )
+
+
+def _readouts_per_move(config: BenchConfig) -> float:
+    settings = _play_settings(config)
+    return settings.full_share * settings.readouts + (1 - settings.full_share) * settings.cheap_readouts
 
 
 class _Constant:
@@ -151,7 +181,8 @@ class _Lanes:
     """Self-play without end in as many threads as there are players."""
 
     def __init__(self, game: Game, config: BenchConfig, rows: int, players: Sequence[_Player]) -> None:
-        settings = PlaySettings(SearchConfig(), config.readouts, TEMPERATURE_PLIES, -1.0)
+        settings = _play_settings(config)
+
         def lane(number: int, player: _Player) -> Lane:
             seeds = game_seeds(0, itertools.count(number, len(players)), 0.0)
             return Lane(game, rows, settings, seeds, lambda: player, lambda _: None)
@@ -222,7 +253,7 @@ def _gather(folder: Path, seed: int) -> float:
 
 
 def _train_rates(
-    game: Game, architecture: Architecture, weights: Weights, chunks: Path, window: float
+    game: Game, architecture: Architecture, weights: Weights, chunks: Path, window: float, recipe: str | None
 ) -> tuple[float, float]:
     """Samples per second fed from chunks, and its share of the same steps on one batch in memory."""
     from pipeline.learning.dataset import Dataset, prefetched
@@ -231,7 +262,7 @@ def _train_rates(
 
     chunk_set = newest_complete_set(chunks)
     assert chunk_set is not None
-    config = TrainConfig()
+    config = make_config(TrainConfig, "train", recipe)
     trainer = Trainer(architecture, weights, config)
     dataset = Dataset(game, chunk_set, config.batch_size, 0)
 

@@ -40,3 +40,18 @@ def test_bench_evaluate_plays_the_same_games_both_ways(tmp_path):
     summary = json.loads(done.stdout)
     assert summary["games"] == 40 and summary["games_alone"] == summary["games_alone_the_same"] == 8
     assert summary["speedup"] > 0 and summary["speedup_unpadded"] > 0 and summary["match_seconds"] > 0
+
+
+def test_bench_plays_with_the_settings_of_a_preset(tmp_path):
+    from pipeline.config import BenchConfig
+    from pipeline.stages.bench import bench
+
+    preset = tmp_path / "mine.yaml"
+    preset.write_text(
+        "init: {value_head: wdl}\n"
+        "selfplay: {readouts: 8, full_share: 0.5, cheap_readouts: 2, forced_playouts: 2, noise_shape: 0.5}\n"
+        "train: {batch_size: 64, reply_weight: 0.15, ema_decay: 0.9}\n"
+    )
+    config = BenchConfig(game="tictactoe", network_size="b1c8", games=8, seconds=0.3, recipe=str(preset))
+    summary = bench(config)
+    assert summary.readouts == 8 and summary.selfplay_evaluations_per_second > 0 and summary.train_samples_per_second > 0
