@@ -62,6 +62,7 @@ class EnginePlayer(Player):
     def __init__(self, game: Game, num_rows: int, command: str, name: str, seconds: float) -> None:
         """command: the engine's command line; seconds: limit of each of its moves, from when it is asked.
 
+        Starting it and setting up a board may take max(seconds, START_SECONDS) per command: it may load a network.
         Starts no process yet. Raises UsageError if the game isn't Go, or no such program can be found.
         """
         if not isinstance(game, Go):

@@ -36,7 +36,7 @@ from pipeline.players.base import PlayerFault
 
 NEEDED_COMMANDS = ("boardsize", "clear_board", "komi", "play", "genmove")
 GAMES_FOLDER = "/usr/games"  # Debian installs gnugo there and leaves it out of many a PATH
-START_SECONDS = 60.0  # an engine may load a network before it answers for the first time
+START_SECONDS = 20.0  # an engine may load a network before it answers for the first time
 GRACE_SECONDS = 1.0  # for quitting when asked, and again for ending when told
 MAX_REPLY_BYTES = 1 << 20
 MAX_STDERR_BYTES = 4096
@@ -118,7 +118,10 @@ class GtpEngine:
         return self._process.pid
 
     def handshake(self) -> None:
-        """See that it speaks GTP 2 and knows what a game needs. Raises PlayerFault "protocol" if it doesn't."""
+        """See that it speaks GTP 2 and knows what a game needs. Raises PlayerFault "protocol" if it doesn't.
+
+        Each of its two answers may take the limit of a command, or START_SECONDS if that is longer.
+        """
         limit = max(self.seconds, START_SECONDS)
         version = self.send("protocol_version", limit)
         if version.strip() != "2":
@@ -222,7 +225,10 @@ class GtpEngine:
         while (end := self._pending.find(b"\n")) < 0:
             left = deadline - time.monotonic()
             if left <= 0:
-                fault = self._fault("broken", f"gave no answer to {command!r} within {limit:g} s, so it was ended")
+                hint = "" if self.commands else "; does it speak GTP? if it starts slowly, raise --engine-seconds"
+                fault = self._fault(
+                    "broken", f"gave no answer to {command!r} within {limit:g} s, so it was ended{hint}"
+                )
                 self.kill()
                 raise fault
             if self._out not in self._open:

@@ -73,6 +73,18 @@ def test_handshake_names_what_is_missing(engines: list[GtpEngine]) -> None:
     assert caught.value.kind == "protocol"
 
 
+@pytest.mark.parametrize(("seconds", "least", "waited"), [(0.1, 0.4, "0.4"), (0.3, 0.2, "0.3")])
+def test_a_program_that_never_begins_to_talk(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, least: float, waited: str
+) -> None:
+    monkeypatch.setattr(gtp, "START_SECONDS", least)
+    engine = GtpEngine("sleep 100", "fake", seconds)
+    with pytest.raises(PlayerFault) as caught:
+        engine.handshake()
+    assert caught.value.kind == "broken" and not is_alive(engine.pid)
+    assert f"no answer to 'protocol_version' within {waited} s, so it was ended; does it speak" in str(caught.value)
+
+
 def test_a_banner_is_no_gtp(engines: list[GtpEngine]) -> None:
     with pytest.raises(PlayerFault, match="'Welcome to the engine!'; wanted a line that begins with = or ") as caught:
         start(engines, "banner").handshake()
@@ -101,9 +113,9 @@ def test_faults_are_kept_apart(engines: list[GtpEngine], mode: str, kind: str, w
 @pytest.mark.parametrize("mode", ["hang", "half", "stubborn"])
 def test_too_slow_an_engine_is_killed(engines: list[GtpEngine], mode: str) -> None:
     engine = start(engines, mode)
-    engine.send("name")
+    engine.handshake()
     fault = fault_of(engine, "genmove black", 0.3)
-    assert fault.kind == "broken"
+    assert fault.kind == "broken" and "does it speak GTP" not in str(fault)
     assert "gave no answer to 'genmove black' within 0.3 s" in str(fault)
     assert mode == "half" or "'thinking hard'" in str(fault)
     assert not is_alive(engine.pid)
