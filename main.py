@@ -320,14 +320,14 @@ def summary_json(summary: Any) -> str:
 
 
 def summary_text(summary: Any) -> str:
-    """One aligned line per number; tables within the summary are flattened to 'outer inner'."""
+    """One aligned line per number; tables within the summary are flattened to 'outer inner', empty texts left out."""
     lines: list[tuple[str, str]] = []
 
     def add(name: str, value: Any) -> None:
         if isinstance(value, dict):
             for key, item in value.items():
                 add(f"{name} {key}".strip(), item)
-        else:
+        elif value != "":
             lines.append((name.replace("_", " "), value_text(value)))
 
     add("", plain(summary))

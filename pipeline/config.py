@@ -8,6 +8,7 @@ line, the default below. A preset is a YAML file in ``pipeline/presets``: a sect
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +21,12 @@ from pipeline.schedules import START, Moment, parse_schedule
 
 PRESET_FOLDER = Path(__file__).parent / "presets"
 NUMBERS = (int, float, int | None, float | None)  # types of the settings that can follow a schedule
+
+# What a field wants, by the first word of pydantic's error type, by its bounds, by its pattern.
+KINDS = {"int": "a whole number", "finite": "a whole number", "float": "a number", "bool": "yes or no",
+         "string": "a text", "path": "a path", "list": "a list"}  # fmt: skip
+BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+PATTERNS = {r"^[A-Za-z0-9_-]+$": "letters, digits, - and _ only"}
 
 
 class StageConfig(BaseModel):
@@ -374,7 +381,7 @@ def _check_list(kind: type[StageConfig], field: str, found: list[Any], where: st
             try:
                 kind(**{field: value})
             except ValidationError as error:
-                raise UsageError(f"{where}: found the value {value!r}; {error.errors()[0]['msg']}") from error
+                raise UsageError(f"{where}: {_problem(kind, error.errors()[0])}") from error
     elif not isinstance(kind.model_fields[field].default, list):
         raise UsageError(f"{where}: found a list; wanted one value: only numbers can follow a schedule")
 
@@ -419,4 +426,18 @@ def _validated(kind: type[C], stage: str, preset: str | None, values: dict[str, 
         first = error.errors()[0]
         option = "--" + str(first["loc"][0]).replace("_", "-") if first["loc"] else stage
         where = f" (preset {preset})" if preset and str(first["loc"][0]) not in options else ""
-        raise UsageError(f"{stage} {option}{where}: {first['msg']}; found {first.get('input')!r}") from error
+        raise UsageError(f"{stage} {option}{where}: {_problem(kind, first)}") from error
+
+
+def _problem(kind: type[StageConfig], error: Mapping[str, Any]) -> str:
+    """One of pydantic's errors in our words: what was found and what the field wants."""
+    field = kind.model_fields.get(str(error["loc"][0])) if error["loc"] else None
+    facts = field.metadata if field is not None else []
+    bounds = [
+        f"{text} {getattr(fact, name):g}" for fact in facts for name, text in BOUNDS.items() if hasattr(fact, name)
+    ]
+    wanted = ", ".join(filter(None, [KINDS.get(error["type"].partition("_")[0]), " and ".join(bounds)]))
+    for pattern in (fact.pattern for fact in facts if hasattr(fact, "pattern")):
+        choices = re.fullmatch(r"\^\((.+)\)\$", pattern)
+        wanted = f"one of {choices[1].replace('|', ', ')}" if choices else PATTERNS[pattern]
+    return f"found {error['input']!r}; wanted {wanted or error['msg']}"

@@ -119,6 +119,24 @@ def test_options_reach_the_stage(stage: types.SimpleNamespace) -> None:
     assert stage.given == SelfplayConfig(games=3, network=Path("m"), top_up=True, c_puct=2.5)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--games 0", "--games: found 0; wanted at least 1"),
+        ("--games many", "found 'many'; wanted a whole number"),
+        ("--c-puct much", "found 'much'; wanted a number"),
+        ("--c-puct nan", "--c-puct: found nan; wanted above 0"),
+        ("--full-share 0", "--full-share: found 0.0; wanted above 0 and at most 1"),
+        ("--resign-false-rate 1", "--resign-false-rate: found 1.0; wanted at least 0 and below 1"),
+        ("--backend abacus", "--backend: found 'abacus'; wanted one of auto, torch, compile, openvino"),
+        ("--worker a/b", "--worker: found 'a/b'; wanted letters, digits, - and _ only"),
+    ],
+)
+def test_a_wrong_value_is_found_and_wanted(stage: types.SimpleNamespace, options: str, said: str) -> None:
+    result = run("selfplay", *options.split())
+    assert result.exit_code == 2 and said in result.stderr and stage.given is None
+
+
 def test_options_win_over_the_preset(stage: types.SimpleNamespace, tmp_path: Path) -> None:
     preset = tmp_path / "mine.yaml"
     preset.write_text("selfplay: {games: 7, readouts: 9, top_up: true}")
@@ -137,6 +155,11 @@ def test_summary_is_readable(stage: types.SimpleNamespace) -> None:
         "promoted": "yes",
         "seed": "-",
     }
+
+
+def test_summary_leaves_out_empty_texts(stage: types.SimpleNamespace) -> None:
+    stage.act = lambda config, progress: {"note": "", "games": 0, "inner": {"note": "", "why": "so"}}
+    assert run("selfplay").stdout.splitlines() == ["games      0", "inner why  so"]
 
 
 def test_summary_as_json_is_exact_and_alone_on_stdout(stage: types.SimpleNamespace) -> None:

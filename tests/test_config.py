@@ -133,3 +133,52 @@ def test_wrong_option_is_not_blamed_on_the_preset() -> None:
     with pytest.raises(UsageError) as caught:
         make_config(SelfplayConfig, "selfplay", "tictactoe", games=-1)
     assert "--games" in str(caught.value) and "-1" in str(caught.value) and "tictactoe" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("games: 1.5", "--games (preset P): found 1.5; wanted a whole number, at least 1"),
+        ("games: null", "--games (preset P): found None; wanted a whole number, at least 1"),
+        ("games: .inf", "--games (preset P): found inf; wanted a whole number, at least 1"),
+        ("games: 0", "--games (preset P): found 0; wanted at least 1"),
+        ("c_puct: much", "--c-puct (preset P): found 'much'; wanted a number, above 0"),
+        ("c_puct: .nan", "--c-puct (preset P): found nan; wanted above 0"),
+        ("full_share: 1.5", "--full-share (preset P): found 1.5; wanted above 0 and at most 1"),
+        ("resign_false_rate: 1", "--resign-false-rate (preset P): found 1; wanted at least 0 and below 1"),
+        ("top_up: maybe", "--top-up (preset P): found 'maybe'; wanted yes or no"),
+        ("network: 3", "--network (preset P): found 3; wanted a path"),
+        ("opponents: 3", "--opponents (preset P): found 3; wanted a text"),
+        ("worker: a b", "--worker (preset P): found 'a b'; wanted letters, digits, - and _ only"),
+        ("backend: 3", "--backend (preset P): found 3; wanted one of auto, torch, compile, openvino"),
+    ],
+)
+def test_a_wrong_value_is_found_and_wanted_in_our_words(tmp_path: Path, line: str, said: str) -> None:
+    preset = tmp_path / "wrong.yaml"
+    preset.write_text(f"selfplay:\n  {line}\n")
+    with pytest.raises(UsageError) as caught:
+        make_config(SelfplayConfig, "selfplay", str(preset))
+    assert str(caught.value) == "selfplay " + said.replace("(preset P)", f"(preset {preset})")
+
+
+def test_wrong_lists_and_schedules_are_found_and_wanted_in_our_words(tmp_path: Path) -> None:
+    preset = tmp_path / "wrong.yaml"
+    for line, said in (
+        ("require: x", "--require (preset P): found 'x'; wanted a list"),
+        ("require: [random>=0.5, 3]", "--require (preset P): found 3; wanted a text"),
+        ("readouts: [{until: 2, value: 8}, {until: 9, value: -8}]", "readouts: found -8; wanted at least 0"),
+        ("sprt: [a]", "sprt: found a list; wanted one value"),
+    ):
+        preset.write_text(f"evaluate:\n  {line}\n")
+        with pytest.raises(UsageError) as caught:
+            make_config(EvaluateConfig, "evaluate", str(preset))
+        assert said.replace("(preset P)", f"(preset {preset})") in str(caught.value)
+
+
+@pytest.mark.parametrize("stage", CONFIGS)
+def test_every_pattern_has_words(stage: str) -> None:
+    for name, field in CONFIGS[stage].model_fields.items():
+        if any(hasattr(fact, "pattern") for fact in field.metadata):
+            with pytest.raises(UsageError) as caught:
+                make_config(CONFIGS[stage], stage, **{name: "no such thing"})
+            assert "^" not in str(caught.value) and "wanted" in str(caught.value)
