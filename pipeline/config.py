@@ -254,7 +254,7 @@ class EvaluateConfig(ArenaConfig):
         [], description="A further condition of promotion, e.g. 'random>=0.95'; may be given several times."
     )
     require_games: int = Field(100, ge=2, description="Games of each further condition; an even number.")
-    exclude_duplicates: bool = Field(False, description="Of games with the same moves only the first counts.")
+    exclude_duplicates: bool = Field(False, description="Of games with the same moves and colours only one counts.")
     output_dir: Path = Field(Path("data/evaluate"), description="Match records, as <challenger>-vs-<champion>/.")
     sgf_output: Path | None = Field(None, description="Game records [default: in the match's folder, sgf/].")
     promote: bool = Field(True, description="Re-point best_model when the challenger passes.")
@@ -264,7 +264,8 @@ class EvaluateConfig(ArenaConfig):
 
 class RatingsConfig(StageConfig):
     directory: list[Path] = Field(
-        [Path("data/evaluate"), Path("data/tournament")], description="Folders of matches; may be given several times."
+        [Path("data/evaluate"), Path("data/evaluate/required"), Path("data/tournament")],
+        description="Folders of matches; may be given several times.",
     )
     method: str = Field(
         "bradley-terry", pattern="^(bradley-terry|elo|trueskill)$", description="bradley-terry, elo or trueskill."
@@ -282,7 +283,7 @@ class TournamentConfig(ArenaConfig):
     )
     place: str | None = Field(None, description="Place this player against the others, instead of all against all.")
     against: int = Field(0, ge=0, description="With --place: how many of the others, nearest in rating; 0 = all.")
-    games: int = Field(200, ge=2, description="Games in all, of this run; those of earlier runs are on top.")
+    games: int = Field(200, ge=2, description="Games between these players in all; those of earlier runs count.")
     until: float = Field(0.0, ge=0, description="Stop when every rating is known to +- so many Elo (95 %); 0 = never.")
     pairs_per_round: int = Field(8, ge=1, description="Pairs of games between two looks at the ratings.")
     schedule: str = Field(

@@ -58,7 +58,8 @@ class Standing:
 
 def standing(rule: Rule, games: Mapping[int, MatchGame]) -> Standing:
     """Where a match stands. passed: by what is known; final only when decided."""
-    excluded = set(repeated(games, same_colours=True)) if rule.exclude_duplicates else set()
+    repetitions = repeated(games)
+    excluded = set(repetitions) if rule.exclude_duplicates else set()
     counted = {number: games[number] for number in sorted(games) if number not in excluded}
     points = {number: 1 + game.challenger_result for number, game in counted.items()}
     pair_scores: list[int | None] = []
@@ -79,8 +80,7 @@ def standing(rule: Rule, games: Mapping[int, MatchGame]) -> Standing:
         decided, passed = statistics.is_decided(score, most, gate), statistics.passes(score, gate)
     else:
         decided, passed = state.decision is not None, state.decision == "accepted"
-    duplicates = len(repeated(games, same_colours=False))
-    return Standing(counted, score, duplicates, pair_scores, gate, state, decided, passed)
+    return Standing(counted, score, len(repetitions), pair_scores, gate, state, decided, passed)
 
 
 def score_of(games: Iterable[MatchGame]) -> Score:
@@ -88,13 +88,13 @@ def score_of(games: Iterable[MatchGame]) -> Score:
     return Score(results.count(1), results.count(0), results.count(-1))
 
 
-def repeated(games: Mapping[int, MatchGame], same_colours: bool) -> list[int]:
-    """Numbers of the games whose moves are those of a game with a lower number."""
-    seen: set[tuple[object, ...]] = set()
+def repeated(games: Mapping[int, MatchGame]) -> list[int]:
+    """Numbers of the games whose moves and colours are those of a game with a lower number."""
+    seen: set[tuple[int, ...]] = set()
     found = []
     for number in sorted(games):
         game = games[number]
-        key = (game.challenger_player if same_colours else None, *game.moves)
+        key = (game.challenger_player, *game.moves)
         if key in seen:
             found.append(number)
         seen.add(key)

@@ -37,6 +37,7 @@ RATINGS = "ratings.json"
 MATCH_GAMES = "games.jsonl"
 MATCH_SUMMARY = "summary.json"
 MATCH_SGF = "sgf"
+REQUIRED = "required"  # matches for further conditions of promotion, beside those for promotion itself
 SHARD_SUFFIX = ".gz"
 META_SUFFIX = ".meta"
 CHUNK_SUFFIX = ".h5"

@@ -82,11 +82,15 @@ def list_matches(directory: Path) -> list[Path]:
     ]
 
 
-def read_match(folder: Path) -> Match:
-    """Everything of a match. Raises FileError if games.jsonl is missing, damaged, or of another version."""
+def read_match(folder: Path, with_summary: bool = True) -> Match:
+    """Everything of a match. Raises FileError if games.jsonl is missing, or a file is damaged or of another version.
+
+    with_summary: False leaves summary.json unread, and the summary None: games don't depend on it.
+    """
     found = _read_games(folder / layout.MATCH_GAMES)
     games = sorted(found.games.values(), key=lambda game: game.index)
-    return Match(folder, found.header, found.openings, games, found.failures, read_summary(folder))
+    summary = read_summary(folder) if with_summary else None
+    return Match(folder, found.header, found.openings, games, found.failures, summary)
 
 
 def has_match(folder: Path) -> bool:
@@ -348,6 +352,12 @@ def check_same_match(path: Path, found: MatchHeader, wanted: MatchHeader) -> Non
     ours, theirs = _identity(wanted), _identity(found)
     for name in dict.fromkeys((*ours, *theirs)):
         if ours.get(name) != theirs.get(name):
+            if name.endswith("weights"):
+                raise FileError(
+                    path,
+                    f"this match was begun with another {name.split(chr(39))[0]} of the same name: that model was made "
+                    "anew since; choose another --output-dir, or remove the folder",
+                )
             raise FileError(
                 path,
                 f"this match was begun with {name} {theirs.get(name)!r}, now it is {ours.get(name)!r}; go on with the "

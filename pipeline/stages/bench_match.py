@@ -21,6 +21,7 @@ from pipeline.arena.crew import ThreadCrew, conduct
 from pipeline.arena.match import Pairing
 from pipeline.arena.openings import make_openings
 from pipeline.config import BenchConfig, SearchConfig, available_cores
+from pipeline.errors import UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.players.base import MakePlayer
@@ -70,7 +71,9 @@ def bench_match(config: BenchConfig, progress: Progress = SILENT) -> MatchBenchS
     game = parse_game(config.game)
     architecture = Architecture.for_game(config.network_size, game)
     weights = [random_weights(architecture, seed) for seed in range(2)]
-    num_games = (config.games or GAMES) // 2 * 2
+    num_games = config.games or GAMES
+    if num_games % 2:
+        raise UsageError(f"bench evaluate --games {num_games}: wanted an even number: openings are played twice")
     threads = min(available_cores(), num_games)
     rows = -(-min(PARALLEL_GAMES, num_games) // threads)
 

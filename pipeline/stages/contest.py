@@ -105,6 +105,10 @@ def common_game(asked: str | None, seats: Sequence[Seat]) -> Game:
             check_game(seat.model.info, game.spec, seat.spec.path)
         if seat.info.kind == "gtp" and not isinstance(game, Go):
             raise UsageError(f"player {seat.spec.text!r}: GTP engines play Go only; the game is {game.spec}")
+        if seat.info.kind == "gtp":
+            from pipeline.players.gtp import find_program
+
+            find_program(seat.spec.command)  # if it isn't there, that is said before anything is loaded or played
     return game
 
 

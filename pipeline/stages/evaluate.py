@@ -16,110 +16,28 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pipeline.arena import statistics
 from pipeline.arena.sprt import Sprt
-from pipeline.arena.statistics import Score
-from pipeline.arena.verdict import Rule, Standing, score_of, standing
+from pipeline.arena.verdict import Rule, Standing, standing
 from pipeline.config import EvaluateConfig
 from pipeline.errors import MuGoError, NotYet, UsageError
 from pipeline.progress import SILENT, Progress
 from pipeline.records import layout
 from pipeline.records.matches import (
-    MatchGame,
     MatchWriter,
+    has_match,
     list_matches,
     match_lock,
+    read_match,
     read_summary,
     write_summary,
 )
 from pipeline.records.models import list_models, set_champion
 from pipeline.stages import pool
 from pipeline.stages.contest import Contest, Seat, common_game, take_seat, write_sgfs
+from pipeline.stages.match_summary import EvaluateSummary, GuardResult, summarise
 
 TESTED_AT_ONCE = 64  # games, for a sequential test: those begun beyond the pair that decides are played for nothing
-POWER_ELO = 35.0  # the gain whose chance of passing the summary states
 PENDING = "promotion_pending"  # in summary.json: the verdict is in, best_model may not be re-pointed yet
-
-
-@dataclass(frozen=True)
-class Results:
-    """Games of one colour."""
-
-    wins: int
-    draws: int
-    losses: int
-
-
-@dataclass(frozen=True)
-class TestResult:
-    """How the sequential test ended: over `pairs` pairs in order of their number, log-likelihood ratio llr."""
-
-    decision: str
-    pairs: int
-    llr: float
-    lower: float
-    upper: float
-
-
-@dataclass(frozen=True)
-class GuardResult:
-    """A further condition: the match that was played for it."""
-
-    passed: bool
-    games_played: int
-    wins: int
-    draws: int
-    losses: int
-    share: float
-    needed: float
-    match: str
-
-
-@dataclass(frozen=True)
-class EvaluateSummary:
-    """A match and what followed from it. Wins, losses, shares and Elo are the challenger's; None: not bounded.
-
-    share: points per game, a draw counting 1/2. tail_probability: that an equal player does so well in these games,
-    over games if none was drawn, else over pairs; false_promotion: that an equal player passes the gate; power_35_elo:
-    that one 35 Elo stronger does. pairs: pairs of games that brought 0, 1/2, 1, 1 1/2, 2 points. duplicates: games
-    whose moves repeat those of another. failed: games that nobody won, tried twice.
-    """
-
-    challenger: str
-    champion: str
-    game: str
-    games: int
-    games_played: int
-    wins: int
-    losses: int
-    draws: int
-    win_rate: float
-    loss_rate: float
-    draw_rate: float
-    share: float
-    share_low: float
-    share_high: float
-    average_length: float
-    moving_first: Results
-    moving_second: Results
-    pairs: list[int]
-    duplicates: int
-    failed: int
-    threshold: float
-    points_needed: float
-    tail_probability: float
-    tail_over: str
-    false_promotion: float
-    power_35_elo: float
-    elo: float | None
-    elo_low: float | None
-    elo_high: float | None
-    sprt: TestResult | None
-    guards: dict[str, GuardResult]
-    passed: bool
-    promoted: bool
-    reason: str
-    match: str
 
 
 @dataclass(frozen=True)
@@ -159,6 +77,8 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
     sprt = None if config.sprt is None else Sprt.parse(config.sprt)
     if sprt is not None:
         sprt.check_games(config.games)
+        if config.threshold is not None:
+            raise UsageError("evaluate --threshold and --sprt: each decides the match; wanted one of them")
     guards = [parse_guard(text) for text in config.require]
     champion = take_seat(config.black_model, config.readouts)
     home = _home(config, champion)
@@ -166,16 +86,7 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
     challenger = take_seat(_challenger(config, champion, home), config.readouts)
     against = [take_seat(guard.player, config.readouts) for guard in guards]
     _check_different(challenger, champion)
-    for guard, seat in zip(guards, against, strict=True):
-        _check_different(challenger, seat)
-        if seat.name == champion.name:
-            raise UsageError(f"evaluate --require {guard.text!r}: that is the champion of this match; use --threshold")
-    names = [seat.name for seat in against]
-    for guard, name in zip(guards, names, strict=True):
-        if names.count(name) > 1:
-            raise UsageError(
-                f"evaluate --require {guard.text!r}: {name} is asked for {names.count(name)} times; wanted once"
-            )
+    _check_guards(config, challenger, champion, guards, against)
     if sprt is not None:
         config = config.model_copy(update={"parallel_games": min(config.parallel_games, TESTED_AT_ONCE)})
     contest = Contest(config, common_game(config.game, [champion, challenger, *against]), progress)
@@ -186,7 +97,7 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
         # Nobody is promoted over an engine: unless a verdict is asked for, such a match is measured to its end.
         at_stake = bool(challenger.model and champion.model) or (config.threshold, sprt) != (None, None)
         writer, stand = _play(contest, folder, (challenger, champion), rule, settings, at_stake)
-        summary = _summarise(rule, writer, stand)
+        summary = summarise(rule, writer, stand)
         if not stand.decided and at_stake:
             _refuse_undecided(summary, writer)
         if stand.passed:
@@ -227,20 +138,50 @@ def _challenger(config: EvaluateConfig, champion: Seat, home: Path | None) -> st
     )
 
 
-def _check_different(challenger: Seat, other: Seat) -> None:
+def _check_different(challenger: Seat, other: Seat, where: str = "--white-model") -> None:
     """A player may meet itself only under another name: nobody does that by mistake."""
     same = challenger.info.weights == other.info.weights and challenger.info.readouts == other.info.readouts
     if challenger.model and same and not (challenger.spec.own_name or other.spec.own_name):
+        who = "champion" if where == "--white-model" else "challenger"
         raise UsageError(
-            f"evaluate --white-model {challenger.spec.text}: it is the champion itself; wanted another player, or "
-            "another name for it: NAME=PLAYER"
+            f"evaluate {where} {other.spec.text}: it is the {who} itself; wanted another player, or another name for "
+            "it: NAME=PLAYER"
         )
     if challenger.name == other.name:
-        raise UsageError(f"evaluate: both players are called {other.name}; give one a name of its own: NAME=PLAYER")
+        raise UsageError(
+            f"evaluate {where}: both players are called {other.name}; give one a name of its own: NAME=PLAYER"
+        )
+
+
+def _check_guards(
+    config: EvaluateConfig, challenger: Seat, champion: Seat, guards: Sequence[Guard], against: Sequence[Seat]
+) -> None:
+    """Whatever makes a further condition impossible is said before anything is played."""
+    names = [seat.name for seat in against]
+    for guard, seat in zip(guards, against, strict=True):
+        where = f"--require {guard.text!r}"
+        _check_different(challenger, seat, where)
+        if seat.name == champion.name:
+            raise UsageError(f"evaluate {where}: that is the champion of this match; use --threshold")
+        if names.count(seat.name) > 1:
+            raise UsageError(
+                f"evaluate {where}: {seat.name} is asked for {names.count(seat.name)} times; wanted once"
+            )
+        folder = _guard_folder(config, challenger, seat)
+        if has_match(folder) and (begun := read_match(folder).header.games) != config.require_games:
+            raise UsageError(
+                f"evaluate --require-games {config.require_games}: {folder} was begun with {begun}; go on with that, "
+                "or remove the folder"
+            )
 
 
 def _folder(config: EvaluateConfig, challenger: Seat, other: Seat) -> Path:
     return config.output_dir / layout.match_name(challenger.name, other.name)
+
+
+def _guard_folder(config: EvaluateConfig, challenger: Seat, other: Seat) -> Path:
+    """Apart from matches that somebody asked for by name, whose settings may be others."""
+    return config.output_dir / layout.REQUIRED / layout.match_name(challenger.name, other.name)
 
 
 # Playing
@@ -253,7 +194,9 @@ def _play(
 
     Call it under the match's lock.
     """
-    writer = contest.open(folder, seats, rule.games, rule.threshold, settings)
+    # The share that a further condition asks for isn't part of its match: it may change, the games stay.
+    threshold = rule.threshold if settings else None
+    writer = contest.open(folder, seats, rule.games, threshold, settings)
     try:
         contest.play(writer, seats, lambda so_far: at_stake and standing(rule, so_far.games).decided)
     finally:
@@ -274,10 +217,10 @@ def _guard(
     for guard, seat in zip(guards, against, strict=True):
         progress.say(f"further condition: {guard.text}")
         rule = Rule(config.require_games, guard.share)
-        folder = _folder(config, challenger, seat)
+        folder = _guard_folder(config, challenger, seat)
         with match_lock(folder):
             writer, stand = _play(contest, folder, (challenger, seat), rule, {}, True)
-            theirs = _summarise(rule, writer, stand)
+            theirs = summarise(rule, writer, stand)
             if not stand.decided:
                 _refuse_undecided(theirs, writer)
             write_summary(folder, asdict(theirs))
@@ -302,75 +245,6 @@ def _refuse_undecided(summary: EvaluateSummary, writer: MatchWriter) -> None:
 
 
 # Concluding
-
-
-def _of_colour(games: Sequence[MatchGame], challenger_player: int) -> Results:
-    score = score_of([game for game in games if game.challenger_player == challenger_player])
-    return Results(score.wins, score.draws, score.losses)
-
-
-def _summarise(rule: Rule, writer: MatchWriter, stand: Standing) -> EvaluateSummary:
-    header, games, score = writer.header, list(stand.counted.values()), stand.score
-    played = max(1, score.games)
-    low, high = statistics.wilson_interval(score)
-    elo_low, elo, elo_high = (value if math.isfinite(value) else None for value in statistics.elo_interval(score))
-    most = rule.games - (len(writer.games) - len(games))
-    return EvaluateSummary(
-        challenger=header.challenger,
-        champion=header.champion,
-        game=header.game,
-        games=rule.games,
-        games_played=score.games,
-        wins=score.wins,
-        losses=score.losses,
-        draws=score.draws,
-        win_rate=score.wins / played,
-        loss_rate=score.losses / played,
-        draw_rate=score.draws / played,
-        share=score.share,
-        share_low=low,
-        share_high=high,
-        average_length=sum(game.length for game in games) / played,
-        moving_first=_of_colour(games, 0),
-        moving_second=_of_colour(games, 1),
-        pairs=list(stand.pair_counts),
-        duplicates=stand.duplicates,
-        failed=len({failure.failed for failure in writer.failures} - writer.games.keys()),
-        threshold=statistics.derived_threshold(most) if rule.threshold is None else rule.threshold,
-        points_needed=stand.gate / 2,
-        tail_probability=statistics.result_tail(score, stand.pair_counts),
-        tail_over="pairs" if score.draws else "games",
-        false_promotion=statistics.false_promotion(most, stand.gate),
-        power_35_elo=statistics.power(most, stand.gate, statistics.share_of_elo(POWER_ELO)),
-        elo=elo,
-        elo_low=elo_low,
-        elo_high=elo_high,
-        sprt=_test_result(stand),
-        guards={},
-        passed=stand.passed,
-        promoted=False,
-        reason=_reason(rule, stand, score),
-        match=str(writer.folder),
-    )
-
-
-def _test_result(stand: Standing) -> TestResult | None:
-    state = stand.sprt
-    if state is None:
-        return None
-    return TestResult(state.decision or "undecided", state.pairs, state.llr, state.lower, state.upper)
-
-
-def _reason(rule: Rule, stand: Standing, score: Score) -> str:
-    if stand.sprt is not None:
-        state = stand.sprt
-        said = {"accepted": "stronger", "rejected": "not shown to be stronger", None: "undecided"}[state.decision]
-        return (
-            f"sequential test: {said} after {state.pairs} of {rule.games // 2} pairs "
-            f"(log-likelihood ratio {state.llr:+.2f}, bounds {state.lower:+.2f} and {state.upper:+.2f})"
-        )
-    verdict = f"{score.half_points / 2:g} points of the {stand.gate / 2:g} needed from {rule.games} games"
-    return verdict + (f", decided after {score.games}" if score.games < rule.games else "")
 
 
 def _conclude(

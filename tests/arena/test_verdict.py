@@ -194,7 +194,7 @@ def test_the_sequential_test_decides_instead_of_the_gate():
 # Duplicates
 
 
-def test_duplicates_are_counted_whatever_the_colours_and_excluded_only_where_those_are_the_same():
+def test_duplicates_have_the_same_moves_and_colours():
     games = {
         0: game(0, 1, [1, 2]),
         1: game(1, -1, [1, 2]),  # the same moves with colours swapped: another game
@@ -203,12 +203,11 @@ def test_duplicates_are_counted_whatever_the_colours_and_excluded_only_where_tho
         4: game(4, 1, [1, 2]),
         5: game(5, 1, [3]),
     }
-    assert repeated(games, same_colours=False) == [1, 2, 4, 5]
-    assert repeated(games, same_colours=True) == [2, 4, 5]
+    assert repeated(games) == [2, 4, 5]
     counting = standing(Rule(6, 0.5), games)
-    assert (counting.duplicates, counting.score, counting.gate) == (4, Score(5, 0, 1), 6)
+    assert (counting.duplicates, counting.score, counting.gate) == (3, Score(5, 0, 1), 6)
     excluding = standing(Rule(6, 0.5, exclude_duplicates=True), games)
-    assert (excluding.duplicates, excluding.score, excluding.gate) == (4, Score(2, 0, 1), 3)
+    assert (excluding.duplicates, excluding.score, excluding.gate) == (3, Score(2, 0, 1), 3)
     assert sorted(excluding.counted) == [0, 1, 3]
     assert excluding.pair_scores == [2, VOID, VOID] and excluding.pair_counts == (0, 0, 1, 0, 0)
     assert excluding.decided and excluding.passed

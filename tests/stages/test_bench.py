@@ -54,4 +54,5 @@ def test_bench_plays_with_the_settings_of_a_preset(tmp_path):
     )
     config = BenchConfig(game="tictactoe", network_size="b1c8", games=8, seconds=0.3, recipe=str(preset))
     summary = bench(config)
-    assert summary.readouts == 8 and summary.selfplay_evaluations_per_second > 0 and summary.train_samples_per_second > 0
+    assert summary.readouts == 8
+    assert summary.selfplay_evaluations_per_second > 0 and summary.train_samples_per_second > 0

@@ -96,7 +96,7 @@ def test_each_colour_gets_half_of_the_games_and_each_opening(tmp_path, models, m
     assert {0, 1} in by_opening.values()
     assert sum(vars(summary.moving_first).values()) + sum(vars(summary.moving_second).values()) == summary.games_played
     assert summary.average_length == pytest.approx(np.mean([game.length for game in match.games]))
-    assert summary.duplicates == len(match.games) - len({tuple(game.moves) for game in match.games})
+    assert summary.duplicates == len(match.games) - len({(game.challenger_player, *game.moves) for game in match.games})
 
 
 def test_it_stops_when_the_verdict_is_settled(tmp_path, models, made_up_networks):
@@ -401,12 +401,12 @@ def test_a_condition_that_fails_stops_the_promotion_and_says_so(tmp_path, models
 def test_conditions_are_played_only_if_the_match_is_won(tmp_path, models, made_up_networks):
     summary = evaluate(guarded(tmp_path, "random>=0.01").model_copy(update={"threshold": 1.0, "games": 40}))
     assert not summary.passed and summary.guards == {}
-    assert not (tmp_path / "evaluate" / "000001-test-vs-random").exists()
+    assert not (tmp_path / "evaluate" / "required").exists()
 
 
 def test_an_interrupted_condition_goes_on(tmp_path, models, made_up_networks):
     config = guarded(tmp_path, "random>=0.5", readouts=30)
-    folder = tmp_path / "evaluate" / "000001-test-vs-random"
+    folder = tmp_path / "evaluate" / "required" / "000001-test-vs-random"
 
     class Breaking(Progress):
         def start(self, what, total=None, unit="it"):
@@ -440,7 +440,7 @@ def test_malformed_conditions(tmp_path, models, text):
         (["nobody>=0.5"], "no such model or built-in player"),
         (["random>=0.5", "random>=0.6"], "random is asked for 2 times; wanted once"),
         (["{models}/000000-test>=0.5"], "that is the champion of this match"),
-        (["{models}/000001-test>=0.5"], "it is the champion itself; wanted another player|both players are called"),
+        (["{models}/000001-test>=0.5"], "it is the challenger itself; wanted another player"),
     ],
 )
 def test_conditions_that_make_no_sense(tmp_path, models, conditions, problem):
@@ -491,7 +491,7 @@ def test_a_model_against_itself_under_another_name_comes_out_even(tmp_path, mode
                 assert games[index + 1].moves == game.moves
                 assert games[index + 1].challenger_result == -game.challenger_result
         assert one.pairs[:2] == [0, 0] and one.pairs[3:] == [0, 0]
-        assert one.duplicates >= one.pairs[2] > 0
+        assert one.pairs[2] > 0 and one.duplicates == 0  # the same moves, but with colours swapped
     assert summary.passed and not whole.passed
     assert not summary.promoted and "twin is the champion itself" in summary.reason
     assert len(read_promotions(models)) == 1
@@ -562,7 +562,8 @@ def test_repeated_games_are_counted_and_excluded_on_request(tmp_path, models, ma
     excluding = evaluate(config_for(tmp_path, **common, exclude_duplicates=True))
     match = read_match(Path(excluding.match))
     assert len(match.games) > 2 >= excluding.games_played == len({game.challenger_player for game in match.games})
-    assert excluding.duplicates == len(match.games) - len({tuple(game.moves) for game in match.games})
+    distinct = {(game.challenger_player, *game.moves) for game in match.games}
+    assert excluding.duplicates == len(match.games) - len(distinct)
     assert excluding.wins + excluding.draws + excluding.losses == excluding.games_played
 
 
@@ -660,3 +661,21 @@ def test_trouble_with_the_pool_does_not_hide_a_promotion(tmp_path, models, made_
     summary = evaluate(config_for(tmp_path, threshold=0.01), progress)
     assert summary.promoted and read_match(Path(summary.match)).summary["promoted"] is True
     assert ["doesn't join the pool" in text for text in progress.warnings] == [True]
+
+
+def test_a_condition_is_no_match_that_was_asked_for_by_name(tmp_path, models, made_up_networks):
+    """It has a folder of its own, and the share that it asks for may change."""
+    by_name = config_for(tmp_path, white_model=str(models / "000001-test"), black_model="random", games=8)
+    evaluate(by_name)
+    config = config_for(tmp_path, threshold=0.01, promote=False, require=["random>=1.0"], require_games=10)
+    assert set(evaluate(config).guards) == {"random>=1.0"}
+    config = config.model_copy(update={"white_model": str(models / "000001-test")})
+    again = evaluate(config.model_copy(update={"require": ["random>=0.01"]}))
+    assert again.guards["random>=0.01"].passed and again.passed
+    with pytest.raises(UsageError, match=r"--require-games 12: .*was begun with 10"):
+        evaluate(config.model_copy(update={"require_games": 12}))
+
+
+def test_a_threshold_beside_a_sequential_test(tmp_path, models):
+    with pytest.raises(UsageError, match=r"--threshold and --sprt: each decides"):
+        evaluate(config_for(tmp_path, games=400, sprt="0,100,0.05,0.05", threshold=0.6))
