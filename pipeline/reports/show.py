@@ -25,6 +25,8 @@ KNOWN = (
     "a game shard (.gz), its .meta, a chunk (.h5), a model or match directory, ratings, a pool, or a folder that holds "
     "such files"
 )
+# Of the files that are known by name, so that a damaged one gets its own remedy.
+FORMATS = {layout.RATINGS: RATINGS_FORMAT, "pool.json": POOL_FORMAT, layout.MODEL_JSON: MODEL_FORMAT}
 PROMOTIONS_LISTED = 20
 SGF_SUFFIX = ".sgf"
 
@@ -83,8 +85,14 @@ def _refuse(path: Path, game: int | None, moves: bool) -> None:
 
 
 def show_json(path: Path) -> Iterator[str]:
-    """The JSON files of ours say themselves what they are."""
-    kind = atomic.read_json(path, KNOWN).get("format")
+    """The JSON files of ours say themselves what they are; a damaged one is taken for what its name says."""
+    try:
+        found = atomic.read_json(path, KNOWN).get("format")
+    except FileError:
+        if path.name not in FORMATS:
+            raise
+        found = None
+    kind = found if found in FORMATS.values() else FORMATS.get(path.name)
     if kind == RATINGS_FORMAT:
         yield from show_ratings(path)
     elif kind == POOL_FORMAT:
@@ -92,7 +100,7 @@ def show_json(path: Path) -> Iterator[str]:
     elif kind == MODEL_FORMAT:
         yield from show_model(path.parent)
     else:
-        raise FileError(path, f"not a file of ours: format {kind!r}; wanted {KNOWN}")
+        raise FileError(path, f"not a file of ours: format {found!r}; wanted {KNOWN}")
 
 
 def show_folder(path: Path, game: int | None, moves: bool) -> Iterator[str]:

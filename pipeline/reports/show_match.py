@@ -19,6 +19,7 @@ from pipeline.reports.boards import described, flattened, indented, replayed, ta
 GAMES_LISTED = 12
 FAILURES_LISTED = 5
 MOVES_LISTED = 12
+NUMBERS_LISTED = 20
 PROBLEM_WIDTH = 100
 POINTS = ("0", "½", "1", "1½", "2")  # of a pair of games
 ENDS = {"played_out": "played out", "full_length": "as long as the game allows", "resigned": "resigned"}
@@ -44,6 +45,24 @@ class Tally:
 def tally(games: Sequence[MatchGame]) -> Tally:
     results = [game.challenger_result for game in games]
     return Tally(results.count(1), results.count(0), results.count(-1))
+
+
+def counted_games(match: Match) -> list[MatchGame]:
+    """Those that the verdict is about: all, or without those that repeat the moves and colours of an earlier one."""
+    if not match.header.settings.get("exclude_duplicates"):
+        return match.games
+    repeated = repeated_games(match.games)
+    return [game for game in match.games if game.index not in repeated]
+
+
+def repeated_games(games: Sequence[MatchGame]) -> set[int]:
+    """Numbers of the games, sorted by number, whose moves and colours are those of an earlier one."""
+    first: dict[tuple[int, ...], int] = {}
+    return {
+        game.index
+        for game in games
+        if first.setdefault((game.challenger_player, *game.moves), game.index) != game.index
+    }
 
 
 def pair_counts(games: Sequence[MatchGame]) -> list[int]:
@@ -84,13 +103,17 @@ def show_match(path: Path, index: int | None, moves: bool) -> Iterator[str]:
 
 
 def _facts(match: Match) -> dict[str, object]:
-    header, games = match.header, match.games
+    header, games = match.header, counted_games(match)
     facts: dict[str, object] = {
         "match": match.folder,
         "game": header.game,
         "challenger": _player(header.players[0]),
         "champion": _player(header.players[1]),
-        "games": f"{len(games)} of {match.num_games}" + _standing(match),
+        "games": f"{len(match.games)} of {match.num_games}" + _standing(match),
+    }
+    if match.games:
+        facts["repeated games"] = _repeated(match, len(games))
+    facts |= {
         "challenger in all": tally(games),
         "  moving first": tally([game for game in games if game.challenger_player == 0]),
         "  moving second": tally([game for game in games if game.challenger_player == 1]),
@@ -103,11 +126,20 @@ def _facts(match: Match) -> dict[str, object]:
         facts["plies"] = f"{lengths.min()} to {lengths.max()}, {lengths.mean():.1f} on average"
         ends = Counter(game.end for game in games)
         facts["ends"] = ", ".join(f"{count} {ENDS[end]}" for end, count in ends.most_common())
-        distinct = len({tuple(game.moves) for game in games})
-        facts["distinct games"] = f"{distinct} of {len(games)}"
     if match.failures:
         facts["failures"] = _failure_counts(match)
     return {**facts, **dict(flattened(header.settings))}
+
+
+def _repeated(match: Match, num_counted: int) -> str:
+    """How many games repeat others, and what that means for the verdict and the figures."""
+    repeated = len(repeated_games(match.games))
+    if not repeated:
+        return "none"
+    text = f"{repeated} of {len(match.games)} have the moves and colours of an earlier one"
+    if num_counted == len(match.games):
+        return f"{text}; they count like the others"
+    return f"{text}; they are excluded: verdict, summary and what follows are about the other {num_counted}"
 
 
 def _player(player: PlayerInfo) -> str:
@@ -127,9 +159,17 @@ def _standing(match: Match) -> str:
 
 def _failure_counts(match: Match) -> str:
     failed = {failure.failed for failure in match.failures}
-    after_all = len(failed & {game.index for game in match.games})
+    given_up = failed - {game.index for game in match.games}
     attempts = "attempt" if len(match.failures) == 1 else "attempts"
-    return f"{len(match.failures)} {attempts} at {len(failed)} games, {after_all} of which were played after all"
+    games = "game" if len(failed) == 1 else "games"
+    text = f"{len(match.failures)} {attempts} at {games} {_numbers(failed)}"
+    return f"{text}; not played to an end: {_numbers(given_up)}" if given_up else f"{text}; all were played after all"
+
+
+def _numbers(numbers: set[int]) -> str:
+    """ "4, 6, 7, 8": which games, of many only the first."""
+    shown = ", ".join(map(str, sorted(numbers)[:NUMBERS_LISTED]))
+    return shown + (f", … ({len(numbers)} in all)" if len(numbers) > NUMBERS_LISTED else "")
 
 
 def _failures_table(failures: Sequence[MatchFailure]) -> str:

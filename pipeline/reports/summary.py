@@ -15,7 +15,7 @@ from pipeline.records.matches import Match, list_matches, read_match
 from pipeline.records.models import ModelInfo, list_models, read_info, resolve_champion
 from pipeline.records.shards import newest_shards
 from pipeline.reports.boards import described, table
-from pipeline.reports.show_match import tally
+from pipeline.reports.show_match import counted_games, tally
 
 SAVED_MODELS = Path("saved_models")
 SELFPLAY, TRAINING, EVALUATE = Path("data/selfplay"), Path("data/training_data"), Path("data/evaluate")
@@ -115,9 +115,13 @@ def _loss(manifest: dict[str, Any], name: str) -> str:
 
 
 def matches_in(directory: Path, damaged: list[FileError]) -> list[Match]:
-    """The matches in a folder, by name; those that can't be read are added to damaged."""
+    """The matches in a folder, by name; those that can't be read are added to damaged.
+
+    A folder that has neither its games nor their summary is no match yet: it was left before its first line.
+    """
     matches = []
-    for folder in list_matches(directory):
+    without_games = {path.parent for path in directory.glob(f"*/{layout.MATCH_SUMMARY}")}
+    for folder in sorted({*list_matches(directory), *without_games}):
         try:
             matches.append(read_match(folder))
         except FileError as error:
@@ -126,11 +130,12 @@ def matches_in(directory: Path, damaged: list[FileError]) -> list[Match]:
 
 
 def match_line(match: Match) -> tuple[str, ...]:
-    result = tally(match.games)
+    result = tally(counted_games(match))
+    left_out = f", {result.games} count" if result.games < len(match.games) else ""
     share = f"{(result.wins + result.draws / 2) / result.games:.1%}" if result.games else "-"
     return (
-        match.header.challenger, match.header.champion, f"{result.games}/{match.num_games}", str(result.wins),
-        str(result.draws), str(result.losses), share, _verdict(match.summary),
+        match.header.challenger, match.header.champion, f"{len(match.games)}/{match.num_games}{left_out}",
+        str(result.wins), str(result.draws), str(result.losses), share, _verdict(match.summary),
     )  # fmt: skip
 
 

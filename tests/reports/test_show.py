@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pipeline.arena.verdict import Rule, standing
 from pipeline.errors import FileError, UsageError
 from pipeline.games.registry import parse_game
 from pipeline.records.chunks import ChunkHeader, column_types, write_chunk
@@ -20,13 +21,14 @@ from pipeline.records.matches import (
     PlayerInfo,
     match_lock,
     open_match,
+    read_match,
     write_summary,
 )
 from pipeline.records.models import ModelInfo, set_champion, write_model
 from pipeline.records.ratings import Member, Pool, RatedPlayer, Ratings, write_pool, write_ratings
 from pipeline.records.shards import write_shard
 from pipeline.reports.show import show
-from pipeline.reports.show_match import pair_counts
+from pipeline.reports.show_match import counted_games, pair_counts
 from tests.reports.test_show_records import LEFT_COLUMN, record
 
 GAME = parse_game("tictactoe")
@@ -117,7 +119,7 @@ def test_match_in_progress(run: Path) -> None:
     assert lines["challenger in all"].startswith("1 won, 1 drawn, 1 lost")
     assert lines["moving first"].startswith("1 won, 1 drawn, 0 lost")
     assert lines["moving second"].startswith("0 won, 0 drawn, 1 lost")
-    assert "2 of 3" in lines["distinct games"]
+    assert lines["repeated games"] == "none"  # the same moves, but the other colours
     assert lines["challenger"] == "000001-m (model with 16 readouts a move, saved_models/000001-m)"
     assert lines["pairs by points"] == "1 whole pairs: 1 with 1"
     assert lines["ends"] == "3 played out"
@@ -135,7 +137,7 @@ def test_match_with_failures_and_a_game_given_up(tmp_path: Path) -> None:
     writer.add([match_game(1, [0, 1, 3], 1, "resigned"), match_game(3, [4, 0], -1, "resigned")])
     text = text_of(folder)
     assert "fish-1a2b (gtp, gtp:fish --level 1)" in text and "2 resigned" in text
-    assert "7 attempts at 3 games, 1 of which were played after all" in text
+    assert "7 attempts at games 0, 1, 2; not played to an end: 0, 2" in text
     assert "a worker died" in text and text.count("it died xxx") == 4 and "… and 2 before them" in text
     assert max(map(len, text.splitlines())) < 170
     assert "O wins by resignation" not in text and "X wins by resignation after 3 plies" in text
@@ -145,6 +147,52 @@ def test_match_with_failures_and_a_game_given_up(tmp_path: Path) -> None:
     assert "attempt 2: failed after 0 plies (crash): a worker died" in text_of(folder, game=2)
     with pytest.raises(UsageError, match="game 4"):
         text_of(folder, game=4)
+
+
+def test_failed_games_are_named(tmp_path: Path) -> None:
+    writer = make_match(tmp_path / "a-vs-b", (player("a"), player("b")), [[0]] * 30)
+    fact = {"kind": "broken", "player": "b", "problem": "it died", "moves": []}
+    for index in (4, 6, 7, 8):
+        writer.add_failure(MatchFailure(failed=index, attempt=1, **fact))
+    assert "4 attempts at games 4, 6, 7, 8; not played to an end: 4, 6, 7, 8\n" in text_of(writer.folder)
+    writer.add([match_game(index, [0, 1], 1, "resigned") for index in (4, 6, 7, 8)])
+    assert "4 attempts at games 4, 6, 7, 8; all were played after all\n" in text_of(writer.folder)
+    for index in range(10, 60):
+        writer.add_failure(MatchFailure(failed=index, attempt=1, **fact))
+    assert "24, 25, … (54 in all); not" in text_of(writer.folder)
+
+
+@pytest.mark.parametrize("exclude", [None, False, True])
+def test_games_that_repeat_others(run: Path, exclude: bool | None) -> None:
+    folder = run / "data/evaluate/a-vs-b"
+    header = MatchHeader(
+        players=(player("a"), player("b")), game="tictactoe", games=6, threshold=None,
+        settings={} if exclude is None else {"exclude_duplicates": exclude}, openings=[[0], [0], [0]],
+    )  # fmt: skip
+    writer = open_match(folder, header)
+    other = [0, 4, 1, 3, 5, 2, 6, 7, 8]
+    # a wins with X twice, by the same moves; loses against X by them; then two games of their own
+    games = [match_game(index, LEFT_COLUMN, 1) for index in (0, 1, 2)]
+    writer.add([*games, match_game(3, other, 0), match_game(4, other, 0)])
+    rule = Rule(6, exclude_duplicates=bool(exclude))
+    assert counted_games(read_match(folder)) == list(standing(rule, writer.games).counted.values())
+    text = text_of(folder)
+    lines = {line[:19].strip(): line[19:].strip() for line in text.splitlines()}
+    row = next(line.split() for line in text_of(run).splitlines() if line.startswith("a "))
+    assert lines["games"].startswith("5 of 6")
+    repeated = "1 of 5 have the moves and colours of an earlier one; they "
+    if exclude:
+        assert lines["repeated games"] == repeated + (
+            "are excluded: verdict, summary and what follows are about the other 4"
+        )
+        assert lines["challenger in all"].startswith("1 won, 2 drawn, 1 lost")
+        assert lines["pairs by points"] == "1 whole pairs: 1 with 1"  # not pair 1, of which game 2 is excluded
+        assert row[2:8] == ["5/6,", "4", "count", "1", "2", "1"] and "50.0%" in row
+    else:
+        assert lines["repeated games"] == repeated + "count like the others"
+        assert lines["challenger in all"].startswith("2 won, 2 drawn, 1 lost")
+        assert lines["pairs by points"] == "2 whole pairs: 1 with 1, 1 with 1½"
+        assert row[2:6] == ["5/6", "2", "2", "1"] and "60.0%" in row
 
 
 def test_match_that_grows(tmp_path: Path) -> None:
@@ -215,6 +263,24 @@ def test_run_with_a_damaged_sidecar_names_it(run: Path) -> None:
     assert "skipped:" in text and meta.name in text and "games      2" in text
 
 
+def test_run_with_damaged_matches_names_every_one(run: Path) -> None:
+    first_lines = {"a-vs-b": "{}\n", "a-vs-c": "{}", "a-vs-d": "", "a-vs-e": "[]\n", "a-vs-f": '{"format": "x"}\n'}
+    folders = [run / "data/evaluate", run / "data/tournament"]
+    for folder in folders:
+        for name, line in first_lines.items():
+            (folder / name).mkdir(parents=True)
+            (folder / name / "games.jsonl").write_text(line)
+        (folder / "a-vs-g").mkdir()
+        (folder / "a-vs-g/summary.json").write_text("{}")  # without its games
+        (folder / "a-vs-h").mkdir()  # killed before the match had its first line
+    skipped = [line for line in text_of(run).splitlines() if line.startswith("skipped: ")]
+    names = [*first_lines, "a-vs-g"]
+    assert len(skipped) == 2 * len(names)
+    for file in (folder / name / "games.jsonl" for folder in folders for name in names):
+        assert any(line.startswith(f"skipped: {file}: ") for line in skipped)
+    assert "3/4" in text_of(run)
+
+
 def test_empty_run_says_how_to_begin(tmp_path: Path) -> None:
     (tmp_path / "saved_models").mkdir()
     assert "python main.py init" in text_of(tmp_path)
@@ -283,6 +349,19 @@ def test_ratings_and_pool(tmp_path: Path) -> None:
     assert "0 of at most 5" in text_of(tmp_path / "pool.json")
     with pytest.raises(UsageError, match="--game"):
         text_of(tmp_path / "pool.json", game=1)
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"format": "mugo-rat', "{}", "[]", '{"format": ["x"]}', "\x00"])
+def test_damaged_ratings_and_pool_come_with_their_remedy(tmp_path: Path, content: str) -> None:
+    for name, remedy in (
+        ("ratings.json", "`python main.py ratings` makes it anew"),
+        ("pool.json", "`python main.py pool"),
+    ):
+        (tmp_path / name).write_text(content)
+        with pytest.raises(FileError) as caught:
+            text_of(tmp_path / name)
+        assert f"{tmp_path / name}: damaged: " in str(caught.value) and remedy in str(caught.value)
+        assert "game shard" not in str(caught.value)
 
 
 def test_json_of_others(tmp_path: Path) -> None:
