@@ -116,23 +116,29 @@ Example: python main.py evaluate --games 100 --readouts 32 --require 'random>=0.
     "ratings": """Rate every player of every match: Elo with error bars, from all games that were recorded.
 
 Bradley-Terry fits all games at once; elo and trueskill go through the matches in the order of time. Always computed
-from the match records, so the ratings file may be deleted.
+from the match records, so the ratings file may be deleted. Players that no games connect stand in blocks of their own:
+ratings of two blocks don't compare. With --directory, which must exist, the table is only printed: give --output, too,
+to keep those ratings in a file.
 
 \b
-Reads:   data/evaluate/*/, data/tournament/*/
+Reads:   data/evaluate/*/, data/evaluate/required/*/, data/tournament/*/
 Writes:  data/ratings.json
 Exit:    0 rated, 1 failed, 2 wrong usage, 75 no games yet
 Example: python main.py ratings --anchor random=0
 """,
     "tournament": """Let players meet each other to find out how strong they are, without promoting anybody.
 
-Goes on with what earlier runs of it have played. By default it plays whoever tells most about the ratings next; with
---place it finds one player's place among the others.
+Goes on with what earlier runs of it have played: --games is how many the folder holds of these players in the end (with
+--place, of that player against the others), so the same command again plays what is missing. By default it plays
+whoever tells most about the ratings next; with --place it finds one player's place among the others. The table has the
+players of this tournament, their errors relative to their own mean: those that --until looks at. Ratings are written
+also after an interrupt.
 
 \b
 Reads:   players (--player, as in evaluate), or the pool
 Writes:  data/tournament/ONE-vs-OTHER/, and data/ratings.json
-Exit:    0 played, 1 failed, 2 wrong usage, 75 fewer than two players
+Exit:    0 played, 1 failed, 2 wrong usage,
+         75 fewer than two players in the pool, or another process plays this tournament
 Example: python main.py tournament --player random --player heuristic --player saved_models/best_model --games 60
 """,
     "bench": """Measure this machine: network, self-play, gathering and training, each against its ceiling; or, with
@@ -398,6 +404,10 @@ def pool(
 ) -> None:
     """The pool of opponents: who plays tournaments, and whom self-play's --opponents pool:MODE chooses from.
 
+    Of a full pool the lowest rated member leaves, but never the one just added. Who has no rating yet counts as the
+    mean of all rated players; of equals the one longest there leaves. Ratings stay, and a member that comes back has
+    its own. A model without readouts of its own is rated as its NAME@READOUTS with the most games.
+
     \b
     Reads:   data/pool.json, data/ratings.json
     Writes:  data/pool.json
@@ -405,10 +415,13 @@ def pool(
     Example: python main.py pool add saved_models/best_model
     """
     with reported("pool"):
+        from pipeline.reports.progress import ConsoleProgress
         from pipeline.reports.ratings import pool_table
         from pipeline.stages.pool import pool as change
 
-        print(pool_table(change(action, player, path, ratings, capacity)))
+        with ConsoleProgress() as progress:
+            summary = change(action, player, path, ratings, capacity, progress)
+        print(pool_table(summary))
 
 
 @app.command()

@@ -13,7 +13,7 @@ class RatingRow:
 
     rating, average_opponent  in the method's points: Elo, or TrueSkill's
     error                     half of the 95 % interval; None where the method has none
-    group                     0 for the largest group of players that games connect
+    group                     0 for the largest group of players that games connect; ranks count within a group
     """
 
     rank: int
@@ -31,7 +31,7 @@ class RatingRow:
 
 @dataclass(frozen=True)
 class RatingsSummary:
-    """What `ratings` found. rows: best first; warnings: what to mind when reading them."""
+    """What `ratings` found. rows: group after group, best first; warnings: what to mind when reading them."""
 
     game: str
     method: str
@@ -39,25 +39,33 @@ class RatingsSummary:
     matches: int
     matches_skipped: int  # damaged, each named in a warning on the way
     games: int
-    path: str  # of ratings.json
+    path: str | None  # of ratings.json; None: not written
     rows: list[RatingRow]
     warnings: list[str] = field(default_factory=list)
+    left_out: int = 0  # rated players who aren't in rows
 
 
 @dataclass(frozen=True)
 class PoolRow:
-    """A member. rating, error: Bradley-Terry; None while it is unrated."""
+    """A member. rated_as: the rated player it counts as, a model with its readouts; rating, error: Bradley-Terry.
+
+    These three are None while it is unrated.
+    """
 
     name: str
     spec: str
     rating: float | None
     error: float | None
     games: int
+    rated_as: str | None = None
 
 
 @dataclass(frozen=True)
 class PoolSummary:
-    """The pool after the command. members: best first, the unrated last; added, removed, evicted: names."""
+    """The pool after the command. members: best first, the unrated last.
+
+    added, removed, evicted, already (was to be added, but is there): names.
+    """
 
     path: str
     capacity: int
@@ -65,10 +73,17 @@ class PoolSummary:
     added: list[str]
     removed: list[str]
     evicted: list[str]
+    already: list[str] = field(default_factory=list)
+
+
+EVICTION = (
+    "of a full pool the lowest rated leaves, but never the one just added; who is unrated counts as the mean of all "
+    "rated players; of equals the one longest there leaves; its rating stays"
+)
 
 
 def ratings_table(summary: RatingsSummary) -> str:
-    """The table, what it means in two lines, and the warnings."""
+    """A table per group that games connect, aligned as one; what they mean in two lines; the warnings."""
     header = ("rank", "player", "rating", "+-", "games", "won", "drawn", "lost", "average opponent")
     digits = 1 if summary.method == "trueskill" else 0
     rows = [
@@ -83,24 +98,39 @@ def ratings_table(summary: RatingsSummary) -> str:
         )
         for row in summary.rows
     ]
-    lines = [table(rows, header), "", _meaning(summary)]
-    played = f"{summary.games:,} games of {summary.matches:,} matches"
-    lines.append(f"{summary.game}, {played}; by all three methods: {summary.path}")
+    first, *aligned = table(rows, header).splitlines()
+    lines = [first]
+    for i, (row, line) in enumerate(zip(summary.rows, aligned, strict=True)):
+        lines += ["", line] if i and row.group != summary.rows[i - 1].group else [line]
+    lines += ["", _meaning(summary)]
+    played = f"{_count(summary.games, 'game')} of {_count(summary.matches, 'match', 'matches')}"
+    kept = f"by all three methods: {summary.path}" if summary.path else "not written; --output FILE keeps these ratings"
+    lines.append(f"{summary.game}, {played}; {kept}")
+    if summary.left_out:
+        lines.append(
+            f"{_count(summary.left_out, 'other rated player')} left out here; in {summary.path} +- is relative to the "
+            "mean of all"
+        )
     if summary.matches_skipped:
-        lines.append(f"{summary.matches_skipped} damaged matches are missing here")
+        missing = "is missing" if summary.matches_skipped == 1 else "are missing"
+        lines.append(f"{_count(summary.matches_skipped, 'damaged match', 'damaged matches')} {missing} here")
     return "\n".join([*lines, *(f"note: {warning}" for warning in summary.warnings)])
 
 
 def pool_table(summary: PoolSummary) -> str:
     """What the command did, and who is in the pool."""
-    lines = [
+    lines = [f"already a member: {', '.join(summary.already)}"] if summary.already else []
+    lines += [
         f"{what}: {', '.join(names)}"
         for what, names in (("added", summary.added), ("removed", summary.removed), ("evicted", summary.evicted))
         if names
     ]
+    if summary.evicted:
+        lines.append(f"  ({EVICTION})")
     rows = [
         (
             row.name,
+            row.rated_as or "unrated",
             "-" if row.rating is None else _number(row.rating, 0),
             "-" if row.error is None else _number(row.error, 0),
             str(row.games),
@@ -108,7 +138,8 @@ def pool_table(summary: PoolSummary) -> str:
         )
         for row in summary.members
     ]
-    lines.append(table(rows, ("member", "rating", "+-", "games", "player")) if rows else "nobody is in the pool")
+    header = ("member", "rated as", "rating", "+-", "games", "player")
+    lines.append(table(rows, header) if rows else "nobody is in the pool")
     lines.append(f"{len(rows)} of at most {summary.capacity}: {summary.path}")
     return "\n".join(lines)
 
@@ -118,7 +149,11 @@ def _meaning(summary: RatingsSummary) -> str:
         return "Elo, match after match: everybody starts at 1500, K 32; a match moves it by 32 at most, however long"
     if summary.method == "trueskill":
         return "TrueSkill, game after game: mu, +- 95 %; everybody starts at 25 +- 16, a model from its parent's"
-    return f"Bradley-Terry in Elo, {summary.anchor}; +- 95 %, relative to the mean of the players that games connect"
+    return f"Bradley-Terry in Elo, {summary.anchor}; +- 95 %, relative to the mean of the players listed together"
+
+
+def _count(number: int, one: str, many: str | None = None) -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def _number(value: float, digits: int) -> str:

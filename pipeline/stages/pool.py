@@ -23,29 +23,37 @@ def pool(
     path: Path = POOL,
     ratings_path: Path = RATINGS,
     capacity: int | None = None,
+    progress: Progress = SILENT,
 ) -> PoolSummary:
     """Show the pool (no action), "add" the player of a spec string, or "remove" a name; capacity changes its size.
 
-    Raises UsageError for a wrong action, spec or name, FileError for a damaged pool, or for damaged ratings: without
-    them nobody knows whom to evict.
+    Ratings that can't be read are warned of: then all are unrated, and who has been there longest leaves a full pool.
+    Raises UsageError for a wrong action, spec or name, FileError for a damaged pool.
     """
     if action is not None and action not in ACTIONS:
         raise UsageError(f"pool {action}: no such action; wanted add SPEC, remove NAME, or nothing to look at it")
     if (action is None) != (what is None):
         wanted = "add SPEC or remove NAME" if action is None else "a spec" if action == "add" else "a member's name"
-        raise UsageError(f"pool {action or what}: wanted {wanted}, e.g. `python main.py pool add heuristic`")
+        example = f"{action or 'add'} heuristic"
+        raise UsageError(f"pool {action or what}: wanted {wanted}, e.g. `python main.py pool {example}`")
     if capacity is not None and capacity < 1:
         raise UsageError(f"pool --capacity {capacity}: wanted at least 1")
+    standings = _standings(ratings_path, progress)
     if action == "add" and what is not None:
-        return add_member(what, path, ratings_path, capacity)
+        return _add(arena.make_member(what), path, standings, capacity)
     if action == "remove" and what is not None:
-        return remove_member(what, path, ratings_path, capacity)
-    return show_pool(path, ratings_path, capacity)
+        return _remove(what, path, standings, capacity)
+    return _show(path, standings, capacity)
 
 
-def show_pool(path: Path = POOL, ratings_path: Path = RATINGS, capacity: int | None = None) -> PoolSummary:
-    """The pool as it is; with a capacity, after it was given that size."""
-    standings = read_standings(ratings_path)
+def remember_champion(
+    pool_path: Path, ratings_path: Path, spec: str, progress: Progress = SILENT
+) -> PoolSummary:
+    """Add a model that was promoted. Raises FileError for a damaged pool; ratings as in pool()."""
+    return _add(arena.make_member(spec), pool_path, _standings(ratings_path, progress), None)
+
+
+def _show(path: Path, standings: arena.Standings, capacity: int | None) -> PoolSummary:
     if capacity is None:
         return _summary(path, arena.Change(read_pool(path)), standings)
     with pool_lock(path):
@@ -54,14 +62,7 @@ def show_pool(path: Path = POOL, ratings_path: Path = RATINGS, capacity: int | N
     return _summary(path, change, standings)
 
 
-def add_member(
-    spec: str, path: Path = POOL, ratings_path: Path = RATINGS, capacity: int | None = None
-) -> PoolSummary:
-    """Add a player; the lowest rated other leaves if there is no room."""
-    return _add(arena.make_member(spec), path, read_standings(ratings_path), capacity)
-
-
-def _add(member: Member, path: Path, standings: dict[str, RatedPlayer], capacity: int | None) -> PoolSummary:
+def _add(member: Member, path: Path, standings: arena.Standings, capacity: int | None) -> PoolSummary:
     with pool_lock(path):
         before = read_pool(path)
         resized = arena.resize(before, capacity or before.capacity, standings)
@@ -69,14 +70,11 @@ def _add(member: Member, path: Path, standings: dict[str, RatedPlayer], capacity
         if change.pool != before:
             write_pool(path, change.pool)
     change = arena.Change(change.pool, change.added, (*resized.evicted, *change.evicted))
-    return _summary(path, change, standings, added=[member.name] if change.added else [])
+    already = next((one.name for one in change.pool.members if one.spec == member.spec and not change.added), None)
+    return _summary(path, change, standings, added=[member.name] if change.added else [], already=already)
 
 
-def remove_member(
-    name: str, path: Path = POOL, ratings_path: Path = RATINGS, capacity: int | None = None
-) -> PoolSummary:
-    """Remove a member; its rating stays."""
-    standings = read_standings(ratings_path)
+def _remove(name: str, path: Path, standings: arena.Standings, capacity: int | None) -> PoolSummary:
     with pool_lock(path):
         left = arena.remove(read_pool(path), name)
         change = arena.resize(left, capacity or left.capacity, standings)
@@ -84,38 +82,33 @@ def remove_member(
     return _summary(path, change, standings, removed=[name])
 
 
-def remember_champion(
-    pool_path: Path, ratings_path: Path, spec: str, progress: Progress = SILENT
-) -> PoolSummary:
-    """Add a model that was promoted. Raises FileError for a damaged pool.
-
-    Ratings that can't be read don't stop it: then all are unrated, and the member that has been there longest leaves.
-    """
+def _standings(ratings_path: Path, progress: Progress) -> dict[str, RatedPlayer]:
+    """The rated players by name; nobody if there are no ratings yet, or if they can't be read, which is warned of."""
+    if not ratings_path.exists():
+        return {}
     try:
-        standings = read_standings(ratings_path)
+        return read_ratings(ratings_path).by_name
     except FileError as error:
         progress.warn(f"the pool takes everybody as unrated: {error}")
-        standings = {}
-    return _add(arena.make_member(spec), pool_path, standings, None)
-
-
-def read_standings(ratings_path: Path) -> dict[str, RatedPlayer]:
-    """The rated players by name; nobody if there are no ratings yet. Raises FileError if they are damaged."""
-    return read_ratings(ratings_path).by_name if ratings_path.exists() else {}
+        return {}
 
 
 def _summary(
     path: Path,
     change: arena.Change,
-    standings: dict[str, RatedPlayer],
+    standings: arena.Standings,
     added: list[str] | None = None,
     removed: list[str] | None = None,
+    already: str | None = None,
 ) -> PoolSummary:
     rows = []
     for member in change.pool.members:
         standing = arena.standing_of(member.name, standings)
-        rating, error = (standing.bradley_terry, standing.bradley_terry_error) if standing else (None, None)
-        rows.append(PoolRow(member.name, member.spec, rating, error, standing.games if standing else 0))
+        if standing is None:
+            rows.append(PoolRow(member.name, member.spec, None, None, 0))
+            continue
+        rating, error = standing.bradley_terry, standing.bradley_terry_error
+        rows.append(PoolRow(member.name, member.spec, rating, error, standing.games, standing.name))
     return PoolSummary(
         path=str(path),
         capacity=change.pool.capacity,
@@ -123,4 +116,5 @@ def _summary(
         added=added or [],
         removed=removed or [],
         evicted=[member.name for member in change.evicted],
+        already=[already] if already is not None else [],
     )

@@ -17,11 +17,11 @@ from pipeline.config import RatingsConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.progress import SILENT, Progress
 from pipeline.records import atomic, layout
-from pipeline.records.matches import Match, PlayerInfo, list_matches, read_match
+from pipeline.records.matches import Match, PlayerInfo, list_matches, read_match, read_summary
 from pipeline.records.ratings import RatedPlayer, Ratings, read_ratings, write_ratings
 from pipeline.reports.ratings import RatingRow, RatingsSummary
 
-NAMES_SHOWN = 5
+NAMES_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -34,33 +34,52 @@ class Rated:
 
 
 def ratings(config: RatingsConfig, progress: Progress = SILENT) -> RatingsSummary:
-    """Rate every player of every match, and write the ratings file.
+    """Rate every player of every match; write the ratings file unless that of the run would tell of other folders.
 
-    Raises NotYet if no game was played, UsageError for an anchor that isn't rated, MuGoError if the matches are of
-    several games, FileError if the ratings file can't be written.
+    Folders that were asked for must exist, the usual ones need not; ratings of folders that were asked for are written
+    only if config.output was, too.
+    Raises NotYet if no game was played, UsageError for a folder that isn't there or an anchor that isn't rated,
+    MuGoError if the matches are of several games, FileError if the ratings file can't be written.
     """
+    if config.directory == RatingsConfig.model_fields["directory"].default:
+        return rate_and_write(config, progress)
+    for directory in config.directory:
+        if not directory.is_dir():
+            raise UsageError(f"ratings --directory {directory}: no such folder; wanted a folder of matches")
+    if "output" in config.model_fields_set:
+        return rate_and_write(config, progress)
+    return _summary(config, *_rated(config, progress), path=None)
+
+
+def rate_and_write(
+    config: RatingsConfig, progress: Progress = SILENT, among: Sequence[str] | None = None
+) -> RatingsSummary:
+    """The same for any folders, which may be missing, and always written.
+
+    among: the summary has these players only, errors relative to their own mean; all are written.
+    """
+    _refuse_none([path for directory in config.directory for path in list_matches(directory)], config)
+    atomic.make_folder(config.output.parent)
+    waiting = f"another process writes {config.output}; waiting"
+    with atomic.file_lock(config.output, on_wait=lambda: progress.say(waiting)):
+        _warn_of_damage(config.output, progress)
+        found = _rated(config, progress)
+        write_ratings(config.output, found[0].ratings)
+    return _summary(config, *found, path=config.output, among=among)
+
+
+def _rated(config: RatingsConfig, progress: Progress) -> tuple[Rated, list[Match], int]:
+    """(ratings, the matches they come from, how many are damaged)."""
     anchor = arena.parse_anchor(config.anchor) if config.anchor is not None else None
-    output = config.output
-    atomic.make_folder(output.parent)
-    with atomic.file_lock(output, on_wait=lambda: progress.say(f"another process writes {output}; waiting")):
-        _warn_of_damage(output, progress)
-        matches, skipped = read_matches(config.directory, progress)
-        if not matches:
-            folders = ", ".join(map(str, config.directory))
-            raise NotYet(f"no games of matches in {folders} yet; `python main.py evaluate` plays some", missing=1)
-        rated = rate(matches, anchor)
-        write_ratings(output, rated.ratings)
-    return RatingsSummary(
-        game=rated.ratings.game,
-        method=config.method,
-        anchor=f"{rated.ratings.anchor}={rated.ratings.anchor_elo:g}",
-        matches=rated.ratings.matches,
-        matches_skipped=skipped,
-        games=rated.ratings.games,
-        path=str(output),
-        rows=_rows(rated, config.method),
-        warnings=_warnings(rated, matches, config.method),
-    )
+    matches, skipped = read_matches(config.directory, progress)
+    _refuse_none(matches, config)
+    return rate(matches, anchor), matches, skipped
+
+
+def _refuse_none(matches: Sequence[object], config: RatingsConfig) -> None:
+    if not matches:
+        folders = ", ".join(map(str, config.directory))
+        raise NotYet(f"no games of matches in {folders} yet; `python main.py evaluate` plays some", missing=1)
 
 
 def _warn_of_damage(path: Path, progress: Progress) -> None:
@@ -75,18 +94,27 @@ def _warn_of_damage(path: Path, progress: Progress) -> None:
 # From match records to ratings, also for other stages
 
 
-def read_matches(directories: Sequence[Path], progress: Progress = SILENT) -> tuple[list[Match], int]:
-    """(the matches with games in these folders, oldest first; how many are damaged, each named in a warning)."""
+def read_matches(
+    directories: Sequence[Path], progress: Progress = SILENT, with_empty: bool = False
+) -> tuple[list[Match], int]:
+    """(the matches with games in these folders, oldest first; how many are damaged, each named in a warning).
+
+    A damaged summary is named, too, but the games count. with_empty: also matches that have no game yet.
+    """
     matches, skipped = [], 0
     folders = {folder.resolve(): folder for directory in directories for folder in list_matches(directory)}
     for folder in folders.values():
         try:
-            match = read_match(folder)
+            match = read_match(folder, with_summary=False)
         except FileError as error:
             progress.warn(f"skipped {error}")
             skipped += 1
             continue
-        if match.games:
+        try:
+            read_summary(folder)
+        except FileError as error:
+            progress.warn(f"{error}; the games count all the same; remove that file, nothing is lost with it")
+        if match.games or with_empty:
             matches.append(match)
     return sorted(matches, key=lambda match: (match.header.created, match.folder.name)), skipped
 
@@ -172,7 +200,32 @@ def _default_anchor(tallies: dict[str, arena.Tally], infos: dict[str, PlayerInfo
 # The summary
 
 
-def _rows(rated: Rated, method: str) -> list[RatingRow]:
+def _summary(
+    config: RatingsConfig,
+    rated: Rated,
+    matches: Sequence[Match],
+    skipped: int,
+    path: Path | None,
+    among: Sequence[str] | None = None,
+) -> RatingsSummary:
+    shown = set(rated.ratings.by_name if among is None else among)
+    groups = [[name for name in group if name in shown] for group in rated.fit.groups]
+    groups = sorted(filter(None, groups), key=lambda group: -len(group))
+    return RatingsSummary(
+        game=rated.ratings.game,
+        method=config.method,
+        anchor=f"{rated.ratings.anchor}={rated.ratings.anchor_elo:g}",
+        matches=rated.ratings.matches,
+        matches_skipped=skipped,
+        games=rated.ratings.games,
+        path=None if path is None else str(path),
+        rows=_rows(rated, config.method, groups),
+        warnings=_warnings(rated, matches, config.method, groups),
+        left_out=len(rated.ratings.players) - sum(map(len, groups)),
+    )
+
+
+def _rows(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> list[RatingRow]:
     def rating(player: RatedPlayer) -> float:
         if method == "elo":
             return player.elo
@@ -181,44 +234,52 @@ def _rows(rated: Rated, method: str) -> list[RatingRow]:
     def error(player: RatedPlayer) -> float | None:
         if method == "elo":
             return None
-        return Z_95 * player.trueskill_sigma if method == "trueskill" else player.bradley_terry_error
+        return Z_95 * player.trueskill_sigma if method == "trueskill" else errors[player.name]
 
-    players = sorted(rated.ratings.players, key=lambda player: -rating(player))
-    opponents = arena.average_opponents(rated.encounters, {player.name: rating(player) for player in players})
-    return [
-        RatingRow(
-            rank=rank,
-            name=player.name,
-            kind=player.kind,
-            rating=rating(player),
-            error=error(player),
-            games=player.games,
-            wins=player.wins,
-            draws=player.draws,
-            losses=player.losses,
-            average_opponent=opponents[player.name],
-            group=player.group,
-        )
-        for rank, player in enumerate(players, start=1)
+    players = rated.ratings.by_name
+    opponents = arena.average_opponents(rated.encounters, {name: rating(player) for name, player in players.items()})
+    rows = []
+    for number, group in enumerate(groups):
+        # An error of one alone, relative to itself, says nothing.
+        errors = dict(rated.fit.errors_among(group)) if len(group) > 1 else dict.fromkeys(group)
+        best_first = sorted((players[name] for name in group), key=lambda player: -rating(player))
+        rows += [
+            RatingRow(
+                rank=rank,
+                name=player.name,
+                kind=player.kind,
+                rating=rating(player),
+                error=error(player),
+                games=player.games,
+                wins=player.wins,
+                draws=player.draws,
+                losses=player.losses,
+                average_opponent=opponents[player.name],
+                group=number,
+            )
+            for rank, player in enumerate(best_first, start=1)
+        ]
+    return rows
+
+
+def _warnings(
+    rated: Rated, matches: Sequence[Match], method: str, groups: Sequence[Sequence[str]]
+) -> list[str]:
+    shown = {name for group in groups for name in group}
+    found = [
+        f"no games connect {_some(group)} with the players above: their ratings don't compare; one match mends that"
+        for group in groups[1:]
     ]
-
-
-def _warnings(rated: Rated, matches: Sequence[Match], method: str) -> list[str]:
-    found = []
-    main, *others = rated.fit.groups
-    for group in others:
-        found.append(
-            f"{_some(group)} never met {_some(main)}, not even through others: their ratings don't compare; a match "
-            "between any two of them mends that"
-        )
     if method == "bradley-terry":
         lopsided = [player.name for player in rated.ratings.players if player.games in (player.wins, player.losses)]
+        lopsided = [name for name in lopsided if name in shown]
         if lopsided:
             found.append(f"{_some(lopsided)} won or lost every game: how far above or below is a guess of the prior")
     weights: dict[str, set[str]] = {}
     for match in matches:
         for info in match.header.players:
-            weights.setdefault(info.rated_as, set()).add(info.weights)
+            if info.rated_as in shown:
+                weights.setdefault(info.rated_as, set()).add(info.weights)
     for name, versions in weights.items():
         if len(versions) > 1:
             found.append(f"{name} played with {len(versions)} different sets of weights, and is rated as one player")

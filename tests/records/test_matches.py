@@ -392,6 +392,7 @@ def test_listing_and_summaries(folder):
     (folder / layout.MATCH_SUMMARY).write_text("{")
     with pytest.raises(FileError, match="damaged"):
         read_match(folder)
+    assert read_match(folder, with_summary=False).summary is None
 
 
 def test_every_line_is_plain_json(folder):

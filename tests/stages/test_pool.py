@@ -13,6 +13,14 @@ from pipeline.stages.pool import pool, remember_champion
 STRENGTHS = {"000001-a@8": 100.0, "000002-b@8": 300.0, "000003-c@8": 200.0, "random": 0.0}
 
 
+class Heard(Progress):
+    def __init__(self):
+        self.said = []
+
+    def warn(self, text):
+        self.said.append(text)
+
+
 @pytest.fixture
 def run_folder(tmp_path, monkeypatch):
     """A run's folder, gone into: four models, best_model, and ratings of all but the newest."""
@@ -44,6 +52,7 @@ def test_add_show_remove(run_folder):
     assert [(one.name, one.rating, one.games) for one in shown.members] == [
         ("000001-a", 100.0, 10), ("random", 0.0, 10), ("000004-d", None, 0),
     ]  # fmt: skip
+    assert [one.rated_as for one in shown.members] == ["000001-a@8", "random", None]
     assert shown.members[2].spec == "saved_models/000004-d"
     assert (shown.capacity, shown.path, shown.added, shown.evicted) == (5, "data/pool.json", [], [])
     assert pool("remove", "random").removed == ["random"]
@@ -75,7 +84,7 @@ def test_duplicates_change_nothing(run_folder):
     pool("add", "heuristic")
     before = (run_folder / "data/pool.json").stat().st_mtime_ns
     summary = pool("add", "heuristic")
-    assert (summary.added, names(summary)) == ([], ["heuristic"])
+    assert (summary.added, summary.already, names(summary)) == ([], ["heuristic"], ["heuristic"])
     assert (run_folder / "data/pool.json").stat().st_mtime_ns == before
 
 
@@ -84,7 +93,7 @@ def test_duplicates_change_nothing(run_folder):
     [
         ("grow", "x", None, "pool grow: no such action; wanted add SPEC, remove NAME"),
         ("add", None, None, "pool add: wanted a spec"),
-        ("remove", None, None, "pool remove: wanted a member's name"),
+        ("remove", None, None, "pool remove: wanted a member's name, e.g. `python main.py pool remove heuristic`"),
         (None, "random", None, "pool random: wanted add SPEC or remove NAME"),
         ("add", "heurristic", None, "heurristic"),
         ("remove", "random", None, "no member 'random'; there are: none"),
@@ -101,10 +110,12 @@ def test_damaged_files(run_folder):
     pool("add", "random")
     ratings = run_folder / "data/ratings.json"
     ratings.write_text("{")
-    with pytest.raises(FileError, match=r"python main\.py ratings"):
-        pool("add", "heuristic")
-    ratings.unlink()
-    assert names(pool("add", "heuristic")) == ["random", "heuristic"]
+    heard = Heard()
+    assert names(pool("add", "heuristic", progress=heard)) == ["random", "heuristic"]
+    assert [one.rating for one in pool(progress=heard).members] == [None, None]
+    assert names(pool("remove", "random", progress=heard)) == ["heuristic"]
+    assert len(heard.said) == 3
+    assert all("everybody as unrated" in text and "`python main.py ratings`" in text for text in heard.said)
     (run_folder / "data/pool.json").write_text("{")
     for action in (lambda: pool(), lambda: pool("add", "random")):
         with pytest.raises(FileError, match="pool add SPEC"):
@@ -138,15 +149,10 @@ def test_evaluate_remembers_a_champion(run_folder):
 
 
 def test_unreadable_ratings_do_not_stop_a_promotion(run_folder):
-    class Heard(Progress):
-        said: list[str] = []  # noqa: RUF012
-
-        def warn(self, text):
-            self.said.append(text)
-
     path, ratings = run_folder / "data/pool.json", run_folder / "data/ratings.json"
     pool("add", "saved_models/000002-b", capacity=1)
     ratings.write_text("{")
-    assert remember_champion(path, ratings, "saved_models/best_model", Heard()).evicted == ["000002-b"]
-    assert len(Heard.said) == 1
-    assert "ratings.json" in Heard.said[0]
+    heard = Heard()
+    assert remember_champion(path, ratings, "saved_models/best_model", heard).evicted == ["000002-b"]
+    assert len(heard.said) == 1
+    assert "ratings.json" in heard.said[0]

@@ -10,7 +10,7 @@ from pipeline.errors import MuGoError, NotYet, UsageError
 from pipeline.progress import Progress
 from pipeline.records.matches import MatchGame, MatchHeader, PlayerInfo
 from pipeline.records.ratings import read_ratings
-from pipeline.stages.ratings import encounter_of, rate, ratings, read_matches
+from pipeline.stages.ratings import encounter_of, rate, rate_and_write, ratings, read_matches
 
 
 class Heard(Progress):
@@ -58,8 +58,10 @@ def make_match(directory, challenger, champion, results, hour=0, game="tictactoe
 @pytest.fixture
 def config(tmp_path):
     def make(**lines):
-        standard = {"directory": [tmp_path / "evaluate", tmp_path / "tournament"], "output": tmp_path / "ratings.json"}
-        return RatingsConfig(**{**standard, **lines})
+        folders = [tmp_path / "evaluate", tmp_path / "tournament"]
+        for folder in folders:
+            folder.mkdir(exist_ok=True)
+        return RatingsConfig(**{"directory": folders, "output": tmp_path / "ratings.json", **lines})
 
     return make
 
@@ -180,6 +182,60 @@ def test_a_damaged_match_is_skipped_and_named(config, three):
     assert "000002-c@8" not in {row.name for row in summary.rows}
 
 
+def test_a_damaged_summary_costs_no_games(config, three):
+    path = three / "000002-c-vs-000001-b" / "summary.json"
+    path.write_text("{")
+    heard = Heard()
+    summary = ratings(config(), heard)
+    assert (summary.matches_skipped, summary.matches, summary.games) == (0, 3, 14)
+    (said,) = heard.warnings
+    assert str(path) in said
+    assert "the games count all the same; remove that file" in said
+
+
+def test_folders_that_were_asked_for_must_exist(config, three, tmp_path, monkeypatch):
+    with pytest.raises(UsageError, match=r"--directory .*nowhere: no such folder"):
+        ratings(config(directory=[three, tmp_path / "nowhere"]))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NotYet):
+        ratings(RatingsConfig())
+    assert not (tmp_path / "data").exists()  # no lock of what isn't written either
+
+
+def test_other_folders_leave_the_ratings_of_the_run_alone(three, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make_match(tmp_path / "data" / "evaluate", "000001-b@8", "random", [1, -1])
+    assert ratings(RatingsConfig()).path == "data/ratings.json"
+    before = (tmp_path / "data" / "ratings.json").read_bytes()
+    other = ratings(RatingsConfig(directory=[three]))
+    assert (other.path, other.games) == (None, 10)
+    assert (tmp_path / "data" / "ratings.json").read_bytes() == before
+    kept = ratings(RatingsConfig(directory=[three], output=tmp_path / "other.json"))
+    assert kept.path == str(tmp_path / "other.json")
+    assert read_ratings(tmp_path / "other.json").games == 10
+
+
+def test_groups_are_blocks_and_among_shows_some(config, tmp_path):
+    folder = tmp_path / "evaluate"
+    make_match(folder, "000001-b@8", "random", [1, 1, -1, 1], hour=1)
+    make_match(folder, "000004-x@8", "heuristic", [1, -1], hour=2)
+    make_match(folder, "000004-x@8", "000003-w@8", [1, -1, 1], hour=3)
+    rows = ratings(config()).rows
+    assert [row.group for row in rows] == [0, 0, 0, 1, 1]
+    assert [row.rank for row in rows] == [1, 2, 3, 1, 2]
+    assert {row.name for row in rows[3:]} == {"000001-b@8", "random"}
+    some = rate_and_write(config(), among=["000004-x@8", "heuristic", "random"])
+    assert [row.name for row in some.rows if row.group == 1] == ["random"]
+    assert some.rows[-1].error is None
+    assert some.left_out == 2
+    (note,) = some.warnings
+    assert note.startswith("no games connect random with the players above")
+    # Of two players each is as far from their mean as the other, by half of their difference.
+    fit = rate(read_matches([folder])[0]).fit
+    error = fit.difference("000004-x@8", "heuristic")[1] / 2
+    assert [row.error for row in some.rows[:2]] == pytest.approx([error, error])
+
+
 def test_nothing_played_yet(config, tmp_path):
     with pytest.raises(NotYet, match="no games of matches") as raised:
         ratings(config())
@@ -202,7 +258,7 @@ def test_what_the_table_warns_of(config, tmp_path):
     make_match(folder, info("000004-x@8", weights="1"), "heuristic", [1, -1], hour=2)
     make_match(folder, info("000004-x@8", weights="2"), "000003-w@8", [1, 1], hour=3)
     groups, lopsided, weights = ratings(config()).warnings
-    assert groups.startswith("000001-b@8, random never met 000004-x@8, heuristic, 000003-w@8, not even through others")
+    assert groups.startswith("no games connect 000001-b@8, random with the players above")
     assert lopsided.startswith("000003-w@8 won or lost every game")
     assert weights.startswith("000004-x@8 played with 2 different sets of weights")
 

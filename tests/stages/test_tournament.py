@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from pipeline.config import TournamentConfig
-from pipeline.errors import NotYet, UsageError
+from pipeline.errors import FileError, NotYet, UsageError
 from pipeline.players.builtin import HeuristicPlayer, RandomPlayer
 from pipeline.progress import Progress
-from pipeline.records.matches import list_matches, read_match
+from pipeline.records.matches import list_matches, match_lock, read_match
 from pipeline.records.ratings import read_ratings
 from pipeline.stages import contest
+from pipeline.stages import tournament as stage
 from pipeline.stages.pool import pool
 from pipeline.stages.tournament import tournament
 from tests.stages.helpers import make_champion, make_model
@@ -38,6 +39,18 @@ def played(tmp_path: Path) -> dict[str, int]:
     return {
         folder.name: len(read_match(folder).games) for folder in list_matches(tmp_path / "data" / "tournament")
     }
+
+
+class Heard(Progress):
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.warned: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def warn(self, text: str) -> None:
+        self.warned.append(text)
 
 
 class Mistaken(HeuristicPlayer):
@@ -103,14 +116,70 @@ def test_it_goes_on_where_it_stood(tmp_path):
         tournament(config, Interrupting())
     before = sum(played(tmp_path).values())
     assert 0 < before < 16
+    # What was played until then is rated already.
+    assert read_ratings(tmp_path / "data" / "ratings.json").games == before
     summary = tournament(config)
-    # Games of this run are on top of those there were; one or two that ended at the same time count as well.
-    total = sum(played(tmp_path).values())
-    assert before + 16 <= total <= before + 18
+    assert sum(played(tmp_path).values()) == summary.games == 16
     assert {row.name for row in summary.rows} == {"random", "heuristic"}
     folder = next(iter(list_matches(config.output_dir)))
     # A round that was cut short was made whole.
-    assert [game.index for game in read_match(folder).games][:16] == list(range(16))
+    assert [game.index for game in read_match(folder).games] == list(range(16))
+
+
+@pytest.mark.parametrize("schedule", ["uncertainty", "round-robin"])
+def test_games_are_those_of_these_players_in_all(tmp_path, schedule):
+    names = ["a=random", "b=random", "c=random"]
+    config = config_for(tmp_path, player=names, games=12, pairs_per_round=2, schedule=schedule)
+    tournament(config)
+    before = played(tmp_path)
+    assert sum(before.values()) == 12
+    tournament(config)
+    assert played(tmp_path) == before  # a finished one plays nothing
+    tournament(config.model_copy(update={"player": names[:2], "games": before.get("a-vs-b", 0) + 2}))
+    assert played(tmp_path) == {**before, "a-vs-b": before.get("a-vs-b", 0) + 2}
+    # Games of others among themselves don't count for the one to be placed.
+    tournament(config.model_copy(update={"place": "d=random", "games": 6}))
+    assert sum(games for name, games in played(tmp_path).items() if "d" in name.split("-vs-")) == 6
+
+
+def test_rounds_that_were_cut_short_come_first(tmp_path):
+    """However the next pair would have been chosen."""
+    config = config_for(tmp_path, player=["a=random", "b=random", "c=random"], games=24, pairs_per_round=4)
+    tournament(config)
+    for folder in list_matches(config.output_dir):
+        lines = (folder / "games.jsonl").read_text().splitlines()
+        (folder / "games.jsonl").write_text("\n".join(lines[:-3]) + "\n")
+    tournament(config)
+    assert sum(played(tmp_path).values()) == 24
+    for folder in list_matches(config.output_dir):
+        match = read_match(folder)
+        assert len(match.games) == match.num_games
+
+
+def test_an_interrupt_is_never_hidden(tmp_path, monkeypatch):
+    def fail(*args, **options):
+        raise FileError("data/ratings.json", "the disk is full")
+
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    heard = Heard()
+    monkeypatch.setattr(stage, "rate_and_write", fail)
+    monkeypatch.setattr(stage, "_round", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        tournament(config_for(tmp_path), heard)
+    assert heard.warned == ["the ratings were not written: data/ratings.json: the disk is full"]
+
+
+def test_a_tournament_is_played_by_one_process(tmp_path):
+    config = config_for(tmp_path)
+    with match_lock(config.output_dir), pytest.raises(NotYet, match="another process plays this tournament") as raised:
+        tournament(config)
+    assert raised.value.exit_code == 75
+    assert str(config.output_dir) in str(raised.value)
+    assert played(tmp_path) == {}
+    tournament(config)
+    assert sum(played(tmp_path).values()) == 16
 
 
 def test_models_are_rated_with_their_readouts_and_both_orders_are_one_match(tmp_path):
@@ -119,7 +188,7 @@ def test_models_are_rated_with_their_readouts_and_both_orders_are_one_match(tmp_
     make_model(models, number=1, spec="connect4", seed=1)
     one, other = str(models / "000000-test"), str(models / "000001-test@2")
     tournament(config_for(tmp_path, game=None, player=[one, other], games=4))
-    tournament(config_for(tmp_path, game=None, player=[other, one], games=4))
+    tournament(config_for(tmp_path, game=None, player=[other, one], games=8))
     assert list(played(tmp_path).values()) == [8]
     assert {row.name for row in tournament(config_for(tmp_path, game=None, player=[one, other], games=2)).rows} == {
         "000000-test@4", "000001-test@2",
@@ -137,8 +206,26 @@ def test_it_stops_when_enough_is_known(tmp_path):
     tournament(config_for(tmp_path, player=["a=random", "b=random"], games=400, until=150.0))
     assert 0 < sum(played(tmp_path).values()) < 400
     known = sum(played(tmp_path).values())
-    tournament(config_for(tmp_path, player=["a=random", "b=random"], games=400, until=150.0))
+    heard = Heard()
+    tournament(config_for(tmp_path, player=["a=random", "b=random"], games=400, until=150.0), heard)
     assert sum(played(tmp_path).values()) == known
+    assert "the ratings of these 2 players are known to +-150 Elo relative to their mean" in heard.said
+
+
+def test_the_table_prints_the_errors_that_end_it(tmp_path):
+    """Also where others, hardly known, are rated in the same folder."""
+    tournament(config_for(tmp_path, player=["a=random", "b=random", "x=random"], games=6, pairs_per_round=1))
+    config = config_for(tmp_path, player=["a=random", "b=random", "c=random"], games=800, until=120.0)
+    summary = tournament(config)
+    assert sum(played(tmp_path).values()) < 800
+    assert sorted(row.name for row in summary.rows) == ["a", "b", "c"]
+    assert 90 < max(row.error for row in summary.rows) <= 120
+    others = read_ratings(tmp_path / "data" / "ratings.json").by_name
+    assert summary.left_out == len(others) - 3 > 0
+    assert max(others[name].bradley_terry_error for name in "abc") != max(row.error for row in summary.rows)
+    heard = Heard()
+    tournament(config.model_copy(update={"place": "a=random"}), heard)
+    assert heard.said[-1] == "the rating of a is known to +-120 Elo relative to the mean of these 3 players"
 
 
 def test_the_pool_plays_by_default(tmp_path):
@@ -157,4 +244,24 @@ def test_what_it_refuses(tmp_path):
         tournament(config_for(tmp_path, game=None))
     with pytest.raises(UsageError, match="both be rated as x"):
         tournament(config_for(tmp_path, player=["x=random", "x=heuristic"]))
+    with pytest.raises(UsageError, match="--against 2: wanted --place"):
+        tournament(config_for(tmp_path, against=2))
+    heard = Heard()
+    with pytest.raises(UsageError, match="only random would play; wanted at least two different players"):
+        tournament(config_for(tmp_path, player=["random", "random"]), heard)
+    assert heard.said == ["random and random are one player, random: it plays once"]
     assert not (tmp_path / "data").exists()
+
+
+def test_a_member_of_the_pool_that_plays_another_game_is_named(tmp_path):
+    model = make_model(tmp_path / "saved_models", number=1, spec="tictactoe")
+    config = config_for(tmp_path, player=[])
+    for player in ("random", "heuristic", f"m@4={model}"):
+        pool("add", player, config.pool, tmp_path / "data" / "ratings.json")
+    for options in ({}, {"game": None, "place": str(make_model(tmp_path / "saved_models", number=2, spec="connect4"))}):
+        with pytest.raises(FileError, match=r"it plays tictactoe.*`python main.py pool remove m@4`") as raised:
+            tournament(config.model_copy(update=options))
+        assert raised.value.path == config.pool
+    (model / "model.json").unlink()
+    with pytest.raises(FileError, match=r"member m@4 can't play.*pool remove m@4"):
+        tournament(config)
