@@ -41,7 +41,7 @@ def summarise(directory: Path) -> Iterator[str]:
     champion = champion_name(directory / SAVED_MODELS)
     damaged: list[FileError] = []
     played = games_by_model(directory / SELFPLAY, damaged)
-    matches = matches_in(directory / EVALUATE, damaged)
+    matches = matches_in(directory / EVALUATE, damaged) + matches_in(directory / EVALUATE / layout.REQUIRED, damaged)
     tournament = matches_in(directory / TOURNAMENT, damaged)
     yield described(
         {

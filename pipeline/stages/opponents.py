@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from pipeline.networks.inference import Evaluator
 
 MIRROR, CHAMPION, PREVIOUS, POOL = "mirror", "champion", "previous", "pool:"
-WANTED = f"{MIRROR}, {CHAMPION}, {PREVIOUS}, {', '.join(BUILT_INS)} or {POOL}MODE"
 NO_ENGINES = "engines don't take part in self-play"
 MOST_MODELS = 16  # opponents whose networks stay loaded; the longest unused goes first
 
@@ -82,12 +81,16 @@ def parse_mix(text: str) -> Mix:
 
     Raises UsageError that names the entry, what was found and what was wanted.
     """
+    named: set[str] = set()
     weights: dict[str, float] = {}
     for entry in text.split(","):
         name, equals, number = (part.strip() for part in entry.rpartition("="))
         where = f"selfplay --opponents, entry {entry.strip()!r}"
         if not equals or not name:
-            raise UsageError(f"{where}: wanted NAME=WEIGHT, where NAME is {WANTED}")
+            raise UsageError(f"{where}: wanted NAME=WEIGHT, where NAME is {_wanted()}")
+        if name in named:
+            raise UsageError(f"{where}: {name} has a weight already; wanted each name once")
+        named.add(name)
         name = MIRROR if name == CHAMPION else name
         _check_name(name, where)
         try:
@@ -111,7 +114,13 @@ def _check_name(name: str, where: str) -> None:
             raise UsageError(f"{where}: {error}; then =WEIGHT") from error
     elif name not in (MIRROR, PREVIOUS, *BUILT_INS):
         problem = NO_ENGINES if name.startswith("gtp:") else f"unknown opponent {name!r}"
-        raise UsageError(f"{where}: {problem}; wanted {WANTED}")
+        raise UsageError(f"{where}: {problem}; wanted {_wanted()}")
+
+
+def _wanted() -> str:
+    from pipeline.arena.pool import MODES
+
+    return f"{MIRROR}, {CHAMPION}, {PREVIOUS}, {', '.join(BUILT_INS)} or {POOL}MODE, where MODE is one of {MODES}"
 
 
 @dataclass(frozen=True)
@@ -186,7 +195,7 @@ class OpponentSource:
         found = self._pool(learner)
         mode = parse_mode(draw.name.removeprefix(POOL))
         names = [*found.models, *found.built_ins]
-        name = choose(mode, names, found.standings, learner.name, found.champions, draw.generator, self._say_once)
+        name = choose(mode, names, found.standings, learner.name, found.champions, draw.generator, self._warn_nobody)
         if name in found.built_ins:
             return found.built_ins[name]
         path = found.models.get(name) if name is not None else None
@@ -210,7 +219,7 @@ class OpponentSource:
             if spec.kind == "gtp":
                 if any(mode.kind == "fixed" and mode.name == member.name for mode in modes):
                     raise UsageError(f"selfplay --opponents: {member.name} is an engine; {NO_ENGINES}")
-                self._say_once(f"{self._config.pool}: {member.name} is left out; {NO_ENGINES}")
+                self._once(self._progress.warn, f"{self._config.pool}: {member.name} is left out; {NO_ENGINES}")
             elif spec.path is not None:
                 models[member.name] = spec.path
             else:
@@ -224,9 +233,11 @@ class OpponentSource:
         if self._previous is None or self._previous[0] != learner:
             path = champion_before(read_champions(self._config.network.parent), learner)
             if path is None:
-                self._say_once(f"no champion before {learner.name}: it meets itself instead")
+                self._once(self._progress.say, f"no champion before {learner.name}: it meets itself instead")
             elif not path.is_dir():
-                self._say_once(f"the champion before {learner.name}, {path}, is gone: it meets itself instead")
+                self._once(
+                    self._progress.warn, f"the champion before {learner.name}, {path}, is gone: it meets itself instead"
+                )
                 path = None
             self._previous = learner, path
         return self._previous[1]
@@ -246,10 +257,14 @@ class OpponentSource:
         search = config.search_config().model_copy(update={"noise_weight": 0.0})
         return [Opponent(path.name, _searching(one, search, config.readouts, self._leaves)) for one in evaluators]
 
-    def _say_once(self, text: str) -> None:
+    def _once(self, tell: Callable[[str], None], text: str) -> None:
         if text not in self._told:
             self._told.add(text)
-            self._progress.say(text)
+            tell(text)
+
+    def _warn_nobody(self, text: str) -> None:
+        """What choose() says when a mode leads to nobody."""
+        self._once(self._progress.warn, f"{text}: the model meets itself instead")
 
 
 def read_champions(saved_models: Path) -> list[Path]:
@@ -279,7 +294,5 @@ def _built_in(kind: str, name: str, game: Game) -> Opponent:
     return Opponent(name, lambda game, num_rows: make(game, num_rows, 0))
 
 
-def _searching(
-    evaluator: Evaluator, search: SearchConfig, readouts: int, leaves: int
-) -> Callable[[Game, int], Player]:
+def _searching(evaluator: Evaluator, search: SearchConfig, readouts: int, leaves: int) -> Callable[[Game, int], Player]:
     return lambda game, num_rows: SearchPlayer(game, num_rows, evaluator, search, readouts, leaves)

@@ -256,6 +256,18 @@ def test_whole_run_with_matches_old_and_new(run: Path) -> None:
     assert f"skipped: {old / 'games.jsonl'}: made by an older version" in text and "3/4" in text
 
 
+def test_whole_run_lists_matches_for_further_conditions(run: Path) -> None:
+    folder = run / "data/evaluate/required/000001-m-vs-random"
+    writer = make_match(folder, (player("000001-m"), player("random")), [[0]])
+    writer.add([match_game(0, LEFT_COLUMN, 1)])
+    write_summary(folder, {"passed": True, "promoted": False})
+    (run / "data/evaluate/required/a-vs-b").mkdir()
+    (run / "data/evaluate/required/a-vs-b/games.jsonl").touch()
+    rows = [line.split() for line in text_of(run).splitlines() if line.startswith("000001-m ")]
+    assert ["000001-m", "random", "1/2", "1", "0", "0", "100.0%", "passed"] in rows
+    assert "skipped: " + str(run / "data/evaluate/required/a-vs-b/games.jsonl") in text_of(run)
+
+
 def test_run_with_a_damaged_sidecar_names_it(run: Path) -> None:
     meta = next((run / "data/selfplay").rglob("*.meta"))
     meta.write_text("{")

@@ -47,6 +47,10 @@ def test_weights_are_shares_of_their_sum() -> None:
         ("mirror=nan", "weight 'nan'"),
         ("mirror=inf", "weight 'inf'"),
         ("rabdom=5,mirror=1", "entry 'rabdom=5': unknown opponent 'rabdom'; wanted mirror, champion, previous, random"),
+        ("random=5,random=6", "entry 'random=6': random has a weight already; wanted each name once"),
+        ("pool:top-k=3=1,mirror=1,pool:top-k=3=1", "entry 'pool:top-k=3=1': pool:top-k=3 has a weight already"),
+        ("champion=1,champion=2", "champion has a weight already"),
+        ("rabdom=5", "or pool:MODE, where MODE is one of uniform, champion, lagged=FROM-TO, mirror, fixed=NAME, top-k"),
         ("gtp:gnugo --mode gtp=5", "engines don't take part in self-play"),
         ("pool:best=5", "entry 'pool:best=5': mode 'best'.*wanted one of uniform"),
         ("pool:top-k=3", "mode 'top-k'.*then =WEIGHT"),
@@ -90,11 +94,17 @@ def test_a_games_opponent_is_its_own_whatever_the_lane() -> None:
 
 
 class Told(Progress):
+    """lines: said; warnings: warned of."""
+
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.warnings: list[str] = []
 
     def say(self, text: str) -> None:
         self.lines.append(text)
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
 
 
 @pytest.fixture
@@ -150,7 +160,7 @@ def test_a_previous_champion_that_is_gone_or_damaged(tmp_path: Path, loaded: lis
         source_of(tmp_path, "previous=1")[0].prepare(second)
     shutil.rmtree(first)
     source, told = source_of(tmp_path, "previous=1")
-    assert met_by(source, second) == {None} and len(told.lines) == 1 and "is gone" in told.lines[0]
+    assert met_by(source, second) == {None} and len(told.warnings) == 1 and "is gone" in told.warnings[0]
 
 
 def test_a_previous_champion_of_another_game(tmp_path: Path, loaded: list[str]) -> None:
@@ -199,7 +209,7 @@ def test_members_of_the_pool(tmp_path: Path, loaded: list[str]) -> None:
     source.prepare(third.resolve())
     assert met_by(source, third) == {"000000-test", "000001-test", "random"}  # neither itself nor the engine
     assert sorted(loaded) == ["000000-test", "000001-test"]  # each once
-    assert sum("engines don't take part" in line for line in told.lines) == 1
+    assert sum("engines don't take part" in line for line in told.warnings) == 1
     assert met_by(source_of(tmp_path, "pool:lagged=1-1=1")[0], third) == {"000001-test"}
     assert met_by(source_of(tmp_path, "pool:champion=1")[0], third) == {None}  # which it is itself
     assert met_by(source_of(tmp_path, "pool:fixed=000000-test=1")[0], third) == {"000000-test"}
@@ -212,10 +222,12 @@ def test_an_engine_asked_for_by_name(tmp_path: Path) -> None:
         source_of(tmp_path, "pool:fixed=gnu=1")[0].prepare(champion)
 
 
-def test_an_empty_pool_is_told_once_and_leaves_mirror_games(tmp_path: Path) -> None:
+def test_an_empty_pool_is_warned_of_once_and_leaves_mirror_games(tmp_path: Path) -> None:
     champion = make_champion(tmp_path / "saved_models")
     source, told = source_of(tmp_path, "pool:uniform=1")
-    assert met_by(source, champion) == {None} and len(told.lines) == 1 and "the pool is empty" in told.lines[0]
+    assert met_by(source, champion) == {None} and len(told.warnings) == 1 and not told.lines
+    assert "the pool is empty" in told.warnings[0] and "pool add SPEC" in told.warnings[0]
+    assert told.warnings[0].endswith("the model meets itself instead")
 
 
 def test_a_damaged_pool_is_an_error_before_the_first_game(tmp_path: Path) -> None:
