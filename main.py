@@ -116,9 +116,8 @@ Example: python main.py evaluate --games 100 --readouts 32 --require 'random>=0.
     "ratings": """Rate every player of every match: Elo with error bars, from all games that were recorded.
 
 Bradley-Terry fits all games at once; elo and trueskill go through the matches in the order of time. Always computed
-from the match records, so the ratings file may be deleted. Players that no games connect stand in blocks of their own:
-ratings of two blocks don't compare. With --directory, which must exist, the table is only printed: give --output, too,
-to keep those ratings in a file.
+from the match records, so the ratings file may be deleted. Ratings of two blocks, which no games connect, don't compare.
+With --directory, which must exist, the table is only printed: give --output, too, to keep those ratings in a file.
 
 \b
 Reads:   data/evaluate/*/, data/evaluate/required/*/, data/tournament/*/
@@ -128,11 +127,9 @@ Example: python main.py ratings --anchor random=0
 """,
     "tournament": """Let players meet each other to find out how strong they are, without promoting anybody.
 
-Goes on with what earlier runs of it have played: --games is how many the folder holds of these players in the end (with
---place, of that player against the others), so the same command again plays what is missing. By default it plays
-whoever tells most about the ratings next; with --place it finds one player's place among the others. The table has the
-players of this tournament, their errors relative to their own mean: those that --until looks at. Ratings are written
-also after an interrupt.
+By default it plays whoever tells most about the ratings next; with --place it finds one player's place among the others.
+The folder will hold --games games of these players in all (with --place, of that player against the others): the same
+command again plays what is missing. The table has these players, with errors relative to their mean, as for --until.
 
 \b
 Reads:   players (--player, as in evaluate), or the pool
@@ -404,9 +401,8 @@ def pool(
 ) -> None:
     """The pool of opponents: who plays tournaments, and whom self-play's --opponents pool:MODE chooses from.
 
-    Of a full pool the lowest rated member leaves, but never the one just added. Who has no rating yet counts as the
-    mean of all rated players; of equals the one longest there leaves. Ratings stay, and a member that comes back has
-    its own. A model without readouts of its own is rated as its NAME@READOUTS with the most games.
+    Of a full pool the lowest rated leaves, never the one just added; who is unrated counts as the mean of all rated
+    players; of equals the one longest there leaves. A model without @READOUTS has its rating with the most games.
 
     \b
     Reads:   data/pool.json, data/ratings.json

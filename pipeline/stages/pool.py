@@ -46,9 +46,7 @@ def pool(
     return _show(path, standings, capacity)
 
 
-def remember_champion(
-    pool_path: Path, ratings_path: Path, spec: str, progress: Progress = SILENT
-) -> PoolSummary:
+def remember_champion(pool_path: Path, ratings_path: Path, spec: str, progress: Progress = SILENT) -> PoolSummary:
     """Add a model that was promoted. Raises FileError for a damaged pool; ratings as in pool()."""
     return _add(arena.make_member(spec), pool_path, _standings(ratings_path, progress), None)
 

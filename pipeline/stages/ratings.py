@@ -262,9 +262,7 @@ def _rows(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> list[Ra
     return rows
 
 
-def _warnings(
-    rated: Rated, matches: Sequence[Match], method: str, groups: Sequence[Sequence[str]]
-) -> list[str]:
+def _warnings(rated: Rated, matches: Sequence[Match], method: str, groups: Sequence[Sequence[str]]) -> list[str]:
     shown = {name for group in groups for name in group}
     found = [
         f"no games connect {_some(group)} with the players above: their ratings don't compare; one match mends that"
