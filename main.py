@@ -116,7 +116,7 @@ Example: python main.py evaluate --games 100 --readouts 32 --require 'random>=0.
     "ratings": """Rate every player of every match: Elo with error bars, from all games that were recorded.
 
 Bradley-Terry fits all games at once; elo and trueskill go through the matches in the order of time. Always computed
-from the match records, so the ratings file may be deleted. Ratings of two blocks, which no games connect, don't compare.
+from the match records, so the ratings file may be deleted. Ratings of two blocks don't compare: no games connect them.
 With --directory, which must exist, the table is only printed: give --output, too, to keep those ratings in a file.
 
 \b
@@ -127,7 +127,7 @@ Example: python main.py ratings --anchor random=0
 """,
     "tournament": """Let players meet each other to find out how strong they are, without promoting anybody.
 
-By default it plays whoever tells most about the ratings next; with --place it finds one player's place among the others.
+By default it plays whoever tells most about the ratings; with --place it finds one player's place among the others.
 The folder will hold --games games of these players in all (with --place, of that player against the others): the same
 command again plays what is missing. The table has these players, with errors relative to their mean, as for --until.
 
