@@ -127,8 +127,9 @@ class SelfplayConfig(SearchConfig):
     opponents: str = Field(
         "mirror=1",
         description="Whom the model meets, with weights, e.g. 'random=5,previous=30,mirror=65'. mirror: itself; "
-        "previous: the champion before; random, heuristic; pool:MODE. An opponent's moves are recorded, but are no "
-        "policy targets.",
+        "previous: the champion before; random, heuristic; pool:MODE with MODE uniform, champion, lagged=FROM-TO, "
+        "mirror, fixed=NAME, top-k=K, nearest[=ELO], match-quality[=TEMPERATURE] or exploration. An opponent's moves "
+        "are recorded, but are no policy targets.",
     )
     pool: Path = Field(Path("data/pool.json"), description="The pool that pool:MODE chooses from.")
     backend: str = Field(

@@ -46,6 +46,7 @@ from pipeline.stages.lanes import load_evaluators
 ENGINE_ROWS = 4  # games of a lane against an engine: one thinks at a time, the others are a batch for the network
 LEAST_BATCH = 16  # below, networks may round otherwise (backends.MIN_BATCH), and games would depend on their number
 NETWORKS_KEPT = 6
+GAMES_NAMED = 8  # of those that failed for one reason, in a warning
 BEAT_SECONDS = 1.0  # how often a worker says that it gets on, at least
 
 
@@ -339,7 +340,8 @@ def _warn_of(failed: Sequence[MatchFailure], given_up: set[int], progress: Progr
     for failure in failed:
         alike.setdefault((failure.failed in given_up, failure.problem), []).append(failure.failed)
     for (for_good, problem), numbers in alike.items():
-        who = f"game {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} games, {numbers[0]} to {max(numbers)},"
+        named = ", ".join(map(str, numbers[:GAMES_NAMED])) + (", …" if len(numbers) > GAMES_NAMED else "")
+        who = f"game {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} games ({named})"
         outcome = "failed again and counts for nobody" if for_good else "failed and will be tried again"
         progress.warn(f"{who} {outcome}: {problem}")
 

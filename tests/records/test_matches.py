@@ -103,7 +103,7 @@ def test_a_file_cut_anywhere_loses_only_the_last_line(folder):
         ({"threshold": 0.6}, "threshold None, now it is 0.6"),
         ({"game": "connect4"}, "game 'tictactoe', now it is 'connect4'"),
         ({"players": (other(B, readouts=64), A)}, "challenger's readouts 8, now it is 64"),
-        ({"players": (B, other(A, weights="12"))}, "champion's weights '11', now it is '12'"),
+        ({"players": (B, other(A, weights="12"))}, "another champion of the same name"),
         ({"players": (B, other(A, name="000001-c"))}, "champion's name '000001-a', now it is '000001-c'"),
         ({"players": (B, ENGINE)}, "champion's kind 'model', now it is 'gtp'"),
     ],
