@@ -132,6 +132,9 @@ class SelfplayConfig(SearchConfig):
         "are recorded, but are no policy targets.",
     )
     pool: Path = Field(Path("data/pool.json"), description="The pool that pool:MODE chooses from.")
+    evaluation_cache: int = Field(
+        0, ge=0, description="Positions whose evaluation each thread remembers: pays in connect four, not in Go."
+    )
     backend: str = Field(
         "auto", pattern="^(auto|torch|compile|openvino)$", description="Inference; auto measures once per machine."
     )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pipeline.config import EvaluateConfig, SelfplayConfig, available_cores
 from pipeline.errors import naming
+from pipeline.games.base import Game
 from pipeline.progress import Progress
 from pipeline.records.models import Model
 
 if TYPE_CHECKING:
+    from pipeline.networks.caching import Evaluate
     from pipeline.networks.inference import Evaluator
 
 
@@ -35,3 +38,12 @@ def load_evaluators(
             backend=backend,
             progress=progress,
         )
+
+
+def remembering(evaluators: Sequence[Evaluator], game: Game, positions: int) -> list[Evaluate]:
+    """The same evaluators, each with a memory of so many positions; as they are for 0."""
+    if not positions:
+        return list(evaluators)
+    from pipeline.networks.caching import CachedEvaluator
+
+    return [CachedEvaluator(evaluator, positions, game.num_actions) for evaluator in evaluators]

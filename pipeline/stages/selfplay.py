@@ -29,11 +29,11 @@ from pipeline.learning.lane import Encounter, FinishedGame, GameSeed, Lane, Lear
 from pipeline.progress import SILENT, Progress
 from pipeline.records.models import newest_number, read_info, read_model, resolve_champion
 from pipeline.records.shards import BOTH, End, GameRecord, newest_shards, prepare_folder, write_shard
-from pipeline.stages.lanes import lanes_and_rows, load_evaluators
+from pipeline.stages.lanes import lanes_and_rows, load_evaluators, remembering
 from pipeline.stages.opponents import MIRROR, OpponentSource, parse_mix
 
 if TYPE_CHECKING:
-    from pipeline.networks.inference import Evaluator
+    from pipeline.networks.caching import Evaluate
 
 FEW_ROWS = 8  # below so many games a lane fills its batch with several leaves of one tree
 MOST_LEAVES = 8
@@ -76,7 +76,7 @@ class _Loaded:
 
     name: str
     game_spec: str
-    evaluators: list[Evaluator]
+    evaluators: list[Evaluate]
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class _LanePlayer:
 
     name: str
     path: Path
-    evaluate: Evaluator
+    evaluate: Evaluate
 
 
 class ModelSource:
@@ -130,8 +130,9 @@ class ModelSource:
 
     def _load(self, path: Path) -> _Loaded:
         model = read_model(path)
-        evaluators = load_evaluators(model, self._max_batch, self._num_lanes, self._config.backend, self._progress)
-        return _Loaded(model.info.name, model.info.game, evaluators)
+        config, game = self._config, parse_game(model.info.game)
+        loaded = load_evaluators(model, self._max_batch, self._num_lanes, config.backend, self._progress)
+        return _Loaded(model.info.name, game.spec, remembering(loaded, game, config.evaluation_cache))
 
 
 @dataclass

@@ -441,3 +441,23 @@ def test_an_output_that_cannot_be_written_is_noticed_before_the_first_game(tmp_p
     monkeypatch.setattr(stage, "Lane", lambda *arguments: pytest.fail("played"))
     with pytest.raises(FileError, match=r"wanted a directory|a part of its path is a file"):
         selfplay(config_for(tmp_path))
+
+
+def test_remembered_evaluations_change_nothing(tmp_path):
+    """With real networks: the same games with and without the cache."""
+    path = make_model(tmp_path / "saved_models", spec="connect4", size="b1c8")
+    played = []
+    for cache in (0, 64, 100_000):
+        config = SelfplayConfig(
+            network=path, output_dir=tmp_path / str(cache), games=6, readouts=12, seed=5, parallel_games=64, threads=1,
+            backend="torch", evaluation_cache=cache,
+        )  # fmt: skip
+        selfplay(config)
+        shards = [read_shard(meta.path) for meta in newest_shards(config.output_dir)]
+        moves = sorted(
+            (int(shard.game_ids[g]), shard.moves[shard.move_offsets[g] : shard.move_offsets[g + 1]].tolist())
+            for shard in shards
+            for g in range(len(shard.game_ids))
+        )
+        played.append(moves)
+    assert played[0] == played[1] == played[2] and len(played[0]) == 6
