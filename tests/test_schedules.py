@@ -113,11 +113,11 @@ def test_the_moment_is_asked_with_the_options_in_place(tmp_path: Path) -> None:
         ("learning_rate: [{until: .inf, value: 1}]", ["learning_rate", "inf", "whole number"]),
         ("learning_rate: [{until: true, value: 1}]", ["learning_rate", "True", "whole number"]),
         ("learning_rate: [{until: [1], value: 1}]", ["learning_rate", "[1]", "whole number"]),
-        ("learning_rate: [{until: 1, value: 1}, {until: 2, value: -1}]", ["learning_rate", "-1", "greater than 0"]),
+        ("learning_rate: [{until: 1, value: 1}, {until: 2, value: -1}]", ["learning_rate", "-1", "above 0"]),
         ("learning_rate: [{until: 1, value: high}]", ["learning_rate", "'high'", "number"]),
         ("learning_rate: [{until: 1, value: yes}]", ["learning_rate", "True", "number"]),
         ("learning_rate: [{until: 1, value: }]", ["learning_rate", "None", "number"]),
-        ("epochs: [{until: 1, value: 1}, {until: 2, value: 1.5}]", ["epochs", "1.5", "integer"]),
+        ("epochs: [{until: 1, value: 1}, {until: 2, value: 1.5}]", ["epochs", "1.5", "whole number"]),
         ("precision: [{until: 1, value: float32}]", ["precision", "only numbers"]),
     ],
 )

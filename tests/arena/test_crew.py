@@ -268,8 +268,8 @@ def test_threads_and_files_are_let_go():
     files, threads = open_files(), threading.active_count()
     for _ in range(3):
         played(crew_of("die", [2], workers=3))
-    assert open_files() == files
-    assert threading.active_count() == threads
+    assert open_files() <= files
+    assert threading.active_count() <= threads
 
 
 # Trials
