@@ -7,8 +7,8 @@ Rules, where implementations differ:
     end          two passes in a row, or the move limit (2·points by default); either way the board is scored
     komi         7.5 unless the spec says otherwise; whole komi can give draws
 
-What a network sees: 16 planes, see Go.plane_names. Komi is one number for all games of a spec, so it needs no plane: who
-has it follows from "white to move".
+What a network sees: 16 planes, see Go.plane_names. Komi is one number for all games of a spec, so it needs no plane:
+who has it follows from "white to move".
 
 Spec: ``go:SIZE[,komi=K][,moves=LIMIT]``, e.g. ``go:9``, ``go:9,komi=7``. Resignation is no move: who runs a game
 decides it.
