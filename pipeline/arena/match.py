@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove
 from pipeline.games.base import Game
-from pipeline.players.base import RESIGN, Boards, Decisions, MakePlayer, Player, PlayerFault
+from pipeline.players.base import RESIGN, Boards, Decisions, MakePlayer, Player, PlayerFault, Rows
 from pipeline.records.matches import MatchFailure, MatchGame
 
-Rows = NDArray[np.int64]
 Outcome = MatchGame | MatchFailure
 
 CHALLENGER, CHAMPION = 0, 1

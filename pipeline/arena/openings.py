@@ -8,14 +8,13 @@ favour neither player.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.games.base import FloatArray, Game, Planes
-
-Evaluate = Callable[[Planes], tuple[FloatArray, FloatArray]]  # planes [K, C, H, W] → logits [K, A], value to move [K]
+from pipeline.games.base import FloatArray, Game
+from pipeline.players.searching import Evaluate
 
 MOST_RANDOM = 2
 ATTEMPTS = 12

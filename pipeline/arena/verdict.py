@@ -53,7 +53,7 @@ class Standing:
     @property
     def pair_counts(self) -> tuple[int, int, int, int, int]:
         """Pairs by half points, of those that were played whole."""
-        return statistics.pair_counts([pair for pair in self.pair_scores if pair is not None and pair != VOID])
+        return statistics.pair_counts(self.pair_scores)
 
 
 def standing(rule: Rule, games: Mapping[int, MatchGame]) -> Standing:

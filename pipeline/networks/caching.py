@@ -13,10 +13,9 @@ from collections.abc import Callable
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Planes = NDArray[np.uint8]
-Evaluation = tuple[NDArray[np.float32], NDArray[np.float32]]
+from pipeline.networks.backends import Evaluation, Planes
+
 Evaluate = Callable[[Planes], Evaluation]
 
 EMPTY = np.uint64(0)

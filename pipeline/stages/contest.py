@@ -17,15 +17,15 @@ from typing import Any
 
 from pipeline.arena.crew import Crew, ProcessCrew, ThreadCrew, conduct
 from pipeline.arena.match import Pairing
-from pipeline.arena.openings import Evaluate, make_openings
+from pipeline.arena.openings import make_openings
 from pipeline.config import ArenaConfig, SearchConfig, available_cores
 from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.base import Game
 from pipeline.games.go import Go
 from pipeline.games.registry import parse_game
 from pipeline.players.base import MakePlayer
-from pipeline.players.builtin import HeuristicPlayer, RandomPlayer
-from pipeline.players.searching import SearchPlayer
+from pipeline.players.builtin import BUILT_INS, make_builtin
+from pipeline.players.searching import Evaluate, SearchPlayer
 from pipeline.players.specs import PlayerSpec, parse_player
 from pipeline.progress import SILENT, Progress
 from pipeline.records import atomic, layout
@@ -135,10 +135,8 @@ class Cast:
 
     def maker(self, seat: Seat) -> MakePlayer:
         kind, seconds = seat.info.kind, self._engine_seconds
-        if kind == "random":
-            return lambda game, rows, lane: RandomPlayer(game, rows)
-        if kind == "heuristic":
-            return lambda game, rows, lane: HeuristicPlayer(game, rows)
+        if kind in BUILT_INS:
+            return make_builtin(kind)
         if kind == "gtp":
             from pipeline.players.engine import EnginePlayer
 

@@ -15,10 +15,10 @@ import pytest
 from pipeline.config import EvaluateConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.games.registry import parse_game
+from pipeline.players import builtin
 from pipeline.progress import Progress
 from pipeline.records.matches import read_match
 from pipeline.records.models import read_promotions, resolve_champion, set_champion
-from pipeline.stages import contest
 from pipeline.stages import evaluate as stage
 from pipeline.stages.contest import Contest
 from pipeline.stages.evaluate import evaluate
@@ -325,7 +325,7 @@ def test_two_evaluators_of_one_match(tmp_path, models, made_up_networks):
 def fail_in(monkeypatch, mode, *indices):
     """The random player, as challenger, misbehaves in these games from now on."""
     seeds = {seed_of_game(0, index, 0) for index in indices}
-    monkeypatch.setattr(contest, "RandomPlayer", lambda game, rows: Spoilt(game, rows, mode, seeds))
+    monkeypatch.setitem(builtin.BUILT_INS, "random", lambda game, rows: Spoilt(game, rows, mode, seeds))
 
 
 @pytest.mark.parametrize("mode", ["fault", "illegal", "raise"])
