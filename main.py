@@ -30,18 +30,10 @@ try:
 except ModuleNotFoundError as missing:
     sys.exit(f"mugo: {missing}; run ./rl_loop.sh once, or activate its environment: source .venv/bin/activate")
 
-from pipeline.config import (
-    CONFIGS,
-    BenchConfig,
-    SearchConfig,
-    SelfplayConfig,
-    StageConfig,
-    make_config,
-    preset_names,
-    read_preset,
-)
+from pipeline.config import CONFIGS, BenchConfig, SearchConfig, SelfplayConfig, StageConfig
 from pipeline.errors import MuGoError
 from pipeline.help import HELP
+from pipeline.recipes import make_config, preset_names, read_preset
 from pipeline.schedules import Moment
 
 ABOUT = """MuGo: self-play training for board games, as four commands over files.

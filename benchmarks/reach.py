@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arena.statistics import Score, wilson_interval
-from pipeline.config import EvaluateConfig, make_config
+from pipeline.config import EvaluateConfig
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.base import Actions, BoolArray, FloatArray, Game, States
 from pipeline.games.connect4 import ConnectFour
@@ -32,6 +32,7 @@ from pipeline.games.tictactoe import TicTacToe
 from pipeline.players.base import Boards, Player, Rows
 from pipeline.players.searching import SearchPlayer
 from pipeline.progress import SILENT
+from pipeline.recipes import make_config
 from pipeline.records.models import read_model, resolve_champion
 from pipeline.stages.lanes import load_evaluators
 

@@ -21,9 +21,10 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import main
-from pipeline.config import CONFIGS, BenchConfig, SelfplayConfig, StageConfig, preset_names
+from pipeline.config import CONFIGS, BenchConfig, SelfplayConfig, StageConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.progress import Progress
+from pipeline.recipes import preset_names
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -7,19 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import (
-    CONFIGS,
-    PRESET_FOLDER,
-    EvaluateConfig,
-    GatherConfig,
-    SelfplayConfig,
-    TrainConfig,
-    make_config,
-    preset_names,
-    read_preset,
-    scheduled_lines,
-)
+from pipeline.config import CONFIGS, EvaluateConfig, GatherConfig, SelfplayConfig, TrainConfig
 from pipeline.errors import UsageError
+from pipeline.recipes import PRESET_FOLDER, make_config, preset_names, read_preset, scheduled_lines
 from pipeline.schedules import Moment
 
 PRESETS = preset_names()

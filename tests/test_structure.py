@@ -22,14 +22,15 @@ SOURCES = sorted(
 )  # fmt: skip
 MAX_LINES = 450
 
-FOUNDATION = {"config", "help", "errors", "progress", "schedules", "threads"}
+FOUNDATION = {"config", "help", "errors", "progress", "recipes", "schedules", "threads"}
 MIDDLE = {"arena", "learning", "reports"}
 # What a room may import, besides itself and the foundation.
 MAY_IMPORT = {
-    "config": {"errors", "schedules"},
+    "config": set(),
     "errors": set(),
     "help": set(),
     "progress": set(),
+    "recipes": {"config", "errors", "schedules"},
     "schedules": {"errors"},
     "threads": set(),
     "games": FOUNDATION,

@@ -12,6 +12,8 @@ The learner's moves may be of two kinds (playout-cap randomisation; Wu 2019, arX
 ones are searched with all readouts and exploration, and are policy targets. *Cheap* ones, drawn at random in between,
 are searched with few readouts and without exploration, only to have the game's result sooner; without any readouts they
 are the raw policy's. Temperature and resignation treat both alike: a cheap search's value is noisier, and counts.
+Once one side has been sure of winning for some moves, all are searched with still fewer readouts (KataGo: "reduced
+visits"): unlike a resigned game, a decided one has an end that shows who owns what.
 
 Axes: K leaves, n rows; see BatchSearch.
 """
@@ -35,6 +37,7 @@ from pipeline.records.shards import BOTH, End, GameRecord
 from pipeline.search.batch import BatchSearch
 
 OPENING_COUNTER = 1 << 32  # of a game's looked-up numbers: beyond those of its moves
+DECIDED_PLIES = 4  # two moves by either side
 IDLE_OPPONENTS = 8  # opponents kept ready though they play no game now: building one costs memory and time
 
 
@@ -61,10 +64,13 @@ class PlaySettings:
     full_share: float = 1.0
     cheap_readouts: int = 0
     random_plies: int = 0
+    decided_value: float = 1.0
+    decided_readouts: int = 1
 
     @property
     def most_readouts(self) -> int:
-        return self.readouts if self.full_share == 1 else max(self.readouts, self.cheap_readouts)
+        readouts = self.readouts if self.full_share == 1 else max(self.readouts, self.cheap_readouts)
+        return readouts if self.decided_value == 1 else max(readouts, self.decided_readouts)
 
 
 @dataclass(frozen=True)
@@ -177,6 +183,8 @@ class Lane:
         self._learner = np.full(num_rows, BOTH, np.int8)  # the side that the learner plays
         self._kinds = np.zeros(num_rows, np.uint64)
         self._full = np.ones(num_rows, np.bool_)  # whether the move that is being searched is a full one
+        self._leader = np.full(num_rows, BOTH, np.int8)  # the side that was sure to win when it last was looked at
+        self._sure_plies = np.zeros(num_rows, np.int32)  # for how many moves in a row
         self.search = BatchSearch(game, num_rows, settings.most_readouts, settings.search, settings.leaves)
         self._buffer = GameBuffer(num_rows, game.max_plies, settings.resign_threshold)
         self._players: list[Learner | None] = [None] * num_rows
@@ -242,12 +250,15 @@ class Lane:
         table = search.root_table(rows)
         full = self._full[rows]
         targets = search.targets(rows, table)
-        if settings.cheap_readouts == 0 and not full.all():  # visits that an earlier search left are no raw policy
-            table[0][~full] = 0
-            targets = np.where(full[:, None], targets, 0)
+        raw = ~full & (self._sure_plies[rows] < DECIDED_PLIES) & (settings.cheap_readouts == 0)
+        if raw.any():  # visits that an earlier search left are no raw policy
+            table[0][raw] = 0
+            targets = np.where(raw[:, None], 0, targets)
         # By the targets: a playout that was forced is no reason to play a move (as in KataGo).
         actions = search.choose(rows, temperature, (targets, table[1]))
         self._buffer.add(rows, actions, targets, values, table[1], full)
+        if settings.decided_value < 1:
+            self._look_who_leads(rows, values, search.to_move(rows))
         self._play(rows, actions)
 
     def _let_opponents_move(self) -> None:
@@ -288,11 +299,22 @@ class Lane:
                     seat.player.begin(theirs)
         if rows.size:
             settings = self._settings
+            decided = self._sure_plies[rows] >= DECIDED_PLIES
+            full = ~decided
             if settings.full_share < 1:
-                self._full[rows] = uniforms(self._kinds[rows], self.search.plies(rows)) < settings.full_share
-            full = self._full[rows]
-            readouts = np.where(full, settings.readouts, settings.cheap_readouts).astype(np.int32)
+                full &= uniforms(self._kinds[rows], self.search.plies(rows)) < settings.full_share
+            self._full[rows] = full
+            few = np.where(decided, settings.decided_readouts, settings.cheap_readouts)
+            readouts = np.where(full, settings.readouts, few).astype(np.int32)
             self.search.begin(rows, readouts, full & (readouts > 0))
+
+    def _look_who_leads(self, rows: Rows, values: FloatArray, movers: NDArray[np.int8]) -> None:
+        """Count the moves in a row at which one side was sure to win. values, movers [n]: of searches that ended."""
+        leader = np.where(values > 0, movers, 1 - movers)
+        sure = np.abs(values) >= self._settings.decided_value
+        goes_on = sure & (leader == self._leader[rows])
+        self._sure_plies[rows] = np.where(goes_on, self._sure_plies[rows] + 1, sure)
+        self._leader[rows] = np.where(sure, leader, BOTH)
 
     def _finish(self, row: int, result_first_player: float, end: End) -> None:
         player = self._players[row]
@@ -328,6 +350,7 @@ class Lane:
                 encounters[row] = encounter
                 self._buffer.start(row, seed.game_id, seed.no_resign, encounter.opponent.name, encounter.learner)
             self._kinds[row] = seed.kinds
+            self._sure_plies[row] = 0
             begun.append(row)
             streams.append(seed.stream)
         idle = np.setdiff1d(rows, begun)

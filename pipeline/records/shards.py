@@ -81,6 +81,7 @@ class ShardMeta:
     surprises: NDArray[np.float16]  # [M] the shard's, rounded: drawing positions needs them before any shard is read
     num_bytes: int  # of the shard
     sha256: str
+    evaluations: int = 0  # that the network made since the worker's shard before; 0 in files that don't say it
 
     @property
     def id(self) -> str:
@@ -177,10 +178,12 @@ def write_shard(
     game_spec: str,
     games: Sequence[GameRecord],
     provenance: dict[str, Any],
+    evaluations: int = 0,
 ) -> Path:
     """Write games as one shard and commit it with its sidecar; the shard's path.
 
     provenance  what else made the games, as JSON: seed, settings, …; "generation" also goes into the sidecar.
+    evaluations how many the network made for it; only the sidecar has them.
     Two syncs: a kill loses nothing that was returned from here; a power cut may lose the last shards, whole.
     Raises FileError if the disk is full or read-only, ValueError if games is empty or its arrays contradict each other.
     """
@@ -217,6 +220,7 @@ def write_shard(
         "games": len(games),
         "lengths": columns["lengths"].tolist(),
         "surprises": base64.b64encode(columns["surprises"].astype("<f2").tobytes()).decode(),
+        "evaluations": evaluations,
         "bytes": len(packed),
         "sha256": hashlib.sha256(packed).hexdigest(),
     }
@@ -296,6 +300,7 @@ def read_meta(path: Path) -> ShardMeta:
             games=int(raw["games"]),
             lengths=lengths,
             surprises=_unpack_surprises(raw),
+            evaluations=int(raw.get("evaluations", 0)),
             num_bytes=int(raw["bytes"]),
             sha256=str(raw["sha256"]),
         )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import yaml
 
-from pipeline.config import CONFIGS, lines_at, preset_names, preset_path, read_preset
+from pipeline.config import CONFIGS
+from pipeline.recipes import lines_at, preset_names, preset_path, read_preset
 from pipeline.schedules import START, Moment
 
 HEADINGS = ("preset", "for", "needs", "gives")

@@ -34,12 +34,12 @@ from pipeline.config import (
     SelfplayConfig,
     TrainConfig,
     available_cores,
-    make_config,
 )
 from pipeline.games.base import FloatArray, Game, Planes
 from pipeline.games.registry import parse_game
 from pipeline.learning.lane import FinishedGame, Lane, PlaySettings, game_seeds
 from pipeline.progress import SILENT, Progress
+from pipeline.recipes import make_config
 from pipeline.records.shards import write_shard
 from pipeline.stages.bench_match import MatchBenchSummary, bench_match
 from pipeline.stages.gather import gather

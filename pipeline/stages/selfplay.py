@@ -11,7 +11,6 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,7 +27,8 @@ from pipeline.learning import resignation
 from pipeline.learning.lane import Encounter, FinishedGame, GameSeed, Lane, Learner, PlaySettings, game_seeds
 from pipeline.progress import SILENT, Progress
 from pipeline.records.models import newest_number, read_info, read_model, resolve_champion
-from pipeline.records.shards import BOTH, End, GameRecord, newest_shards, prepare_folder, write_shard
+from pipeline.records.shards import BOTH, End, GameRecord, newest_shards, prepare_folder
+from pipeline.stages.committing import Committer
 from pipeline.stages.lanes import lanes_and_rows, load_evaluators, remembering
 from pipeline.stages.opponents import MIRROR, OpponentSource, parse_mix
 
@@ -213,6 +213,8 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
         full_share=config.full_share,
         cheap_readouts=config.cheap_readouts,
         random_plies=config.random_plies,
+        decided_value=config.decided_value,
+        decided_readouts=config.decided_readouts,
     )
     seed = config.seed if config.seed is not None else int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
     provenance = {
@@ -222,7 +224,12 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
         "resign_calibration": calibration,
         "config": config.model_dump(mode="json", exclude={"output_dir", "network", "verbose", "backend", "threads"}),
     }
-    committer = _Committer(config, source.game, provenance)
+    playing: list[Lane | None] = [None] * lanes
+
+    def evaluations() -> int:
+        return sum(played.search.evaluations for played in playing if played is not None)
+
+    committer = Committer(config, source.game.spec, provenance, evaluations)
     tally, started = _Tally(), time.monotonic()
     arrived: queue.SimpleQueue[FinishedGame | BaseException | None] = queue.SimpleQueue()
     stop = threading.Event()
@@ -236,7 +243,7 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
 
     def run_lane(lane: int) -> None:
         try:
-            played = Lane(
+            played = playing[lane] = Lane(
                 source.game,
                 rows,
                 settings,
@@ -246,14 +253,12 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
                 partial(meet, lane) if opponents else None,
             )
             played.run(stop.is_set)
-            evaluations[lane] = played.search.evaluations
             played.close()
         except BaseException as error:  # handed to the calling thread, which raises it
             arrived.put(error)
         finally:
             arrived.put(None)
 
-    evaluations = [0] * lanes
     threads = [threading.Thread(target=run_lane, args=(lane,), daemon=True) for lane in range(lanes)]
     progress.start("selfplay", wanted, "games")
     for thread in threads:
@@ -284,7 +289,7 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
         committer.commit()
         progress.finish()
     tally.shards = committer.shards
-    return _summary(source.name, tally, sum(evaluations), time.monotonic() - started, threshold, calibration)
+    return _summary(source.name, tally, evaluations(), time.monotonic() - started, threshold, calibration)
 
 
 def _resign_threshold(config: SelfplayConfig, game: Game, progress: Progress) -> tuple[float, dict[str, float]]:
@@ -346,47 +351,12 @@ def _next(arrived: queue.SimpleQueue, seconds: float) -> object:
         return NOTHING
 
 
-def _drain(arrived: queue.SimpleQueue, tally: _Tally, committer: _Committer) -> None:
+def _drain(arrived: queue.SimpleQueue, tally: _Tally, committer: Committer) -> None:
     """After an interrupt: games that finished before the lanes stopped still count."""
     while (left := _next(arrived, 0.0)) is not NOTHING:
         if isinstance(left, FinishedGame):
             tally.add(left)
             committer.add(left)
-
-
-class _Committer:
-    """Collects finished games per model and writes them as shards every commit_seconds (0: each game at once)."""
-
-    def __init__(self, config: SelfplayConfig, game: Game, provenance: dict) -> None:
-        self._config = config
-        self._game = game
-        self._provenance = provenance
-        self._waiting: dict[str, list[FinishedGame]] = defaultdict(list)
-        self._since = time.monotonic()
-        self.shards = 0
-
-    def add(self, finished: FinishedGame) -> None:
-        if not self._waiting:
-            self._since = time.monotonic()
-        self._waiting[finished.player].append(finished)
-
-    def due_in(self) -> float:
-        """Seconds until the oldest waiting game must be committed."""
-        if not self._waiting:
-            return float("inf")
-        return self._since + self._config.commit_seconds - time.monotonic()
-
-    def commit(self) -> None:
-        """Write what waits. If writing fails the games still wait, and the error is raised."""
-        for model in list(self._waiting):
-            games = [finished.record for finished in self._waiting[model]]
-            groups = [games] if self._config.commit_seconds > 0 else [[game] for game in games]
-            for group in groups:
-                write_shard(
-                    self._config.output_dir, model, self._config.worker, self._game.spec, group, self._provenance
-                )
-                self.shards += 1
-            del self._waiting[model]
 
 
 def _games_wanted(config: SelfplayConfig) -> tuple[int, int]:

@@ -488,6 +488,54 @@ def test_cheap_moves_without_readouts_are_the_raw_policys():
     assert cheap > 100
 
 
+def settled_evaluator(game, since):
+    """Uniform policy; nobody leads before ply `since` (stones on the board), from there on the first player surely."""
+
+    def evaluate(planes):
+        stones = planes[:, :2].reshape(len(planes), -1).sum(axis=1)
+        values = np.where(stones < since, 0, np.where(stones % 2 == 0, 0.95, -0.95))
+        return np.zeros((len(planes), game.num_actions), np.float32), values.astype(np.float32)
+
+    return evaluate
+
+
+@pytest.mark.parametrize("full_share", [0.25, 1.0])
+def test_a_decided_game_is_played_to_its_end_with_few_readouts_and_no_targets(monkeypatch, full_share):
+    game = parse_game("connect4")
+    asked = {}
+    begin = BatchSearch.begin
+
+    def watch(self, rows, readouts, explore):
+        for ply, number in zip(self.plies(rows).tolist(), readouts.tolist(), strict=True):
+            asked.setdefault(ply, set()).add(number)
+        begin(self, rows, readouts, explore)
+
+    monkeypatch.setattr(BatchSearch, "begin", watch)
+    evaluate = settled_evaluator(game, 8)
+    how = {"evaluate": evaluate, "full_share": full_share, "decided_value": 0.9, "decided_readouts": 3}
+    records = [finished.record for finished in play_capped("connect4", count=40, **how)]
+    # Searches from ply 8 on see values beyond 0.9; a few of before do, too, since they look ahead.
+    early = set().union(*(asked[ply] for ply in range(8)))
+    assert early == ({40, 6} if full_share < 1 else {40})
+    long = [record for record in records if len(record.moves) > 20]
+    assert len(long) > 5
+    values = [record.root_values * np.where(np.arange(len(record.moves)) % 2, -1, 1) for record in records]
+    for record, seen in zip(records, values, strict=True):
+        sure = np.sign(np.where(np.abs(seen) >= 0.9, seen, 0))
+        decided = [ply for ply in range(4, len(sure)) if abs(sure[ply - 4 : ply].sum()) == 4]
+        assert not record.flags[decided].any()
+        assert all(record.flags[ply] for ply in range(len(sure)) if full_share == 1 and ply not in decided)
+        assert record.end == End.PLAYED_OUT
+    assert 3 in asked[20]
+
+
+def test_a_game_is_decided_anew_in_its_row():
+    game = parse_game("connect4")
+    settled = {"evaluate": settled_evaluator(game, 8), "full_share": 1.0, "decided_value": 0.9, "decided_readouts": 3}
+    alone = {f.record.game_id: as_bytes(f.record) for f in play_capped("connect4", rows=24, **settled)}
+    assert alone == {f.record.game_id: as_bytes(f.record) for f in play_capped("connect4", rows=3, **settled)}
+
+
 def test_an_opponents_moves_are_neither_full_nor_cheap():
     for finished in play_capped("connect4", meet=meeting(random_opponent())):
         record = finished.record

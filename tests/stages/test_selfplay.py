@@ -17,7 +17,7 @@ from pipeline.progress import Progress
 from pipeline.records.models import set_champion
 from pipeline.records.shards import BOTH, End, GameRecord, newest_shards, read_shard
 from pipeline.reports.show_games import show_shard
-from pipeline.stages import opponents
+from pipeline.stages import committing, opponents
 from pipeline.stages import selfplay as stage
 from pipeline.stages.selfplay import leaves_per_tree, selfplay
 from tests.search.helpers import hashed_evaluator
@@ -138,13 +138,21 @@ def test_a_flipped_bit_in_the_weights_is_an_error(tmp_path):
         selfplay(config_for(tmp_path))
 
 
+def test_sidecars_say_how_many_evaluations_there_were(tmp_path):
+    make_champion(tmp_path / "saved_models")
+    config = config_for(tmp_path, games=6, readouts=8, commit_seconds=0)
+    summary = selfplay(config)
+    metas = list(newest_shards(tmp_path / "selfplay"))
+    assert len(metas) > 1 and sum(meta.evaluations for meta in metas) == summary.evaluations > 0
+
+
 def test_when_the_disk_is_full_the_error_is_raised_and_nothing_is_half_written(tmp_path, monkeypatch):
     make_champion(tmp_path / "saved_models")
 
     def full(*args, **kwargs):
         raise FileError(tmp_path, "the disk is full")
 
-    monkeypatch.setattr(stage, "write_shard", full)
+    monkeypatch.setattr(committing, "write_shard", full)
     with pytest.raises(FileError, match="full"):
         selfplay(config_for(tmp_path))
 

@@ -1,0 +1,151 @@
+"""Runs a training loop for a given time on given cores, and says where the time went.
+
+    <run>/clock.json   seconds of every stretch that the loop ran, and of every stage: beside it and busy on a core
+
+The clock stands still while the loop doesn't run, so a run may be stopped and resumed at will: what counts is the time
+that the loop had. Stages are told apart by sampling the processes; a stage that runs beside another is counted as long
+as it runs, so the sum over stages may exceed the clock.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from pipeline.records import atomic
+
+SAMPLE_SECONDS = 0.5
+WRITE_SECONDS = 5.0  # a kill loses at most so much of the clock
+STOP_SECONDS = 60.0  # for the loop to end after SIGTERM
+SHELL = "between stages"
+
+
+@dataclass
+class StageTime:
+    """seconds: that it ran; cpu_seconds: that its threads were busy, over all cores."""
+
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+
+@dataclass
+class Clock:
+    """stretches: (begin, end) of every stretch that the loop ran, in seconds since 1970; stages: by name."""
+
+    path: Path
+    stretches: list[tuple[float, float]] = field(default_factory=list)
+    stages: dict[str, StageTime] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> Clock:
+        """The clock at path; one that never ran if there is none."""
+        if not path.exists():
+            return cls(path)
+        raw = atomic.read_json(path, "the clock of a run")
+        return cls(
+            path,
+            [(float(begin), float(end)) for begin, end in raw["stretches"]],
+            {name: StageTime(**times) for name, times in raw["stages"].items()},
+        )
+
+    def write(self) -> None:
+        stages = {name: vars(times) for name, times in self.stages.items()}
+        atomic.write_json(self.path, {"stretches": self.stretches, "stages": stages}, indent=1)
+
+    @property
+    def seconds(self) -> float:
+        """How long the loop has run."""
+        return self.seconds_at(float("inf"))
+
+    def seconds_at(self, moment: float) -> float:
+        """How long it had run at a moment (seconds since 1970)."""
+        return sum(max(0.0, min(end, moment) - begin) for begin, end in self.stretches)
+
+
+def run_loop(
+    command: Sequence[str | Path], stages: Sequence[str], clock: Clock, seconds: float, cores: int
+) -> int | None:
+    """Run the loop until the clock has so many seconds, then stop it; its exit code if it ended before, else None.
+
+    stages: names of commands of main.py, which its processes are told apart by. It runs on the first cores that
+    this process may use. Whatever stops this process stops the loop, too.
+    """
+    left = seconds - clock.seconds
+    if left <= 0:
+        return None
+    allowed = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, allowed[:cores])
+    try:
+        loop = subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL)
+    finally:
+        os.sched_setaffinity(0, allowed)
+    begin = time.time()
+    clock.stretches.append((begin, begin))
+    sampler, written = _Sampler(loop.pid, stages, clock), begin
+    try:
+        while loop.poll() is None and time.time() - begin < left:
+            time.sleep(SAMPLE_SECONDS)
+            sampler.sample()
+            clock.stretches[-1] = (begin, time.time())
+            if time.time() - written > WRITE_SECONDS:
+                clock.write()
+                written = time.time()
+        return loop.poll()
+    finally:
+        if loop.poll() is None:
+            loop.send_signal(signal.SIGTERM)
+            loop.wait(STOP_SECONDS)
+        clock.write()
+
+
+class _Sampler:
+    """Adds what happened since the last sample to the clock's stages."""
+
+    def __init__(self, pid: int, stages: Sequence[str], clock: Clock) -> None:
+        self._loop = psutil.Process(pid)
+        self._stages = frozenset(stages)
+        self._clock = clock
+        self._names: dict[int, str] = {}  # stage, by process
+        self._busy: dict[int, float] = {}  # CPU seconds at the last sample, by process
+        self._last = time.monotonic()
+
+    def sample(self) -> None:
+        now = time.monotonic()
+        elapsed, self._last = now - self._last, now
+        running: dict[str, float] = {}
+        try:
+            processes = [self._loop, *self._loop.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return
+        for process in processes:
+            try:
+                name = self._names.get(process.pid) or self._name(process)
+                times = process.cpu_times()
+            except psutil.Error:
+                continue
+            busy = times.user + times.system
+            running[name] = running.get(name, 0.0) + busy - self._busy.get(process.pid, 0.0)
+            self._busy[process.pid] = busy
+        for name, busy in running.items():
+            if name == SHELL and len(running) > 1 and busy == 0:
+                continue
+            times_of = self._clock.stages.setdefault(name, StageTime())
+            times_of.cpu_seconds += busy
+            if name != SHELL or len(running) == 1:
+                times_of.seconds += elapsed
+
+    def _name(self, process: psutil.Process) -> str:
+        words = process.cmdline()
+        at = next((i for i, word in enumerate(words) if word.endswith("main.py")), len(words))
+        name = words[at + 1] if at + 1 < len(words) else SHELL
+        if name in self._stages:
+            self._names[process.pid] = name  # a shell that is about to become a stage isn't one yet
+            return name
+        return SHELL
