@@ -166,6 +166,13 @@ class TrainConfig(StageConfig):
     directory: Path = Field(Path("data/training_data"), description="Chunks; the newest complete set is used.")
     original_model: Path | None = Field(None, description="Model to start from [default: newest in saved_models/].")
     new_model: Path | None = Field(None, description="Model to make [default: next number in saved_models/].")
+    network_size: str | None = Field(
+        None,
+        pattern=r"^b\d{1,4}c\d{1,6}$",
+        description="Grow the network to this size first, e.g. b4c64; it goes on saying what it said "
+        "[default: the original's].",
+        json_schema_extra={"scheduled": True},
+    )
     epochs: int = Field(10, ge=1, description="Times that each position of the set is seen.")
     logdir: Path = Field(Path("data/logs"), description="TensorBoard event files.")
     batch_size: int = Field(512, ge=1, description="Samples per step.")

@@ -19,13 +19,16 @@ from pipeline.errors import UsageError
 from pipeline.schedules import START, Moment, parse_schedule
 
 PRESET_FOLDER = Path(__file__).parent / "presets"
-NUMBERS = (int, float, int | None, float | None)  # types of the settings that can follow a schedule
+NUMBERS = (int, float, int | None, float | None)  # types of settings that can follow a schedule; others say so
 
 # What a field wants, by the first word of pydantic's error type, by its bounds, by its pattern.
 KINDS = {"int": "a whole number", "finite": "a whole number", "float": "a number", "bool": "yes or no",
          "string": "a text", "path": "a path", "list": "a list"}  # fmt: skip
 BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
-PATTERNS = {r"^[A-Za-z0-9_-]+$": "letters, digits, - and _ only"}
+PATTERNS = {
+    r"^[A-Za-z0-9_-]+$": "letters, digits, - and _ only",
+    r"^b\d{1,4}c\d{1,6}$": "bBLOCKScCHANNELS, e.g. b4c64",
+}
 
 C = TypeVar("C", bound=StageConfig)
 
@@ -85,10 +88,14 @@ def _check_list(kind: type[StageConfig], field: str, found: list[Any], where: st
 
 
 def scheduled_lines(kind: type[StageConfig], lines: Mapping[str, Any]) -> list[str]:
-    """Which of a section's lines follow a schedule: numbers that are given as lists."""
+    """Which of a section's lines follow a schedule: numbers, and what says that it may, that are given as lists."""
 
-    lists = [field for field, value in lines.items() if isinstance(value, list)]
-    return [field for field in lists if kind.model_fields[field].annotation in NUMBERS]
+    def may(field: str) -> bool:
+        info = kind.model_fields[field]
+        extra = info.json_schema_extra
+        return info.annotation in NUMBERS or (isinstance(extra, dict) and bool(extra.get("scheduled")))
+
+    return [field for field, value in lines.items() if isinstance(value, list) and may(field)]
 
 
 def lines_at(kind: type[StageConfig], lines: Mapping[str, Any], moment: Moment) -> dict[str, Any]:

@@ -172,3 +172,14 @@ def test_every_pattern_has_words(stage: str) -> None:
             with pytest.raises(UsageError) as caught:
                 make_config(CONFIGS[stage], stage, **{name: "no such thing"})
             assert "^" not in str(caught.value) and "wanted" in str(caught.value)
+
+
+def test_the_size_of_the_network_may_follow_a_schedule(tmp_path: Path) -> None:
+    preset = tmp_path / "mine.yaml"
+    preset.write_text("train:\n  network_size: [{until: 4, value: b2c32}, {until: 9, value: b4c64}]\n")
+    for generation, size in ((1, "b2c32"), (4, "b2c32"), (5, "b4c64"), (90, "b4c64")):
+        config = make_config(TrainConfig, "train", str(preset), lambda _, now=generation: Moment(now))  # type: ignore[misc]
+        assert config.network_size == size
+    preset.write_text("train:\n  network_size: [{until: 4, value: large}]\n")
+    with pytest.raises(UsageError, match=r"found 'large'; wanted bBLOCKScCHANNELS"):
+        make_config(TrainConfig, "train", str(preset))

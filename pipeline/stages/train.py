@@ -9,7 +9,8 @@ With priority_exponent > 0 examples are drawn by priorities (``learning/replay.p
 are kept beside the chunks, too: with each checkpoint and at the end. A training starts from what is stored of its set
 or, for positions that were in an earlier one, of that. What an interrupted run goes on from is in its checkpoint. Such
 a set is held in memory whole. With max_samples_per_position > 0 the run ends before the model and its ancestors have
-been trained on more samples than so many per position that self-play has made.
+been trained on more samples than so many per position that self-play has made. With a network_size that is larger than
+the original's the network grows first, and its optimiser starts anew.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from pipeline.learning.dataset import Dataset, IndexArray
     from pipeline.learning.losses import Batch
     from pipeline.learning.trainer import StepResult, Trainer
+    from pipeline.networks.architecture import Architecture
 
 SAVED_MODELS = Path("saved_models")
 MOST_MEASURED = 8_192  # examples of the hold-out that are measured, and as many of the set
@@ -129,7 +131,7 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
         raise NotYet(f"no new chunks since {model.info.name}: run `python main.py selfplay` and `gather`", missing=1)
     spec = read_header(chunks.chunks[0]).game
     check_game(model.info, spec, original)
-    new_model = config.new_model or next_model_path(saved_models, _label(model))
+    new_model = config.new_model or next_model_path(saved_models, _architecture(config, model).size)
     layout.check_model_name(new_model.name)
     if os.path.lexists(new_model):
         raise FileError(new_model, "it exists already, and is never overwritten; choose another --new-model")
@@ -148,10 +150,13 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
     return summary
 
 
-def _label(model: Model) -> str:
+def _architecture(config: TrainConfig, model: Model) -> Architecture:
+    """What the new model looks like. Raises UsageError for a size that the model can't grow to."""
     from pipeline.networks.architecture import Architecture
+    from pipeline.networks.growing import grown_architecture
 
-    return Architecture.from_dict(model.info.architecture).size
+    architecture = Architecture.from_dict(model.info.architecture)
+    return grown_architecture(architecture, config.network_size) if config.network_size else architecture
 
 
 def _key(config: TrainConfig, model: Model, chunks: ChunkSet) -> str:
@@ -179,6 +184,7 @@ class _Run:
         from pipeline.learning.dataset import MEMORY_BYTES, Dataset, holdout_batches
         from pipeline.learning.trainer import Trainer
         from pipeline.networks.architecture import Architecture
+        from pipeline.networks.growing import grow
 
         self._config, self._model, self._chunks = config, model, chunks
         self._checkpoint, self._progress = checkpoint, progress
@@ -194,8 +200,11 @@ class _Run:
         )
         self._of_set = self._dataset.first(self._num_holdout) if self._holdout else []
         with naming(model.path):
-            architecture = Architecture.from_dict(model.info.architecture)
+            before, architecture = Architecture.from_dict(model.info.architecture), _architecture(config, model)
             weights, optimizer = model.weights, read_optimizer(model.path)
+            if architecture != before:
+                progress.say(f"growing the network from {before.size} to {architecture.size}")
+                weights, optimizer = grow(weights, before, architecture, config.seed), None
             self._done = _Progress()
             found = checkpoint.read(progress)
             if found is not None:
@@ -392,7 +401,7 @@ class _Run:
             name=path.name,
             number=parsed.number if parsed else self._model.info.number + 1,
             game=self._model.info.game,
-            architecture=self._model.info.architecture,
+            architecture=self._trainer.architecture.to_dict(),
             method="alphazero",
             parents=[self._model.info.name],
             manifest={

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pipeline.config import InitConfig, TrainConfig
-from pipeline.errors import FileError, MuGoError, NotYet
+from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.games.registry import parse_game
 from pipeline.learning import trainer
 from pipeline.learning.losses import TERMS
@@ -145,6 +145,24 @@ def test_the_next_training_continues_model_and_optimiser(folder: Path) -> None:
     assert second.holdout_examples == second.value_gap == 0
 
 
+def test_a_network_grows_on_the_way(folder: Path) -> None:
+    first = train(config(epochs=1))
+    write_set(Path("data/training_data"), GAME, [40], holdout=20, number=2, seed=2)
+    second = train(config(epochs=1, network_size="b2c16"))
+    small = train(config(epochs=1, original_model=first.model, new_model=Path("b/000002-x")))
+    write_set(Path("data/training_data"), GAME, [40], number=3, seed=3)
+    third = train(config(epochs=1, network_size="b2c16"))
+    assert [one.model.name for one in (first, second, third)] == [
+        "000001-b1c8", "000002-b2c16", "000003-b2c16"
+    ]  # fmt: skip
+    assert read_info(second.model).architecture["channels"] == 16
+    before = [read_info(one.model).manifest["metrics"]["holdout_before"] for one in (small, second)]
+    assert before[0] == pytest.approx(before[1], rel=0.02)  # it begins where the small one stood
+    assert (read_optimizer(second.model)["step"].tolist(), read_optimizer(third.model)["step"].tolist()) == ([3], [6])
+    with pytest.raises(UsageError, match="can't shrink"):
+        train(config(original_model=third.model, new_model=Path("b/000001-x"), network_size="b1c8"))
+
+
 def test_the_same_command_gives_the_same_model(folder: Path) -> None:
     first, second = (train(config(**paths(name))) for name in "ab")
     other = train(config(**paths("c"), seed=1))
@@ -168,7 +186,8 @@ def take_priorities() -> dict[str, list[float]]:
 
 class TestResume:
     @pytest.mark.parametrize("after", [1, 7, 15])
-    @pytest.mark.parametrize("options", [{}, {"ema_decay": 0.9, "priority_exponent": 0.6}], ids=["plain", "recipe"])
+    @pytest.mark.parametrize("options", [{}, {"ema_decay": 0.9, "priority_exponent": 0.6}, {"network_size": "b2c12"}],
+                             ids=["plain", "recipe", "growing"])  # fmt: skip
     def test_an_interrupted_run_ends_with_the_same_bits(self, folder: Path, after: int, options: dict) -> None:
         whole = train(config(**paths("whole"), **options))
         priorities = take_priorities()
@@ -180,7 +199,7 @@ class TestResume:
         progress = Stopper(-1)
         resumed = train(config(**paths("parts"), **options), progress)
         assert take_priorities() == priorities
-        assert bool(priorities) == bool(options)
+        assert bool(priorities) == ("priority_exponent" in options)
         assert resumed.resumed_from_step == after
         assert any("resuming at step" in text for text in progress.said)
         assert_equal_models(whole.model, resumed.model)

@@ -1,0 +1,79 @@
+"""A grown network says what the smaller one said, and all of it learns."""
+
+import numpy as np
+import pytest
+import torch
+
+from pipeline.errors import UsageError
+from pipeline.games.registry import parse_game
+from pipeline.networks.architecture import Architecture, Weights, check_weights, random_weights
+from pipeline.networks.growing import grow, grown_architecture
+from pipeline.networks.modules import load_network
+
+GROWTHS = [("b2c32", "b3c48"), ("b2c32", "b2c32"), ("b1c8", "b4c8"), ("b2c16", "b2c96"), ("b3c64", "b4c100")]
+
+
+def lived_in(architecture: Architecture) -> Weights:
+    """Weights as training leaves them: nothing is 0 or 1 any more, and variances are positive."""
+    rng = np.random.default_rng(5)
+    return {
+        name: (np.abs(array) + rng.uniform(0.2, 1, array.shape) if name.endswith("running_var") else
+               array + 0.2 * rng.standard_normal(array.shape)).astype(np.float32)
+        for name, array in random_weights(architecture, 3).items()
+    }  # fmt: skip
+
+
+def some_planes(architecture: Architecture, count: int = 6) -> torch.Tensor:
+    rng = np.random.default_rng(1)
+    shape = (count, architecture.planes, architecture.height, architecture.width)
+    return torch.from_numpy(rng.integers(0, 2, shape).astype(np.uint8))
+
+
+@pytest.mark.parametrize(("before", "after"), GROWTHS)
+@pytest.mark.parametrize(("game", "value_head"), [("go:5", "wdl"), ("connect4", "scalar")])
+@pytest.mark.parametrize("training", [False, True])
+def test_it_goes_on_saying_what_it_said(before: str, after: str, game: str, value_head: str, training: bool) -> None:
+    old = Architecture.for_game(before, parse_game(game), value_head)
+    new = grown_architecture(old, after)
+    assert (new.size, new.value_head, new.actions) == (after, value_head, old.actions)
+    weights = lived_in(old)
+    grown = grow(weights, old, new, seed=1)
+    check_weights(new, grown)
+    planes = some_planes(old)
+    with torch.no_grad():
+        was = load_network(old, weights).train(training)(planes)
+        now = load_network(new, grown).train(training)(planes)
+    for name, one, other in zip(was._fields, was, now, strict=True):
+        assert torch.allclose(one, other, rtol=1e-4, atol=1e-4), name
+
+
+def test_everything_new_learns() -> None:
+    old = Architecture.for_game("b2c16", parse_game("go:5"), "wdl")
+    new = grown_architecture(old, "b4c24")
+    grown = grow(lived_in(old), old, new, seed=1)
+    network = load_network(new, grown).train()
+    planes = some_planes(new, 16)
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
+    for _ in range(3):
+        optimizer.zero_grad()
+        out = network(planes)
+        sum((part.float() ** 2).mean() for part in out).backward()  # type: ignore[union-attr]
+        optimizer.step()
+    for name, parameter in network.named_parameters():
+        moved = np.abs(parameter.detach().numpy() - grown[name])
+        assert (moved > 0).mean() > 0.5, name
+
+
+def test_equal_seeds_grow_alike() -> None:
+    old = Architecture.for_game("b1c8", parse_game("go:5"))
+    new = grown_architecture(old, "b2c16")
+    weights = lived_in(old)
+    one, same, other = (grow(weights, old, new, seed) for seed in (1, 1, 2))
+    assert all((one[name] == same[name]).all() for name in one)
+    assert (one["stem.conv.weight"] != other["stem.conv.weight"]).any()
+
+
+@pytest.mark.parametrize("size", ["b1c32", "b2c16", "b2", "b0c32"])
+def test_a_network_never_shrinks(size: str) -> None:
+    with pytest.raises(UsageError, match=r"network size"):
+        grown_architecture(Architecture.for_game("b2c32", parse_game("go:5")), size)
