@@ -146,7 +146,7 @@ def prepare(run: Path, settings: Settings) -> Path:
 def train(run: Path, preset: Path, minutes: float, cores: int) -> Clock:
     """Let the loop run until it has had so many minutes. Raises MuGoError if it ends by itself."""
     clock = Clock.read(run / "clock.json")
-    command = [LOOP, "--preset", preset.resolve(), "--directory", run, "--generations", "0"]
+    command: list[str | Path] = [LOOP, "--preset", preset.resolve(), "--directory", run, "--generations", "0"]
     code = run_loop(command, list(CONFIGS), clock, minutes * 60, cores)
     if code is not None:
         raise MuGoError(f"{LOOP.name} ended with exit code {code} after {clock.seconds / 60:.1f} minutes; see above")
@@ -192,7 +192,7 @@ class Measurement:
     def __init__(self, folder: Path, game: str, search: dict[str, Any], progress: Progress) -> None:
         """search: lines of SearchConfig that models play with."""
         self._folder = folder
-        self._search = search
+        self.search = search
         self.game = game
         self._progress = progress
 
@@ -206,7 +206,7 @@ class Measurement:
         return self.result(name_of(one), name_of(other))
 
     def _play(self, games: int, **players: Any) -> None:
-        config = TournamentConfig(**self._search, **players, game=self.game, games=games, output_dir=self._folder)
+        config = TournamentConfig(**self.search, **players, game=self.game, games=games, output_dir=self._folder)
         tournament(config, self._progress)
 
     def matches(self) -> list[Match]:
@@ -309,7 +309,7 @@ def report(run: Path, clock: Clock, measurement: Measurement, results: Sequence[
     """Print what was measured; write curve.json and curve.svg."""
     settings = atomic.read_json(run / "strength.json", "the settings of a run")
     points = curve(run, clock, measurement, readouts)
-    written = {
+    written: dict[str, Any] = {
         "run": run.resolve().name,
         "settings": settings,
         "game": measurement.game,
@@ -344,6 +344,8 @@ def run_command(options: argparse.Namespace, progress: Progress) -> None:
     settings = Settings(options.preset, tuple(options.set), options.seed, options.cores)
     preset = prepare(options.run, settings)
     clock = train(options.run, preset, options.minutes, options.cores)
+    if options.train_only:
+        return
     measurement, results = measure(options.run, options, progress)
     report(options.run, clock, measurement, results, options.readouts)
 
@@ -374,6 +376,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     run.add_argument("--seed", type=int, default=0, help="of the first weights; the games differ in any case")
     run.add_argument("--minutes", type=float, default=120, help="that the loop runs, in all")
     run.add_argument("--cores", type=int, default=available_cores(), help="that the loop has")
+    run.add_argument("--train-only", action="store_true", help="measure nothing yet: the same command without it does")
     run.add_argument("--every", type=int, default=4, help="measure every k-th champion")
     run.add_argument("--games", type=int, default=40, help="of every measured champion")
     run.add_argument("--readouts", type=int, default=200, help="simulations per move in matches")
