@@ -1,4 +1,7 @@
-"""Games by spec string: ``name[:size][,option=value…]``, e.g. ``go:9,komi=7``."""
+"""Games by spec string: ``name[:size][,option=value…]``, e.g. ``go:9,komi=7``.
+
+An option alone means that it is on: ``gomoku:19,capture`` is ``gomoku:19,capture=on``.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +32,24 @@ def _connect4(size: str | None, options: dict[str, str]) -> Game:
     return ConnectFour()
 
 
+def _gomoku(size: str | None, options: dict[str, str]) -> Game:
+    from pipeline.games.gomoku import Gomoku
+
+    return Gomoku.from_spec(size, options)
+
+
 def _refuse_arguments(name: str, size: str | None, options: dict[str, str]) -> None:
     if size is not None or options:
         raise UsageError(f"game {name!r} takes no size or options; write just {name!r}")
 
 
+ON = "on"  # what an option without a value means
+
 GAMES: dict[str, Callable[[str | None, dict[str, str]], Game]] = {
     "go": _go,
     "tictactoe": _tictactoe,
     "connect4": _connect4,
+    "gomoku": _gomoku,
 }
 
 
@@ -54,11 +66,11 @@ def parse_game(spec: str) -> Game:
     options: dict[str, str] = {}
     for text in option_texts:
         key, equals, value = text.partition("=")
-        if not key or not equals or not value:
+        if not key or (equals and not value):
             raise UsageError(f"game {spec!r}: option {text!r} is not of the form name=value")
         if key in options:
             raise UsageError(f"game {spec!r}: option {key!r} stands twice")
-        options[key] = value
+        options[key] = value if equals else ON
     if colon and not size:
         raise UsageError(f"game {spec!r}: nothing after ':'; write e.g. 'go:9'")
     return GAMES[name](size if colon else None, options)

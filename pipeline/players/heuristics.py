@@ -18,12 +18,12 @@ from pipeline.errors import UsageError
 from pipeline.games import go_kernels
 from pipeline.games.base import BoolArray, Game, History, IntArray, States
 from pipeline.games.go import Go
+from pipeline.games.gomoku import Gomoku
 from pipeline.games.line_game import LineGame
+from pipeline.players.gomoku_sense import gomoku_scores
+from pipeline.players.line_promise import DECISIVE, Scores, line_promise, no_history
 
-Scores = NDArray[np.float64]
 kernel = njit(cache=True, nogil=True)
-
-DECISIVE = 1e6  # beyond anything that the senses add up to
 
 # Line games
 LOSES_TO_A_REPLY = 1e3  # for each reply by which the opponent then wins at once
@@ -45,7 +45,9 @@ def sense_of(game: Game) -> Callable[[Game, States, History], Scores]:
         return line_scores
     if isinstance(game, Go):
         return go_scores
-    raise UsageError(f"player heuristic: it has no sense of {game.spec}; it plays go, tictactoe and connect4")
+    if isinstance(game, Gomoku):
+        return gomoku_scores
+    raise UsageError(f"player heuristic: it has no sense of {game.spec}; it plays go, gomoku, tictactoe and connect4")
 
 
 def move_scores(game: Game, states: States, history: History) -> Scores:
@@ -64,55 +66,24 @@ def line_scores(game: Game, states: States, history: History) -> Scores:
     legal = game.legal(states, history)
     scores = np.where(legal, 0.0, -np.inf)
     rows, actions = np.nonzero(legal)
-    after = game.play(states[rows], actions.astype(np.int32), _no_history(len(rows)))
+    after = game.play(states[rows], actions.astype(np.int32), no_history(len(rows)))
     points = (after != states[rows])[:, : game.num_points].argmax(axis=1)
     won = game.returns(after) != 0  # nobody loses by a move of their own
     lost = LOSES_TO_A_REPLY * _winning_replies(game, after)
-    scores[rows, actions] += DECISIVE * won - lost + _line_promise(game, states)[rows, points]
+    scores[rows, actions] += (
+        DECISIVE * won
+        - lost
+        + line_promise(states, game.num_points, game.to_move(states), game.board_shape, game.length)[rows, points]
+    )
     return scores
 
 
 def _winning_replies(game: Game, states: States) -> IntArray:
     """[M] the moves that win at once in each position, for its player to move; 0 where the game is over."""
-    legal = game.legal(states, _no_history(len(states)))
+    legal = game.legal(states, no_history(len(states)))
     rows, actions = np.nonzero(legal)
-    after = game.play(states[rows], actions.astype(np.int32), _no_history(len(rows)))
+    after = game.play(states[rows], actions.astype(np.int32), no_history(len(rows)))
     return np.bincount(rows[game.returns(after) != 0], minlength=len(states)).astype(np.int32)
-
-
-def _line_promise(game: LineGame, states: States) -> Scores:
-    """[n, P] what a stone on each point does for the lines through it: (1 + own stones)² for one that the opponent
-    isn't in, half of that for taking one away in which there are only the opponent's.
-    """
-    stones = states[:, : game.num_points]
-    mine = game.to_move(states)[:, None] + 1
-    lines, through = _lines(game.height, game.width, game.length)
-    own = (stones == mine)[:, lines].sum(axis=2)  # [n, L]
-    theirs = ((stones != mine) & (stones != 0))[:, lines].sum(axis=2)
-    made = np.where(theirs == 0, (1 + own) ** 2, 0)
-    taken = np.where((own == 0) & (theirs > 0), (1 + theirs) ** 2, 0)
-    return (made + 0.5 * taken) @ through
-
-
-@lru_cache(maxsize=8)
-def _lines(height: int, width: int, length: int) -> tuple[IntArray, Scores]:
-    """All rows of so many points: which points [L, length] int32, and whether line goes through point [L, P]."""
-    lines = [
-        [(row + step * down) * width + column + step * across for step in range(length)]
-        for down, across in ((0, 1), (1, 0), (1, 1), (1, -1))
-        for row in range(height)
-        for column in range(width)
-        if 0 <= row + (length - 1) * down < height and 0 <= column + (length - 1) * across < width
-    ]
-    table = np.array(lines, np.int32)
-    through = np.zeros((len(table), height * width))
-    np.put_along_axis(through, table, 1.0, axis=1)
-    return table, through
-
-
-def _no_history(num_games: int) -> History:
-    """For moves known to be legal: repetition needn't be looked for again, and histories are far larger than boards."""
-    return History.empty(num_games, 1)
 
 
 # Go
@@ -129,7 +100,7 @@ def go_scores(game: Game, states: States, history: History) -> Scores:
     legal = game.legal(states, history)
     legal[:, game.pass_action] = False
     rows, actions = np.nonzero(legal)
-    after = game.play(states[rows], actions.astype(np.int32), _no_history(len(rows)))
+    after = game.play(states[rows], actions.astype(np.int32), no_history(len(rows)))
     around = _around(game.size)
     movers = game.to_move(states)
     counts, liberties = count_stones(after, around)

@@ -1,0 +1,229 @@
+"""Gomoku: five in a row on boards from 9×9 to 19×19, free or with captures.
+
+Free (``gomoku:15``): players place stones in turn; five or more of one colour in a row (horizontal, vertical, diagonal)
+win, with the option ``exact`` only exactly five. A full board is a draw.
+
+With captures (``gomoku:19,capture``), as in Ninuki-renju and Pente, and most of all in the Gomoku of the school 42:
+    capture      a stone that encloses exactly two enemy stones in a line between itself and another own one takes them
+                 off the board, in all eight directions at once. Moving in between two enemy stones is safe.
+    pairs        whoever has captured ``pairs`` pairs (5; 3 to 7) wins at once, whatever else stands
+    five         a five that the opponent can answer doesn't win yet: by a capture after which no five stands any more,
+                 or by one that wins by pairs. Then the opponent moves; if it did neither, the five has won after
+                 that move. ``breakable=off``: any five wins at once.
+    double-three a move that makes free threes on two or more lines at once is forbidden, for both players. A *free
+                 three* is a row to which one more stone can be added so that four stand in a row with both ends
+                 empty (a straight four), and which isn't a four itself, i.e. can't become a five by one stone. It
+                 contains the stone just played; broken ones (X.XX) count; of overlapping ones on one line only one
+                 counts. (Three and straight four: International Rules of Renju, RIF 1998, chapter 3; but without
+                 looking ahead for captures or further bans.) A move that captures may make two threes; with
+                 ``threes_by_capture=off`` it may not, and the threes that count are those after the capture.
+    draw         when the player to move has no move left
+
+Spec: ``gomoku:SIZE[,exact]`` or ``gomoku:SIZE,capture[,pairs=N][,threes_by_capture=off][,breakable=off]``.
+Actions are points; their names are a column letter, I included, and a row number from below: ``H8``.
+"""
+
+from __future__ import annotations
+
+import string
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import IllegalMove, UsageError
+from pipeline.games import gomoku_kernels as kernels
+from pipeline.games.base import (
+    Actions,
+    BoolArray,
+    FloatArray,
+    Game,
+    History,
+    IntArray,
+    KeyArray,
+    Planes,
+    States,
+    board_symmetries,
+)
+
+MIN_SIZE, MAX_SIZE = 9, 19
+MIN_PAIRS, MAX_PAIRS, DEFAULT_PAIRS = 3, 7, 5
+COLUMNS = string.ascii_uppercase
+ON, OFF = "on", "off"
+
+REFUSALS = {
+    kernels.OUT_OF_RANGE: "no such action",
+    kernels.GAME_OVER: "the game is over",
+    kernels.OCCUPIED: "the point is occupied",
+    kernels.DOUBLE_THREE: "it makes two free threes (double-three)",
+}
+
+
+@lru_cache(maxsize=1)
+def shape_table() -> NDArray[np.uint8]:
+    """See gomoku_kernels.shape_table: 130,000 windows, looked at once per process."""
+    return kernels.shape_table()
+
+
+class Gomoku(Game):
+    """See the module docstring for the rules, gomoku_kernels for the state's layout.
+
+    pairs: captured pairs that win; 0: no captures, and nothing else of that variant either.
+    """
+
+    def __init__(
+        self, size: int, exact: bool = False, pairs: int = 0, threes_by_capture: bool = True, breakable: bool = True
+    ) -> None:
+        points = size * size
+        self.size = size
+        self.rules = kernels.Rules(size, int(exact), pairs, int(pairs > 0), int(threes_by_capture), int(breakable))
+        self.spec = f"gomoku:{size}"
+        if exact:
+            self.spec += ",exact"
+        self.plane_names = ("own stones", "opponent's stones", "last move", "second player to move")
+        if pairs:
+            self.spec += ",capture"
+            self.spec += f",pairs={pairs}" if pairs != DEFAULT_PAIRS else ""
+            self.spec += "" if threes_by_capture else f",threes_by_capture={OFF}"
+            self.spec += "" if breakable else f",breakable={OFF}"
+            for who in ("own", "opponent's"):
+                self.plane_names += tuple(f"{who} pairs: {number} or more" for number in range(1, pairs))
+            self.plane_names += ("empty but forbidden (double-three)", "opponent has a five to be answered")
+        self.board_shape = (size, size)
+        self.num_actions = points
+        self.state_size = points + kernels.EXTRA_WORDS
+        # Every move adds a stone, and before the last capture at most 2 (pairs - 1) pairs have gone.
+        self.max_plies = points + 4 * max(0, pairs - 1)
+        self.symmetries = board_symmetries(size, size)
+        self._sequence = kernels.line_sequence(size)
+
+    @staticmethod
+    def from_spec(size: str | None, options: dict[str, str]) -> Gomoku:
+        """Raises UsageError for a size outside 9–19, an unknown option, or one that doesn't go with the others."""
+        if size is None or not size.isdecimal() or not MIN_SIZE <= int(size) <= MAX_SIZE:
+            raise UsageError(
+                f"game gomoku: size {size!r}; wanted a number from {MIN_SIZE} to {MAX_SIZE}, e.g. gomoku:15"
+            )
+        where = f"game gomoku:{size}"
+        known = ("exact", "capture", "pairs", "threes_by_capture", "breakable")
+        for name, text in options.items():
+            if name not in known:
+                raise UsageError(f"{where}: unknown option {name!r}; known: {', '.join(known)}")
+            if name != "pairs" and text not in (ON, OFF):
+                raise UsageError(f"{where}: {name}={text}; wanted {ON} or {OFF}")
+        exact, capture = options.get("exact") == ON, options.get("capture") == ON
+        if exact and capture:
+            raise UsageError(f"{where}: exact and capture don't go together; leave one out")
+        for name in ("pairs", "threes_by_capture", "breakable"):
+            if name in options and not capture:
+                raise UsageError(
+                    f"{where}: {name} means nothing without capture; wanted gomoku:{size},capture,{name}=…"
+                )
+        pairs = options.get("pairs", str(DEFAULT_PAIRS))
+        if not pairs.isdecimal() or not MIN_PAIRS <= int(pairs) <= MAX_PAIRS:
+            raise UsageError(f"{where}: pairs={pairs}; wanted a number from {MIN_PAIRS} to {MAX_PAIRS}")
+        by_capture, breakable = (options.get(name, ON) == ON for name in ("threes_by_capture", "breakable"))
+        return Gomoku(int(size), exact, int(pairs) if capture else 0, by_capture, breakable)
+
+    def initial(self, num_games: int) -> States:
+        states = np.zeros((num_games, self.state_size), np.int16)
+        states[:, self.num_points] = kernels.OFF
+        states[:, self.num_points + kernels.LAST] = -1
+        return states
+
+    def play(self, states: States, actions: Actions, history: History) -> States:
+        actions = np.asarray(actions, np.int32)
+        after, status = kernels.play(states, actions, self.rules, shape_table())
+        if status.any():
+            row = int(np.flatnonzero(status)[0])
+            action = int(actions[row])
+            name = self.action_name(action) if 0 <= action < self.num_actions else "?"
+            raise IllegalMove(f"{self.spec}, row {row}: action {action} ({name}): {REFUSALS[int(status[row])]}")
+        return after
+
+    def legal(self, states: States, history: History) -> BoolArray:
+        allowed = np.empty((len(states), self.num_actions), np.bool_)
+        kernels.legal(states, self.rules, self._sequence, shape_table(), allowed)
+        return allowed
+
+    def is_over(self, states: States) -> BoolArray:
+        return states[:, self.num_points + kernels.OVER] != 0
+
+    def returns(self, states: States) -> FloatArray:
+        winners = states[:, self.num_points + kernels.WINNER]
+        return (winners == kernels.FIRST).astype(np.float32) - (winners == kernels.SECOND)
+
+    def to_move(self, states: States) -> NDArray[np.int8]:
+        return states[:, self.num_points + kernels.TO_MOVE].astype(np.int8)
+
+    def plies(self, states: States) -> IntArray:
+        return states[:, self.num_points + kernels.PLY].astype(np.int32)
+
+    def keys(self, states: States) -> KeyArray:
+        return kernels.keys(states, self.num_points)
+
+    def observe(self, states: States, legal: BoolArray) -> Planes:
+        planes = np.empty((len(states), self.num_planes, *self.board_shape), np.uint8)
+        kernels.observe(states, self.rules, legal, planes.reshape(len(states), self.num_planes, self.num_points))
+        return planes
+
+    def look(
+        self, states: States, history: History, out: tuple[BoolArray, Planes] | None = None
+    ) -> tuple[BoolArray, Planes]:
+        if out is None:
+            legal = self.legal(states, history)
+            return legal, self.observe(states, legal)
+        kernels.legal(states, self.rules, self._sequence, shape_table(), out[0])
+        kernels.observe(states, self.rules, out[0], out[1].reshape(len(states), self.num_planes, self.num_points))
+        return out
+
+    def scores(self, states: States) -> FloatArray:
+        return self.returns(states)
+
+    def ownership(self, states: States) -> NDArray[np.int8]:
+        points = states[:, : self.num_points]
+        return (points == kernels.FIRST).astype(np.int8) - (points == kernels.SECOND)
+
+    def shapes(self, states: States, players: NDArray[np.int8]) -> NDArray[np.uint8]:
+        """[B, P, 5] on how many lines a stone of players [B] on each empty point makes each shape (see kernels)."""
+        counts = np.empty((len(states), self.num_points, 5), np.uint8)
+        for row, state in enumerate(states):
+            kernels.shapes(state, int(players[row]), self._sequence, shape_table(), counts[row])
+        return counts
+
+    def captures(self, states: States, players: NDArray[np.int8]) -> IntArray:
+        """[B, P] how many pairs a stone of players [B] on each empty point captures."""
+        return kernels.all_captures(states, self.size, players)
+
+    def pairs(self, states: States) -> IntArray:
+        """[B, 2] pairs that each player has captured."""
+        first = self.num_points + kernels.PAIRS
+        return states[:, first : first + 2].astype(np.int32)
+
+    def action_name(self, action: int) -> str:
+        row, column = divmod(action, self.size)
+        return f"{COLUMNS[column]}{self.size - row}"
+
+    def parse_action(self, text: str) -> int:
+        point = text.strip().upper()
+        column, row_text = COLUMNS[: self.size].find(point[:1] or "?"), point[1:]
+        if column < 0 or not row_text.isdecimal() or not 1 <= int(row_text) <= self.size:
+            raise IllegalMove(f"{self.spec}: {text!r} is no point; wanted e.g. H8")
+        return (self.size - int(row_text)) * self.size + column
+
+    def diagram(self, state: States) -> str:
+        lines = []
+        for row in range(self.size):
+            cells = [".XO"[found] for found in state[row * self.size : (row + 1) * self.size]]
+            lines.append(f"{self.size - row:2d} " + " ".join(cells))
+        lines.append("   " + " ".join(COLUMNS[: self.size]))
+        word = state[self.num_points :]
+        said = f"{'XO'[word[kernels.TO_MOVE]]} to move, ply {word[kernels.PLY]}"
+        if word[kernels.OVER]:
+            said = f"over, ply {word[kernels.PLY]}"
+        if self.rules.goal:
+            said += f"; pairs: X {word[kernels.PAIRS]}, O {word[kernels.PAIRS + 1]}"
+        if word[kernels.FIVE]:
+            said += f"; {'.XO'[word[kernels.FIVE]]}'s five must be answered"
+        lines.append("   " + said)
+        return "\n".join(lines)

@@ -1,0 +1,383 @@
+"""Gomoku over rows of flat int16 states: the kernels behind ``Gomoku``. Plain twin: ``gomoku_reference.py``.
+
+Axes: B batch, P points (row-major, row 0 at the top), S state words, A = P actions, C planes.
+
+One state row, S = P + 10 words:
+    0 .. P-1   the points: EMPTY, FIRST or SECOND
+    P          OFF, always: what stands outside the board
+    P + TO_MOVE     0 first player, 1 second
+    P + PLY         moves made
+    P + OVER        1 after a win, or when nobody may move
+    P + WINNER      FIRST or SECOND; 0 while nobody has won
+    P + LAST        the last action, -1 at the start
+    P + FIVE        who has a five that the player to move can still answer, FIRST or SECOND; 0 nobody
+    P + PAIRS, + 1  pairs that the first player has captured, and the second
+
+What stands on a line around a point is a *window*: the four points before it and the four behind it, two bits each,
+the first in the highest bits. ``shape_table`` says of every window what a stone in its middle makes there.
+
+Kernels run one thread and take all parameters as arguments. They don't check array shapes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+EMPTY, FIRST, SECOND, OFF = 0, 1, 2, 3
+TO_MOVE, PLY, OVER, WINNER, LAST, FIVE, PAIRS = 1, 2, 3, 4, 5, 6, 7
+EXTRA_WORDS = 10
+LEGAL, OUT_OF_RANGE, GAME_OVER, OCCUPIED, DOUBLE_THREE = 0, 1, 2, 3, 4
+# What a stone makes on one line; see shape_of.
+NOTHING, THREE, FOUR, STRAIGHT_FOUR, FIVE_SHAPE = 0, 1, 2, 3, 4
+REACH = 4  # points to either side that a window has
+WINDOWS = 1 << (2 * 2 * REACH)
+BASE_PLANES = 4
+
+kernel = njit(cache=True, nogil=True)
+
+
+class Rules(NamedTuple):
+    """What the kernels must know; all are numbers, so that one compilation serves every variant."""
+
+    size: int
+    exact: int  # 1: only exactly five in a row win
+    goal: int  # captured pairs that win; 0: no captures
+    threes: int  # 1: a move that makes two free threes is forbidden
+    by_capture: int  # 1: but not if it captures
+    breakable: int  # 1: a five wins only when it can't be answered
+
+
+@kernel
+def shape_of(line):
+    """What the stone in the middle of `line` [9] makes; entries are 1 own, 0 empty, 2 anything else.
+
+    FIVE_SHAPE     five or more in a row
+    STRAIGHT_FOUR  four in a row, both ends empty
+    FOUR           one more stone would make five
+    THREE          one more stone would make a straight four, and it is no four yet
+    All of them contain the stone in the middle.
+    """
+    low, high = run_around(line)
+    if high - low >= 4:
+        return FIVE_SHAPE
+    if high - low == 3 and line[low - 1] == 0 and line[high + 1] == 0:
+        return STRAIGHT_FOUR
+    three = False
+    for more in range(9):
+        if line[more] != 0:
+            continue
+        line[more] = 1
+        low, high = run_around(line)
+        line[more] = 0
+        if high - low >= 4:
+            return FOUR
+        if high - low == 3 and low >= 1 and high <= 7 and line[low - 1] == 0 and line[high + 1] == 0:
+            three = True
+    return THREE if three else NOTHING
+
+
+@kernel
+def run_around(line):
+    """(first, last) index of the row of own stones around the middle of `line` [9]."""
+    low, high = REACH, REACH
+    while low > 0 and line[low - 1] == 1:
+        low -= 1
+    while high < 2 * REACH and line[high + 1] == 1:
+        high += 1
+    return low, high
+
+
+@kernel
+def shape_table():
+    """-> [2, WINDOWS] uint8: shape_of a stone of FIRST, and of SECOND, in the middle of every window."""
+    table = np.zeros((2, WINDOWS), np.uint8)
+    line = np.zeros(2 * REACH + 1, np.int64)
+    for player in range(2):
+        for window in range(WINDOWS):
+            for i in range(2 * REACH):
+                found = (window >> (2 * (2 * REACH - 1 - i))) & 3
+                line[i if i < REACH else i + 1] = 0 if found == EMPTY else (1 if found == player + 1 else 2)
+            line[REACH] = 1
+            table[player, window] = shape_of(line)
+    return table
+
+
+@kernel
+def shapes(state, player, sequence, table, counts):
+    """Count, for every empty point, on how many lines a stone of `player` (0, 1) makes each shape.
+
+    sequence [L] int16: what line_sequence() gives.
+    counts [P, 5] uint8, by shape: is filled. A NOTHING isn't counted.
+    """
+    counts[:] = 0
+    seen = 0x3FFFF  # all OFF
+    for i in range(len(sequence)):
+        seen = ((seen << 2) | state[sequence[i]]) & 0x3FFFF  # nine points, the middle of which is REACH back
+        if (seen >> (2 * REACH)) & 3 == EMPTY:
+            shape = table[player, ((seen >> (2 * REACH + 2)) << (2 * REACH)) | (seen & 0xFF)]
+            if shape != NOTHING:
+                counts[sequence[i - REACH], shape] += 1
+
+
+@kernel
+def at(state, size, row, column):
+    """What stands there; OFF outside the board."""
+    if row < 0 or row >= size or column < 0 or column >= size:
+        return OFF
+    return state[row * size + column]
+
+
+@kernel
+def captures(state, size, point, player, remove):
+    """How many pairs a stone of `player` (0, 1) on `point` captures: two enemy stones between it and another own one.
+
+    remove: take them off the board.
+    """
+    own, enemy = player + 1, 2 - player
+    row, column = point // size, point % size
+    pairs = 0
+    for down in range(-1, 2):
+        for across in range(-1, 2):
+            if (
+                (down != 0 or across != 0)
+                and at(state, size, row + down, column + across) == enemy
+                and at(state, size, row + 2 * down, column + 2 * across) == enemy
+                and at(state, size, row + 3 * down, column + 3 * across) == own
+            ):
+                pairs += 1
+                if remove:
+                    state[(row + down) * size + column + across] = EMPTY
+                    state[(row + 2 * down) * size + column + 2 * across] = EMPTY
+    return pairs
+
+
+@kernel
+def all_captures(states, size, players):
+    """-> [B, P] int32: captures() of every empty point; 0 elsewhere. players [B]."""
+    num_points = size * size
+    found = np.zeros((len(states), num_points), np.int32)
+    for b in range(len(states)):
+        for point in range(num_points):
+            if states[b, point] == EMPTY:
+                found[b, point] = captures(states[b], size, point, players[b], False)
+    return found
+
+
+@kernel
+def makes_five(state, rules, point):
+    """Whether the stone on `point` stands in a winning row."""
+    size, colour = rules.size, state[point]
+    row, column = point // size, point % size
+    for line in range(4):
+        down, across = (0 if line == 0 else 1), (1, 0, 1, -1)[line]
+        run = 1
+        for sign in (1, -1):
+            r, c = row + sign * down, column + sign * across
+            while at(state, size, r, c) == colour:
+                run += 1
+                r += sign * down
+                c += sign * across
+        if run == 5 or (run > 5 and not rules.exact):
+            return True
+    return False
+
+
+@kernel
+def has_five(state, rules, colour):
+    """Whether a winning row of this colour stands anywhere."""
+    for point in range(rules.size * rules.size):  # noqa: SIM110 (kernels know no generators)
+        if state[point] == colour and makes_five(state, rules, point):
+            return True
+    return False
+
+
+@kernel
+def is_double_three(state, rules, point, player, table):
+    """Whether a stone on the empty `point` makes free threes on two or more lines and is forbidden for it."""
+    size = rules.size
+    taken = rules.goal > 0 and captures(state, size, point, player, False) > 0
+    if taken and rules.by_capture:
+        return False
+    board = state
+    if taken:  # the threes that count are those that stand after the capture
+        board = state.copy()
+        captures(board, size, point, player, True)
+    row, column = point // size, point % size
+    found = 0
+    for line in range(4):
+        down, across = (0 if line == 0 else 1), (1, 0, 1, -1)[line]
+        window = 0
+        for step in range(-REACH, REACH + 1):
+            if step != 0:
+                window = (window << 2) | at(board, size, row + step * down, column + step * across)
+        found += table[player, window] == THREE
+    return found >= 2
+
+
+@kernel
+def can_answer(state, rules, player, table):
+    """Whether `player`, to move, can answer the enemy's five: break it by a capture, or win by captures."""
+    num_points = rules.size * rules.size
+    for point in range(num_points):
+        if state[point] != EMPTY or captures(state, rules.size, point, player, False) == 0:
+            continue
+        if rules.threes and is_double_three(state, rules, point, player, table):
+            continue
+        after = state.copy()
+        after[point] = player + 1
+        pairs = captures(after, rules.size, point, player, True)
+        if state[num_points + PAIRS + player] + pairs >= rules.goal or not has_five(after, rules, 2 - player):
+            return True
+    return False
+
+
+@kernel
+def can_move(state, rules, player, table):
+    """Whether any point is allowed. Nearly always the first empty one is."""
+    for point in range(rules.size * rules.size):
+        if state[point] == EMPTY and not (rules.threes and is_double_three(state, rules, point, player, table)):
+            return True
+    return False
+
+
+@kernel
+def winner_after(state, rules, point, player, table):
+    """Who has won (0, FIRST, SECOND) after a stone of `player` on `point` and its captures. Sets the FIVE word."""
+    num_points = rules.size * rules.size
+    own, enemy = player + 1, 2 - player
+    if rules.goal > 0 and state[num_points + PAIRS + player] >= rules.goal:
+        return own
+    if state[num_points + FIVE] == enemy:
+        if has_five(state, rules, enemy):
+            return enemy
+        state[num_points + FIVE] = 0
+    if makes_five(state, rules, point):
+        if rules.goal == 0 or not rules.breakable or not can_answer(state, rules, 1 - player, table):
+            return own
+        state[num_points + FIVE] = own
+    return 0
+
+
+@kernel
+def play(states, actions, rules, table):
+    """-> states [B, S] after actions [B] int32, and status [B] uint8: LEGAL or why not (then the row is unchanged).
+
+    Plain twin: GomokuReference.play.
+    """
+    num_points = rules.size * rules.size
+    after = states.copy()
+    status = np.zeros(len(states), np.uint8)
+    for b in range(len(states)):
+        state, action = after[b], actions[b]
+        if action < 0 or action >= num_points:
+            status[b] = OUT_OF_RANGE
+            continue
+        if state[num_points + OVER]:
+            status[b] = GAME_OVER
+            continue
+        if state[action] != EMPTY:
+            status[b] = OCCUPIED
+            continue
+        player = state[num_points + TO_MOVE]
+        if rules.threes and is_double_three(state, rules, action, player, table):
+            status[b] = DOUBLE_THREE
+            continue
+        state[action] = player + 1
+        if rules.goal > 0:
+            state[num_points + PAIRS + player] += captures(state, rules.size, action, player, True)
+        state[num_points + TO_MOVE] = 1 - player
+        state[num_points + PLY] += 1
+        state[num_points + LAST] = action
+        winner = winner_after(state, rules, action, player, table)
+        state[num_points + WINNER] = winner
+        if winner != 0 or not can_move(state, rules, 1 - player, table):
+            state[num_points + OVER] = 1
+            state[num_points + FIVE] = 0
+    return after, status
+
+
+@kernel
+def legal(states, rules, sequence, table, allowed):
+    """Fill allowed [B, A] bool: empty points but forbidden ones; nothing once the game is over.
+
+    Plain twin: GomokuReference.legal.
+    """
+    num_points = rules.size * rules.size
+    counts = np.zeros((num_points, 5), np.uint8)
+    for b in range(len(states)):
+        state = states[b]
+        if state[num_points + OVER]:
+            allowed[b] = False
+            continue
+        for point in range(num_points):
+            allowed[b, point] = state[point] == EMPTY
+        if not rules.threes:
+            continue
+        player = state[num_points + TO_MOVE]
+        shapes(state, player, sequence, table, counts)
+        for point in range(num_points):
+            if state[point] != EMPTY:
+                continue
+            # Without by_capture a capture may open threes that aren't there yet: such moves are looked at one by one.
+            suspect = counts[point, THREE] >= 2
+            if not suspect and rules.goal > 0 and not rules.by_capture:
+                suspect = captures(state, rules.size, point, player, False) > 0
+            if suspect:
+                allowed[b, point] = not is_double_three(state, rules, point, player, table)
+
+
+@kernel
+def observe(states, rules, allowed, planes):
+    """Fill planes [B, C, P] uint8 in the order of Gomoku.plane_names, from the mover's side. allowed: see legal."""
+    num_points = rules.size * rules.size
+    for b in range(len(states)):
+        state, plane = states[b], planes[b]
+        mover = state[num_points + TO_MOVE]
+        for point in range(num_points):
+            found = state[point]
+            plane[0, point] = found == mover + 1
+            plane[1, point] = found == 2 - mover
+            plane[2, point] = state[num_points + LAST] == point
+            plane[3, point] = mover
+        if rules.goal == 0:
+            continue
+        for pairs in range(1, rules.goal):
+            plane[BASE_PLANES + pairs - 1, :] = state[num_points + PAIRS + mover] >= pairs
+            plane[BASE_PLANES + rules.goal + pairs - 2, :] = state[num_points + PAIRS + 1 - mover] >= pairs
+        rest = BASE_PLANES + 2 * (rules.goal - 1)
+        for point in range(num_points):
+            plane[rest, point] = state[point] == EMPTY and not allowed[b, point]
+        plane[rest + 1, :] = state[num_points + FIVE] != 0
+
+
+@kernel
+def keys(states, num_points):
+    """-> [B] uint64, a hash of the points: multiply and fold, once per point."""
+    found = np.empty(len(states), np.uint64)
+    for b in range(len(states)):
+        key = np.uint64(0)
+        for point in range(num_points):
+            key = (key ^ np.uint64(states[b, point] + 1)) * np.uint64(0x9E3779B97F4A7C15)
+            key ^= key >> np.uint64(32)
+        found[b] = key
+    return found
+
+
+def line_sequence(size: int) -> NDArray[np.int16]:
+    """[L] int16: the points of every row, column and diagonal that has room for five, one line after the other.
+
+    Between two lines and at both ends stands REACH times P, the word that says OFF.
+    """
+    points = np.arange(size * size).reshape(size, size)
+    lines = [*points, *points.T]
+    lines += [board.diagonal(offset) for board in (points, points[:, ::-1]) for offset in range(-size + 1, size)]
+    gap = np.full(REACH, size * size)
+    parts = [gap]
+    for line in lines:
+        if len(line) >= 5:
+            parts += [line, gap]
+    return np.concatenate(parts).astype(np.int16)

@@ -1,0 +1,110 @@
+"""Gomoku's kernels against the plain twin, and the free game against OpenSpiel's rules, over random games.
+
+Uniformly random games hardly ever come to threes, fives and captures: here moves are drawn near other stones, and
+rather where one of the players could capture or make a three, a four or a five.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from pipeline.games import gomoku_kernels as kernels
+from pipeline.games.base import History
+from pipeline.games.gomoku import Gomoku
+from pipeline.games.gomoku_reference import GomokuReference
+from pipeline.games.registry import parse_game
+from tests.games.playing import assert_same_board
+
+VARIANTS = {
+    "gomoku:9": {},
+    "gomoku:9,exact": {"exact": True},
+    "gomoku:9,capture": {"pairs": 5},
+    "gomoku:9,capture,pairs=7": {"pairs": 7},
+    "gomoku:9,capture,pairs=3,threes_by_capture=off": {"pairs": 3, "threes_by_capture": False},
+    "gomoku:9,capture,threes_by_capture=off": {"pairs": 5, "threes_by_capture": False},
+    "gomoku:9,capture,breakable=off": {"pairs": 5, "breakable": False},
+    "gomoku:10,capture,pairs=7": {"pairs": 7},
+}
+GAMES = int(os.environ.get("GOMOKU_TWIN_GAMES", "6"))  # of each variant; more by hand
+
+
+def lively_move(game: Gomoku, state: np.ndarray, legal: np.ndarray, rng: np.random.Generator) -> int:
+    """A random legal move of state [1, S], rather near others, capturing, or making shapes."""
+    grid = (state[0, : game.num_points] != kernels.EMPTY).reshape(game.board_shape)
+    padded = np.pad(grid, 1)
+    near = sum(np.roll(padded, shift, (0, 1)) for shift in ((0, 1), (1, 0), (1, 1), (1, -1), (0, -1), (-1, 0)))
+    weights = 0.02 + 1.0 * (near[1:-1, 1:-1].ravel() > 0)
+    for player in (0, 1):
+        shapes = game.shapes(state, np.array([player], np.int8))[0]
+        weights += (shapes[:, kernels.THREE :] @ np.array([1, 2, 2, 1])) * rng.choice([0, 1, 6])
+        if game.rules.goal:
+            taken = [kernels.captures(state[0], game.size, point, player, False) for point in range(game.num_points)]
+            empty = state[0, : game.num_points] == kernels.EMPTY
+            weights += np.where(empty, taken, 0) * rng.choice([0, 2, 20])
+    weights = weights * legal
+    return int(rng.choice(len(weights), p=weights / weights.sum()))
+
+
+@pytest.mark.parametrize("spec", VARIANTS)
+def test_the_kernels_play_as_the_twin_does(spec: str) -> None:
+    game = parse_game(spec)
+    assert isinstance(game, Gomoku) and game.spec == spec
+    rng = np.random.default_rng(sum(spec.encode()))
+    seen = {"pairs": 0, "forbidden": 0, "five to be answered": 0, "answered": 0, "won": 0, "drawn": 0}
+    for number in range(GAMES):
+        state, twin = game.initial(1), GomokuReference(game.size, **VARIANTS[spec])
+        waiting = False
+        while not twin.is_over:
+            legal = game.legal(state, History.empty(1, 1))[0]
+            where = f"{spec}, game {number}, ply {int(game.plies(state)[0])}"
+            assert np.flatnonzero(legal).tolist() == twin.legal(), f"{where}\n{game.diagram(state[0])}"
+            seen["forbidden"] += int((~legal & (state[0, : game.num_points] == kernels.EMPTY)).sum())
+            action = lively_move(game, state, legal, rng)
+            state = game.play(state, np.array([action], np.int32), History.empty(1, 1))
+            twin.play(action)
+            stones = [0 if mark == "." else 1 if mark == "X" else -1 for row in twin.board for mark in row]
+            assert_same_board(stones, game.ownership(state)[0], game.size, where)
+            words = state[0, game.num_points :]
+            assert game.pairs(state)[0].tolist() == [twin.pairs["X"], twin.pairs["O"]], where
+            five = 0 if twin.is_over else ".XO".index(twin.unanswered or ".")
+            assert words[kernels.FIVE] == five, f"{where}\n{game.diagram(state[0])}"
+            seen["answered"] += waiting and not five and not twin.is_over
+            waiting = five > 0
+            seen["five to be answered"] += waiting
+            assert bool(words[kernels.OVER]) == twin.is_over, f"{where}\n{game.diagram(state[0])}"
+        assert game.returns(state)[0] == twin.result()
+        assert game.plies(state)[0] <= game.max_plies
+        seen["pairs"] += int(game.pairs(state).sum())
+        seen["won" if twin.result() else "drawn"] += 1
+    print(spec, seen)
+    assert seen["won"] > 0
+    if game.rules.goal:
+        assert seen["pairs"] > GAMES and seen["forbidden"] > GAMES
+        assert game.rules.breakable or not seen["five to be answered"]
+        assert GAMES < 20 or not game.rules.breakable or seen["five to be answered"]
+
+
+@pytest.mark.parametrize("size", [9, 15, 19])
+def test_the_free_game_is_open_spiels(size: int) -> None:
+    pyspiel = pytest.importorskip("pyspiel", reason="OpenSpiel isn't installed: pip install open_spiel")
+    game, oracle = parse_game(f"gomoku:{size}"), pyspiel.load_game("gomoku", {"size": size})
+    assert isinstance(game, Gomoku)
+    rng = np.random.default_rng(size)
+    results = []
+    for number in range(40):
+        state, other = game.initial(1), oracle.new_initial_state()
+        lively = number % 4 > 0  # uniformly random games are longer and reach more edges
+        while not other.is_terminal():
+            legal = game.legal(state, History.empty(1, 1))[0]
+            assert np.flatnonzero(legal).tolist() == other.legal_actions()
+            assert game.to_move(state)[0] == other.current_player()
+            action = lively_move(game, state, legal, rng) if lively else int(rng.choice(np.flatnonzero(legal)))
+            state = game.play(state, np.array([action], np.int32), History.empty(1, 1))
+            other.apply_action(action)
+        assert game.is_over(state)[0]
+        results.append(float(game.returns(state)[0]))
+        assert results[-1] == other.returns()[0]
+    assert {1.0, -1.0} <= set(results)
