@@ -116,9 +116,7 @@ class Gomoku(Game):
             raise UsageError(f"{where}: exact and capture don't go together; leave one out")
         for name in ("pairs", "threes_by_capture", "breakable"):
             if name in options and not capture:
-                raise UsageError(
-                    f"{where}: {name} means nothing without capture; wanted gomoku:{size},capture,{name}=…"
-                )
+                raise UsageError(f"{where}: {name} needs captures; wanted gomoku:{size},capture,{name}={options[name]}")
         pairs = options.get("pairs", str(DEFAULT_PAIRS))
         if not pairs.isdecimal() or not MIN_PAIRS <= int(pairs) <= MAX_PAIRS:
             raise UsageError(f"{where}: pairs={pairs}; wanted a number from {MIN_PAIRS} to {MAX_PAIRS}")

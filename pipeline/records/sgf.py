@@ -15,8 +15,9 @@ import numpy as np
 
 from pipeline.games.base import Game
 from pipeline.games.go import Go
+from pipeline.games.gomoku import Gomoku
 
-GAME_CODES = {Go: 1}  # the standard's GM numbers, of the games that can be written
+GAME_CODES = {Go: 1, Gomoku: 4}  # the standard's GM numbers, of the games that can be written
 # Area scoring, superko, no suicide: of the names that other programs know, the Chinese rules come closest.
 GO_RULES = "Chinese"
 COLOURS = "BW"  # the first player is black
@@ -33,7 +34,7 @@ class SgfText:
     comment: str = ""
 
 
-def has_sgf(game: Game) -> TypeGuard[Go]:
+def has_sgf(game: Game) -> TypeGuard[Go | Gomoku]:
     return type(game) in GAME_CODES
 
 
@@ -43,13 +44,13 @@ def sgf_name(index: int) -> str:
 
 
 def game_sgf(
-    game: Go, moves: Sequence[int], text: SgfText, comments: Sequence[str] = (), resigned: bool = False
+    game: Go | Gomoku, moves: Sequence[int], text: SgfText, comments: Sequence[str] = (), resigned: bool = False
 ) -> str:
     """The record of one game from the initial position.
 
     comments: one per move, "" for none; may be shorter than moves. resigned: the player to move after them gave up.
-    The result is computed from the moves: RE[B+7.5], RE[0] for a draw, RE[B+R] where white resigned, RE[?] if the game
-    isn't over.
+    The result is computed from the moves: RE[B+7.5] in Go, RE[B+] in Gomoku, RE[0] for a draw, RE[B+R] where white
+    resigned, RE[?] if the game isn't over. The rules of Gomoku are the options of its spec, or "free".
     Raises IllegalMove for a move that the rules forbid.
     """
     state = game.initial(1)
@@ -64,7 +65,8 @@ def game_sgf(
     result = "?"
     if game.is_over(state)[0]:
         score = float(game.scores(state)[0])
-        result = f"{COLOURS[score < 0]}+{abs(score):g}" if score else "0"
+        margin = f"{abs(score):g}" if isinstance(game, Go) else ""
+        result = f"{COLOURS[score < 0]}+{margin}" if score else "0"
     elif resigned:
         result = f"{COLOURS[1 - int(game.to_move(state)[0])]}+R"
     header = [
@@ -73,8 +75,8 @@ def game_sgf(
         _property("CA", "UTF-8"),
         _property("AP", "MuGo:1"),
         _property("SZ", str(game.size)),
-        _property("KM", f"{game.komi:g}"),
-        _property("RU", GO_RULES),
+        _property("KM", f"{game.komi:g}" if isinstance(game, Go) else ""),
+        _property("RU", GO_RULES if isinstance(game, Go) else game.spec.partition(",")[2] or "free"),
         _property("PB", text.black),
         _property("PW", text.white),
         _property("EV", text.event),
@@ -85,8 +87,8 @@ def game_sgf(
     return f"(;{''.join(header)}\n" + "\n".join(nodes) + ")\n"
 
 
-def _point(game: Go, move: int) -> str:
-    if move == game.pass_action:
+def _point(game: Go | Gomoku, move: int) -> str:
+    if isinstance(game, Go) and move == game.pass_action:
         return ""
     row, column = divmod(move, game.size)
     return chr(ord("a") + column) + chr(ord("a") + row)

@@ -10,7 +10,10 @@ import pytest
 
 from pipeline.games.base import Actions, BoolArray, Game, History, States
 
-SPECS = ("tictactoe", "connect4", "go:5", "go:5,moves=200", "go:7", "go:9", "go:9,komi=7", "go:13", "go:19")
+SPECS = ("tictactoe", "connect4", "go:5", "go:5,moves=200", "go:7", "go:9", "go:9,komi=7", "go:13", "go:19",
+         "gomoku:9", "gomoku:10,exact", "gomoku:9,capture",
+         "gomoku:11,capture,pairs=3,threes_by_capture=off,breakable=off", "gomoku:15",
+         "gomoku:19,capture,pairs=7")  # fmt: skip
 
 
 @dataclass

@@ -12,8 +12,9 @@ from pipeline.games.base import Game, History, States
 from pipeline.games.registry import GAMES, parse_game
 from tests.games.playing import SPECS, random_games, sample_positions, stones_of
 
-NUM_GAMES = {"go:13": 6, "go:19": 2}
-SHARES = {"tictactoe": 0.5, "go:9": 0.04, "go:9,komi=7": 0.04, "go:13": 0.01, "go:19": 0.006}
+NUM_GAMES = {"go:13": 6, "go:19": 2, "gomoku:19,capture,pairs=7": 3}
+SHARES = {"tictactoe": 0.5, "go:9": 0.04, "go:9,komi=7": 0.04, "go:13": 0.01, "go:19": 0.006,
+          "gomoku:15": 0.02, "gomoku:19,capture,pairs=7": 0.01}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -267,7 +268,7 @@ def test_action_names_round_trip(sample: Sample) -> None:
             assert game.parse_action(text) == action
 
 
-@pytest.mark.parametrize("text", ["", " ", "?", "I5", "A0", "0", "A20", "Z1", "A", "5A", "passs", "-1", "A1 B2", "A-1"])
+@pytest.mark.parametrize("text", ["", " ", "?", "A0", "0", "A20", "Z1", "A", "5A", "passs", "-1", "A1 B2", "A-1"])
 def test_garbage_is_no_action(sample: Sample, text: str) -> None:
     with pytest.raises(IllegalMove) as raised:
         sample.game.parse_action(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.errors import UsageError
+from pipeline.errors import IllegalMove, UsageError
 from pipeline.games.registry import parse_game
 from tests.games.playing import SPECS
 
@@ -27,6 +27,11 @@ def test_spec_round_trip(spec: str) -> None:
         ("go:9,moves=100,komi=-6.5", "go:9,komi=-6.5,moves=100"),
         ("go:9,komi=-0", "go:9,komi=0"),
         ("go:19,komi=360.5", "go:19,komi=360.5"),
+        ("gomoku:09,exact=on", "gomoku:9,exact"),
+        ("gomoku:15,exact=off,capture=off", "gomoku:15"),
+        ("gomoku:19,capture=on,pairs=5,breakable=on", "gomoku:19,capture"),
+        ("gomoku:19,breakable=off,threes_by_capture=off,pairs=3,capture",
+         "gomoku:19,capture,pairs=3,threes_by_capture=off,breakable=off"),
     ],
 )
 def test_specs_are_canonical(written: str, canonical: str) -> None:
@@ -37,7 +42,7 @@ def test_specs_are_canonical(written: str, canonical: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "wanted"),
     [
-        ("", "known games: connect4, go, tictactoe"),
+        ("", "known games: connect4, go, gomoku, tictactoe"),
         ("chess", "known games"),
         ("GO:9", "known games"),
         ("go", "from 5 to 19"),
@@ -47,12 +52,24 @@ def test_specs_are_canonical(written: str, canonical: str) -> None:
         ("go:9.0", "from 5 to 19"),
         ("go:-9", "from 5 to 19"),
         ("go:nine", "from 5 to 19"),
-        ("go:9,7", "name=value"),
+        ("go:9,7", "unknown option '7'"),
         ("go:9,", "name=value"),
-        ("go:9,komi", "name=value"),
+        ("go:9,komi", "komi=on; wanted a multiple of 0.5"),
         ("go:9,komi=", "name=value"),
         ("go:9,=7", "name=value"),
         ("go:9,komi=7,komi=7", "twice"),
+        ("gomoku", "from 9 to 19"),
+        ("gomoku:8", "from 9 to 19"),
+        ("gomoku:20,capture", "from 9 to 19"),
+        ("gomoku:15,renju", "unknown option 'renju'; known: exact, capture"),
+        ("gomoku:15,exact=yes", "wanted on or off"),
+        ("gomoku:15,exact,capture", "don't go together"),
+        ("gomoku:15,pairs=5", "pairs needs captures"),
+        ("gomoku:15,breakable=off", "wanted gomoku:15,capture,breakable=off"),
+        ("gomoku:15,capture,pairs=2", "from 3 to 7"),
+        ("gomoku:15,capture,pairs=8", "from 3 to 7"),
+        ("gomoku:15,capture,pairs=on", "from 3 to 7"),
+        ("gomoku:15,capture,capture", "twice"),
         ("go:9,rules=japanese", "known: komi, moves"),
         ("go:9,komi=seven", "multiple of 0.5"),
         ("go:9,komi=7.25", "multiple of 0.5"),
@@ -77,3 +94,8 @@ def test_wrong_specs_say_what_was_wanted(spec: str, wanted: str) -> None:
 
 def test_the_same_spec_is_the_same_object() -> None:
     assert parse_game("go:9") is parse_game("go:9")
+
+
+def test_go_has_no_column_i() -> None:
+    with pytest.raises(IllegalMove, match="I5"):
+        parse_game("go:9").parse_action("I5")
