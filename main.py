@@ -30,7 +30,7 @@ try:
 except ModuleNotFoundError as missing:
     sys.exit(f"mugo: {missing}; run ./rl_loop.sh once, or activate its environment: source .venv/bin/activate")
 
-from pipeline.config import CONFIGS, BenchConfig, SearchConfig, SelfplayConfig, StageConfig
+from pipeline.config import CONFIGS, BenchConfig, EngineConfig, SearchConfig, SelfplayConfig, StageConfig
 from pipeline.errors import MuGoError
 from pipeline.help import HELP
 from pipeline.recipes import make_config, preset_names, read_preset
@@ -184,7 +184,8 @@ def add_stage_command(name: str, kind: type[StageConfig]) -> None:
             stage: Callable[..., Any] = getattr(importlib.import_module(f"pipeline.stages.{name}"), name)
             with ConsoleProgress(quiet=getattr(config, "verbose", 1) == 0) as progress:
                 summary = stage(config, progress)
-            print(summary_json(summary) if as_json else text_of(name)(summary))
+            if summary is not None:
+                print(summary_json(summary) if as_json else text_of(name)(summary))
             if INTERRUPTS.first is not None:
                 raise KeyboardInterrupt
 
@@ -261,6 +262,7 @@ def value_text(value: Any) -> str:
 for stage_name, config_class in CONFIGS.items():
     add_stage_command(stage_name, config_class)
 add_stage_command("bench", BenchConfig)
+add_stage_command("engine", EngineConfig)
 
 
 @app.command()

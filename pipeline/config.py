@@ -295,6 +295,18 @@ class TournamentConfig(ArenaConfig):
     background: bool = Field(False, description="Lowest priority and one thread: lets training go on beside it.")
 
 
+class EngineConfig(SearchConfig):
+    protocol: str = Field("gomocup", pattern="^(gomocup)$", description="gomocup (Piskvork): Gomoku.")
+    model: Path = Field(Path("saved_models/best_model"), description="Directory of the model that plays.")
+    readouts: int = Field(
+        800, ge=0, description="Simulations per move at most; fewer where the manager's time limits say so."
+    )
+    noise_weight: float = Field(0.0, ge=0, le=1, description="Share of Dirichlet noise in the root prior.")
+    backend: str = Field(
+        "auto", pattern="^(auto|torch|compile|openvino)$", description="Inference; auto measures once per machine."
+    )
+
+
 class BenchConfig(StageConfig):
     what: str = Field(
         "pipeline",

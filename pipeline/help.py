@@ -89,6 +89,17 @@ Exit:    0 played, 1 failed, 2 wrong usage,
          75 fewer than two players in the pool, or another process plays this tournament
 Example: python main.py tournament --player random --player heuristic --player saved_models/best_model --games 60
 """,
+    "engine": """Answer a protocol with a model's moves, so that other programs can play against it.
+
+gomocup: the protocol of Gomocup and Piskvork, for Gomoku. A manager starts this command and talks to it over standard
+input and output. Its time limits are kept; a line that makes no sense is answered with ERROR and changes nothing.
+
+\b
+Reads:   a model, commands on standard input
+Writes:  answers on standard output
+Exit:    0 ended by the manager, 1 failed, 2 wrong usage
+Example: python main.py engine --protocol gomocup --model saved_models/best_model --readouts 400
+""",
     "bench": """Measure this machine: network, self-play, gathering and training, each against its ceiling; or, with
 `bench evaluate`, a match in batches against the same games one after another.
 

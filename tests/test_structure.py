@@ -38,10 +38,11 @@ MAY_IMPORT = {
     "networks": {"games"} | FOUNDATION,
     "records": {"games"} | FOUNDATION,
     "players": {"search", "networks", "records", "games"} | FOUNDATION,
+    "protocols": {"players", "search", "networks", "records", "games"} | FOUNDATION,
     "arena": {"players", "search", "networks", "records", "games"} | FOUNDATION,
     "learning": {"players", "search", "networks", "records", "games"} | FOUNDATION,
     "reports": {"search", "networks", "records", "games"} | FOUNDATION,
-    "stages": MIDDLE | {"players", "search", "networks", "records", "games"} | FOUNDATION,
+    "stages": MIDDLE | {"protocols", "players", "search", "networks", "records", "games"} | FOUNDATION,
     "main": {"stages"} | MIDDLE | FOUNDATION,
 }
 

@@ -1,0 +1,200 @@
+"""The Gomocup (Piskvork) protocol: lines in, lines out, so that public managers can run a model of Gomoku.
+
+A manager sends START, then BEGIN or TURN X,Y or BOARD … DONE, and is answered with the engine's own move ``X,Y``; X is
+the column and Y the row, both counted from 0 at the upper left. A line that can't be followed is answered with ERROR,
+one that means nothing with UNKNOWN; in both cases the position stays what it was and the engine goes on. What stands
+between BOARD and DONE isn't answered by itself, nor is INFO, unless its rule is another than the model's.
+
+Of the limits that INFO sets, those of time are kept. SWAP2BOARD and the other opening rules aren't known.
+Source: https://plastovicka.github.io/protocl2en.htm
+"""
+
+from __future__ import annotations
+
+from pipeline.errors import IllegalMove
+from pipeline.games.gomoku import Gomoku
+from pipeline.protocols.mind import Mind
+
+ABOUT = 'name="MuGo", version="0.1", author="the MuGo developers", country="international"'
+OWN, THEIRS = "1", "2"  # fields of BOARD
+MARGIN_SECONDS = 0.1  # kept back of every limit for what isn't thinking
+MOVES_LEFT = 20  # that the rest of a match's time is meant for
+EXACT_RULE, KNOWN_RULES = 1, {0, 1}  # INFO rule is a sum of bits: 1 exactly five, 2 continuous, 4 renju, 8 caro
+MILLISECONDS = {"timeout_turn", "timeout_match", "time_left"}
+
+
+class ProtocolError(Exception):
+    """A line that can't be followed; its text is the answer."""
+
+
+class Gomocup:
+    """One manager's session. answer() never raises for what a manager sends."""
+
+    def __init__(self, mind: Mind) -> None:
+        assert isinstance(mind.game, Gomoku)
+        self._mind, self._game = mind, mind.game
+        self._started = False
+        self._moves: list[int] = []
+        self._board: list[tuple[str, int]] | None = None  # lines of BOARD so far
+        self._broken = ""  # what was wrong with one of them
+        self._limits: dict[str, float] = {}  # by INFO key, in seconds
+        self.ended = False
+
+    def answer(self, line: str) -> list[str]:
+        """The lines to send back, none or more."""
+        words = line.strip().split(None, 1)
+        if not words:
+            return []
+        command, rest = words[0].upper(), words[1] if len(words) > 1 else ""
+        try:
+            if self._board is not None and command not in ("END", "START", "RESTART", "ABOUT"):
+                return self._board_line(line.strip())
+            self._board = None
+            method = getattr(self, f"_on_{command.lower()}", None)
+            if method is None:
+                return [f"UNKNOWN command {words[0]}; known: {', '.join(self._known())}"]
+            return method(rest)
+        except (ProtocolError, IllegalMove) as error:
+            return [f"ERROR {error}"]
+
+    def _known(self) -> list[str]:
+        return sorted(name.removeprefix("_on_").upper() for name in dir(self) if name.startswith("_on_"))
+
+    # Commands
+
+    def _on_start(self, rest: str) -> list[str]:
+        if not rest.isdecimal() or int(rest) != self._game.size:
+            raise ProtocolError(f"unsupported size {rest!r}; this model plays on {self._game.size}")
+        return self._restart()
+
+    def _on_rectstart(self, rest: str) -> list[str]:
+        size = str(self._game.size)
+        if [part.strip() for part in rest.split(",")] != [size, size]:
+            raise ProtocolError(f"unsupported board {rest!r}; this model plays on {size},{size}")
+        return self._restart()
+
+    def _on_restart(self, rest: str) -> list[str]:
+        self._need_start()
+        return self._restart()
+
+    def _on_begin(self, rest: str) -> list[str]:
+        self._need_start()
+        if self._moves:
+            raise ProtocolError(f"BEGIN after {len(self._moves)} moves; wanted TURN X,Y, BOARD or RESTART")
+        return [self._move()]
+
+    def _on_turn(self, rest: str) -> list[str]:
+        self._need_start()
+        self._play(self._point(rest))
+        return [self._move()]
+
+    def _on_board(self, rest: str) -> list[str]:
+        self._need_start()
+        self._board, self._broken = [], ""
+        return []
+
+    def _on_takeback(self, rest: str) -> list[str]:
+        self._need_start()
+        point = self._point(rest)
+        if not self._moves or self._moves[-1] != point:
+            last = self._text(self._moves[-1]) if self._moves else "none"
+            raise ProtocolError(f"TAKEBACK {rest}: that isn't the last move ({last})")
+        self._set_up(self._moves[:-1])
+        return ["OK"]
+
+    def _on_info(self, rest: str) -> list[str]:
+        key, _, value = rest.partition(" ")
+        if key in MILLISECONDS:
+            try:
+                self._limits[key] = float(value) / 1000
+            except ValueError:
+                return [f"MESSAGE INFO {key}: {value!r} is no number; ignored"]
+        if key == "rule":
+            wanted = EXACT_RULE if self._game.rules.exact else 0
+            if value.strip() not in {str(rule) for rule in KNOWN_RULES} or int(value) != wanted:
+                return [f"MESSAGE INFO rule {value}: this model plays {self._game.spec}, which is rule {wanted}"]
+        return []
+
+    def _on_about(self, rest: str) -> list[str]:
+        return [ABOUT]
+
+    def _on_end(self, rest: str) -> list[str]:
+        self.ended = True
+        return []
+
+    # A whole position
+
+    def _board_line(self, line: str) -> list[str]:
+        assert self._board is not None
+        if line.upper() != "DONE":
+            parts = [part.strip() for part in line.split(",")]
+            try:
+                if len(parts) != 3 or parts[2] not in (OWN, THEIRS):
+                    raise ProtocolError(f"BOARD line {line!r}; wanted X,Y,1 for own stones, X,Y,2 for theirs, or DONE")
+                self._board.append((parts[2], self._point(",".join(parts[:2]))))
+            except ProtocolError as error:
+                self._broken = self._broken or str(error)  # answered at DONE: a manager expects nothing before
+            return []
+        stones, self._board = self._board, None
+        if self._broken:
+            raise ProtocolError(self._broken)
+        own, theirs = ([point for who, point in stones if who == side] for side in (OWN, THEIRS))
+        if len(theirs) - len(own) not in (0, 1):
+            raise ProtocolError(f"BOARD with {len(own)} own stones and {len(theirs)} of the opponent's: not our turn")
+        first, second = (own, theirs) if len(own) == len(theirs) else (theirs, own)
+        moves = [point for ply in range(len(first)) for point in (first[ply], *second[ply : ply + 1])]
+        before = self._moves
+        try:
+            self._set_up(moves)
+            if int((self._game.ownership(self._mind.state) != 0).sum()) != len(moves):
+                raise ProtocolError("BOARD: played in this order, stones of it are captured; wanted TURN by TURN")
+        except (ProtocolError, IllegalMove):
+            self._set_up(before)
+            raise
+        return [self._move()]
+
+    # Moves
+
+    def _need_start(self) -> None:
+        if not self._started:
+            raise ProtocolError(f"no game yet; wanted START {self._game.size} first")
+
+    def _restart(self) -> list[str]:
+        self._started = True
+        self._set_up([])
+        return ["OK"]
+
+    def _set_up(self, moves: list[int]) -> None:
+        self._mind.restart()
+        self._moves = []
+        for point in moves:
+            self._play(point)
+
+    def _play(self, point: int) -> None:
+        self._mind.play(point)
+        self._moves.append(point)
+
+    def _move(self) -> str:
+        if self._game.is_over(self._mind.state)[0]:
+            raise ProtocolError("the game is over; wanted RESTART or START")
+        action = self._mind.think(self._seconds())
+        self._play(action)
+        return self._text(action)
+
+    def _seconds(self) -> float | None:
+        """For one move; None without limits. A turn's limit of 0 means: as fast as possible."""
+        turn = self._limits.get("timeout_turn")
+        rest = self._limits.get("time_left") if self._limits.get("timeout_match", 0.0) > 0 else None
+        limits = [limit for limit in (turn, None if rest is None else rest / MOVES_LEFT) if limit is not None]
+        return max(0.0, min(limits) - MARGIN_SECONDS) if limits else None
+
+    def _point(self, text: str) -> int:
+        parts = [part.strip() for part in text.split(",")]
+        size = self._game.size
+        if len(parts) != 2 or not all(part.isdecimal() and int(part) < size for part in parts):
+            raise ProtocolError(f"{text!r} is no point; wanted X,Y, each from 0 to {size - 1}")
+        return int(parts[1]) * size + int(parts[0])
+
+    def _text(self, action: int) -> str:
+        row, column = divmod(action, self._game.size)
+        return f"{column},{row}"

@@ -1,0 +1,86 @@
+"""Who answers a protocol: one game, and a player that thinks about it for as long as it is given."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+import numpy as np
+
+from pipeline.config import SearchConfig
+from pipeline.games.base import Game, States
+from pipeline.players.searching import Evaluate
+from pipeline.search.batch import BatchSearch
+
+ROW = np.array([0])
+CHUNK = 64  # readouts between two looks at the clock
+LEAVES = 8  # of the tree that share a batch: a single game has no neighbours to fill it
+
+
+class Mind(Protocol):
+    """The position of one game, and what to play in it."""
+
+    game: Game
+
+    def restart(self) -> None:
+        """Back to the initial position."""
+        ...
+
+    def play(self, action: int) -> None:
+        """Either side moves. Raises IllegalMove; then nothing has changed."""
+        ...
+
+    def think(self, seconds: float | None) -> int:
+        """The move to play, which isn't played yet. seconds: to stop after, None: as long as it takes."""
+        ...
+
+    @property
+    def state(self) -> States:
+        """[1, S]"""
+        ...
+
+
+class SearchMind:
+    """Searches with a network, with at most so many readouts a move; keeps its tree from move to move."""
+
+    def __init__(self, game: Game, evaluate: Evaluate, config: SearchConfig, readouts: int) -> None:
+        """evaluate: for batches of up to LEAVES positions. readouts 0: the raw policy."""
+        self.game = game
+        self._evaluate = evaluate
+        self._readouts = readouts
+        self._search = BatchSearch(game, 1, readouts, config, max(1, min(LEAVES, readouts // (2 * LEAVES))))
+        self._chunk = CHUNK if config.algorithm == "puct" else readouts  # halving needs to know its readouts
+        self._explore = np.array([config.noise_weight > 0 and config.algorithm == "puct"])
+        self.restart()
+
+    def warm_up(self) -> None:
+        """Do everything twice, so that what is compiled at its first use isn't compiled on a move's time. Restarts."""
+        for _ in range(2):
+            self.think(0.0)
+            self.play(self.think(0.0))
+        self.restart()
+
+    def restart(self) -> None:
+        self._search.new_games(ROW, np.zeros(1, np.uint64))
+
+    @property
+    def state(self) -> States:
+        return self._search.states
+
+    def play(self, action: int) -> None:
+        self._search.advance(ROW, np.array([action], np.int32))
+
+    def think(self, seconds: float | None) -> int:
+        search, left = self._search, self._readouts
+        until = np.inf if seconds is None else time.monotonic() + seconds
+        while True:
+            chunk = min(left, self._chunk)
+            search.begin(ROW, np.array([chunk], np.int32), self._explore & (chunk > 0))
+            while not search.finished().size:
+                planes = search.leaves()
+                if len(planes):
+                    search.accept(*self._evaluate(planes))
+            left -= chunk
+            if left <= 0 or time.monotonic() >= until:
+                search.stop(ROW)
+                return int(search.choose(ROW, np.zeros(1, np.float32))[0])

@@ -1,0 +1,44 @@
+"""``engine``: a model behind a protocol, for managers that run matches between programs.
+
+Reads commands on standard input and answers on standard output until END or the end of input; everything else goes to
+standard error. Writes no files.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TextIO
+
+from pipeline.config import EngineConfig
+from pipeline.errors import UsageError
+from pipeline.games.gomoku import Gomoku
+from pipeline.games.registry import parse_game
+from pipeline.progress import SILENT, Progress
+from pipeline.protocols.gomocup import Gomocup
+from pipeline.protocols.mind import LEAVES, SearchMind
+from pipeline.records.models import read_model, resolve_champion
+from pipeline.stages.lanes import load_evaluators
+
+
+def engine(
+    config: EngineConfig, progress: Progress = SILENT, commands: TextIO | None = None, answers: TextIO | None = None
+) -> None:
+    """Serve until the manager ends it. commands, answers: instead of standard input and output.
+
+    Raises FileError for a model that can't be loaded, UsageError for one whose game the protocol doesn't know.
+    """
+    commands, answers = commands or sys.stdin, answers or sys.stdout
+    model = read_model(resolve_champion(config.model))
+    game = parse_game(model.info.game)
+    if not isinstance(game, Gomoku):
+        raise UsageError(f"engine --protocol {config.protocol}: {model.path} plays {game.spec}; wanted a Gomoku model")
+    (evaluate,) = load_evaluators(model, LEAVES, 1, config.backend, progress)
+    mind = SearchMind(game, evaluate, config.search_config(), config.readouts)
+    mind.warm_up()
+    session = Gomocup(mind)
+    for line in commands:
+        for answer in session.answer(line):
+            answers.write(answer + "\n")
+            answers.flush()
+        if session.ended:
+            return

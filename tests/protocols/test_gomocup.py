@@ -1,0 +1,272 @@
+"""The Gomocup protocol: a scripted manager, every mistake a manager can make, and a real client over pipes."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.config import EngineConfig, SearchConfig
+from pipeline.errors import UsageError
+from pipeline.games.base import History, States
+from pipeline.games.gomoku import Gomoku
+from pipeline.games.registry import parse_game
+from pipeline.protocols.gomocup import Gomocup
+from pipeline.protocols.mind import SearchMind
+from pipeline.stages.engine import engine
+from tests.search.helpers import hashed_evaluator
+from tests.stages.helpers import make_model
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+class FirstFree:
+    """Plays the first legal point of the board, and remembers how long it was given."""
+
+    def __init__(self, spec: str) -> None:
+        game = parse_game(spec)
+        assert isinstance(game, Gomoku)
+        self.game: Gomoku = game
+        self.seconds: list[float | None] = []
+        self.restart()
+
+    def restart(self) -> None:
+        self.position = self.game.initial(1)
+
+    def play(self, action: int) -> None:
+        self.position = self.game.play(self.position, np.array([action], np.int32), History.empty(1, 1))
+
+    def think(self, seconds: float | None) -> int:
+        self.seconds.append(seconds)
+        return int(self.game.legal(self.position, History.empty(1, 1))[0].argmax())
+
+    @property
+    def state(self) -> States:
+        return self.position
+
+
+@pytest.fixture
+def mind() -> FirstFree:
+    return FirstFree("gomoku:15")
+
+
+@pytest.fixture
+def session(mind: FirstFree) -> Gomocup:
+    return Gomocup(mind)
+
+
+def said(session: Gomocup, *lines: str) -> list[str]:
+    return [answer for line in lines for answer in session.answer(line)]
+
+
+def test_a_game_as_a_manager_plays_it(session: Gomocup) -> None:
+    assert said(session, "START 15") == ["OK"]
+    assert said(session, "BEGIN") == ["0,0"]
+    assert said(session, "TURN 2,0") == ["1,0"]  # x first: both stand in the first row
+    assert said(session, "turn 0,2\r\n") == ["3,0"]
+    assert said(session, "RESTART", "TURN 14,14") == ["OK", "0,0"]
+    assert said(session, "END") == [] and session.ended
+
+
+def test_about_and_info(session: Gomocup, mind: FirstFree) -> None:
+    (about,) = said(session, "ABOUT")
+    assert 'name="MuGo"' in about and "version=" in about and "author=" in about
+    assert (
+        said(session, "INFO timeout_turn 5000", "INFO folder /tmp/x", "INFO max_memory 83886080", "INFO rule 0") == []
+    )
+    said(session, "START 15", "BEGIN")
+    assert mind.seconds == [pytest.approx(4.9)]
+    said(session, "INFO timeout_turn 0", "TURN 5,5")
+    assert mind.seconds[-1] == 0
+    said(session, "INFO timeout_turn 5000", "INFO timeout_match 60000", "INFO time_left 20000", "TURN 6,6")
+    assert mind.seconds[-1] == pytest.approx(0.9)  # a twentieth of what is left, less the margin
+
+
+def test_without_limits_it_takes_its_time(session: Gomocup, mind: FirstFree) -> None:
+    said(session, "START 15", "BEGIN")
+    assert mind.seconds == [None]
+
+
+@pytest.mark.parametrize("rule", ["1", "4", "9", "x"])
+def test_another_rule_is_said(session: Gomocup, rule: str) -> None:
+    (answer,) = said(session, f"INFO rule {rule}")
+    assert answer.startswith("MESSAGE") and "gomoku:15" in answer
+    assert said(Gomocup(FirstFree("gomoku:15,exact")), "INFO rule 1") == []
+
+
+def test_a_whole_position(session: Gomocup, mind: FirstFree) -> None:
+    assert said(session, "START 15", "BOARD", "7,7,2", "8,8,1", "9,9,2", "DONE") == ["OK", "0,0"]
+    assert mind.game.diagram(mind.state[0]).count("X") == 2 + 1  # theirs began: two stones, and a letter below
+    assert said(session, "TURN 1,0") == ["2,0"]
+    assert said(session, "BOARD", "7,7,1", "8,8,2", "DONE") == ["0,0"]
+    assert said(session, "BOARD", "DONE") == ["0,0"]  # empty: the engine begins
+
+
+def test_takeback(session: Gomocup) -> None:
+    said(session, "START 15", "BEGIN", "TURN 5,5")
+    assert said(session, "TAKEBACK 1,0", "TAKEBACK 5,5") == ["OK", "OK"]
+    assert said(session, "TURN 6,6") == ["1,0"]
+    assert said(session, "TAKEBACK 3,3")[0].startswith("ERROR TAKEBACK 3,3: that isn't the last move (1,0)")
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("TURN", "ERROR '' is no point; wanted X,Y, each from 0 to 14"),
+        ("TURN 15,0", "ERROR '15,0' is no point"),
+        ("TURN -1,3", "ERROR '-1,3' is no point"),
+        ("TURN a,b", "ERROR 'a,b' is no point"),
+        ("TURN 1,2,3", "ERROR '1,2,3' is no point"),
+        ("TURN 0,0", "ERROR gomoku:15, row 0: action 0 (A15): the point is occupied"),
+        ("BEGIN", "ERROR BEGIN after 1 moves"),
+        ("START 20", "ERROR unsupported size '20'; this model plays on 15"),
+        ("START", "ERROR unsupported size"),
+        ("START fifteen", "ERROR unsupported size"),
+        ("RECTSTART 15,14", "ERROR unsupported board"),
+        ("SWAP2BOARD", "UNKNOWN command SWAP2BOARD; known: ABOUT, BEGIN"),
+        ("hello there", "UNKNOWN command hello"),
+        ("__class__", "UNKNOWN command __class__"),
+        ("DONE", "UNKNOWN command DONE"),
+        ("\x00\x01", "UNKNOWN command"),
+    ],
+)
+def test_a_bad_line_is_answered_and_changes_nothing(session: Gomocup, line: str, wanted: str) -> None:
+    said(session, "START 15", "BEGIN")
+    (answer,) = said(session, line)
+    assert answer.startswith(wanted) and "\n" not in answer
+    assert said(session, "TURN 7,7") == ["1,0"]
+
+
+@pytest.mark.parametrize("line", ["BEGIN", "TURN 3,3", "RESTART", "BOARD", "TAKEBACK 1,1"])
+def test_nothing_is_played_before_the_start(session: Gomocup, line: str) -> None:
+    assert said(session, line) == ["ERROR no game yet; wanted START 15 first"]
+    assert said(session, "START 15", "BEGIN") == ["OK", "0,0"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "wanted"),
+    [
+        (["7,7,1"], "ERROR BOARD with 1 own stones and 0"),
+        (["7,7,2", "8,8,2"], "ERROR BOARD with 0 own stones and 2"),
+        (["7,7,3"], "ERROR BOARD line '7,7,3'"),
+        (["7,7"], "ERROR BOARD line '7,7'"),
+        (["77,7,2"], "ERROR '77,7' is no point"),
+        (["TURN 1,1"], "ERROR BOARD line 'TURN 1,1'"),
+        (["7,7,2", "7,7,1"], "ERROR gomoku:15, row 0: action 112 (H8): the point is occupied"),
+    ],
+)
+def test_a_bad_position_leaves_the_old_one(session: Gomocup, lines: list[str], wanted: str) -> None:
+    said(session, "START 15", "BEGIN")
+    answers = said(session, "BOARD", *lines, "DONE")
+    assert len(answers) == 1 and answers[0].startswith(wanted)
+    assert said(session, "TURN 7,7") == ["1,0"]
+
+
+def test_a_position_whose_stones_would_be_captured_is_refused() -> None:
+    session = Gomocup(FirstFree("gomoku:9,capture"))
+    lines = ["1,1,1", "2,1,2", "8,8,1", "3,1,2", "4,1,1", "7,7,2"]  # own, theirs, …: the fifth takes a pair
+    answers = said(session, "START 9", "BOARD", *lines, "DONE")
+    assert answers[0] == "OK" and answers[1].startswith("ERROR BOARD: played in this order, stones of it are captured")
+
+
+def test_a_finished_game_is_not_played_on(session: Gomocup) -> None:
+    said(session, "START 15", "BEGIN", "TURN 0,5", "TURN 1,5", "TURN 2,5", "TURN 3,5")  # the engine has five now
+    assert said(session, "TURN 4,5")[0].startswith("ERROR gomoku:15, row 0: action 79 (E10): the game is over")
+    assert said(session, "BEGIN")[0].startswith("ERROR BEGIN after 9 moves")
+    assert said(session, "RESTART", "BEGIN") == ["OK", "0,0"]
+
+
+def test_a_lost_game_has_no_move() -> None:
+    session = Gomocup(FirstFree("gomoku:9"))
+    said(session, "START 9")
+    for point in ("0,8", "1,8", "2,8", "3,8"):
+        said(session, f"TURN {point}")
+    session._mind.restart()  # the engine's own stones would be five first: theirs are
+    for point in (72, 0, 73, 2, 74, 4, 75, 6):
+        session._mind.play(point)
+    assert said(session, "TURN 4,8") == ["ERROR the game is over; wanted RESTART or START"]
+
+
+def test_time_limits_are_kept() -> None:
+    game = parse_game("gomoku:9")
+    fast = hashed_evaluator(game)
+
+    def slow(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        time.sleep(0.005)
+        return fast(planes)
+
+    mind = SearchMind(game, slow, SearchConfig(), 100_000)
+    mind.warm_up()
+    assert game.plies(mind.state)[0] == 0
+    begun = time.monotonic()
+    action = mind.think(0.3)
+    assert 0 <= action < 81 and time.monotonic() - begun < 2
+    mind.play(action)
+    assert SearchMind(game, fast, SearchConfig(), 0).think(None) < 81
+    assert SearchMind(game, fast, SearchConfig(algorithm="gumbel"), 32).think(None) < 81
+
+
+def test_it_finds_a_win_and_a_block() -> None:
+    game = parse_game("gomoku:9")
+    assert isinstance(game, Gomoku)
+
+    def knows_nothing(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros((len(planes), 81), np.float32), np.zeros(len(planes), np.float32)
+
+    session = Gomocup(SearchMind(game, knows_nothing, SearchConfig(), 400))
+    win = ["0,0,1", "0,8,2", "1,0,1", "2,8,2", "2,0,1", "4,8,2", "3,0,1", "6,8,2"]
+    assert said(session, "START 9", "BOARD", *win, "DONE") == ["OK", "4,0"]
+    block = ["0,0,2", "0,8,1", "1,0,2", "2,8,1", "2,0,2", "4,8,1", "3,0,2"]
+    assert said(session, "RESTART", "BOARD", *block, "DONE") == ["OK", "4,0"]
+
+
+# The command
+
+
+def test_the_command_serves_until_the_end_of_input(tmp_path: Path) -> None:
+    model = make_model(tmp_path, spec="gomoku:9")
+    answers = io.StringIO()
+    commands = io.StringIO("START 9\nTURN 0,0\nnonsense\nRESTART\nBEGIN\n")
+    engine(EngineConfig(model=model, readouts=8, backend="torch"), commands=commands, answers=answers)
+    lines = answers.getvalue().splitlines()
+    assert lines[0] == lines[3] == "OK" and len(lines) == 5 and lines[2].startswith("UNKNOWN")
+    assert all(0 <= int(number) < 9 for line in (lines[1], lines[4]) for number in line.split(","))
+
+
+def test_a_model_of_another_game_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="plays tictactoe; wanted a Gomoku model"):
+        engine(EngineConfig(model=make_model(tmp_path)))
+
+
+def test_a_public_client_plays_a_game(tmp_path: Path) -> None:
+    """PyPI's pygomo-lib starts the command and plays the first free point until the game is over."""
+    pygomo = pytest.importorskip("pygomo", reason="pygomo-lib isn't installed: pip install pygomo-lib")
+    model = make_model(tmp_path, spec="gomoku:9")
+    program = tmp_path / "engine.sh"
+    command = f'"{sys.executable}" "{ROOT}/main.py" engine --model "{model}" --readouts 16 --backend torch'
+    program.write_text(f"#!/bin/sh\nexec {command}\n")
+    program.chmod(0o755)
+    game = parse_game("gomoku:9")
+    state = game.initial(1)
+    none = History.empty(1, 1)
+    with pygomo.EngineClient(str(program)) as client:
+        assert client.start(9, timeout=120)
+        assert "MuGo" in client.about(timeout=10)
+        client.set_rule(0)
+        answer = client.begin(timeout=60)
+        while True:
+            column, row = answer.move.to_tuple()
+            state = game.play(state, np.array([row * 9 + column], np.int32), none)  # legal, or this raises
+            if game.is_over(state)[0]:
+                break
+            reply = int(game.legal(state, none)[0].argmax())
+            state = game.play(state, np.array([reply], np.int32), none)
+            if game.is_over(state)[0]:
+                break
+            answer = client.turn((reply % 9, reply // 9), timeout=60)
+        assert game.plies(state)[0] >= 9
+        client.quit()
