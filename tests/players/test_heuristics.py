@@ -17,6 +17,7 @@ from pipeline.games.go import Go
 from pipeline.games.registry import parse_game
 from pipeline.players import heuristics
 from tests.games.playing import sample_positions
+from tests.games.test_gomoku_rules import board as gomoku_board
 
 STONES = {"X": 1, "O": 2}
 
@@ -429,3 +430,63 @@ def test_superko_is_kept() -> None:
     assert scores[game.parse_action("C3")] == -np.inf
     scores = heuristics.move_scores(game, states, game.initial_history(states))[0]
     assert game.action_name(int(scores.argmax())) == "C3"  # without that past it would be the best
+
+
+# Gomoku
+
+
+def best_gomoku(spec: str, *rows: str, to_move: str = "X", **words: object) -> set[str]:
+    """Names of the best moves in a diagram of 9×9; see tests/games/test_gomoku_rules.py."""
+    game, state, _ = gomoku_board(*rows, to_move=to_move, spec=spec, **words)  # type: ignore[arg-type]
+    scores = heuristics.move_scores(game, state, History.empty(1, 1))[0]
+    return {game.action_name(int(action)) for action in np.flatnonzero(scores == scores.max())}
+
+
+@pytest.mark.parametrize(
+    ("spec", "rows", "wanted"),
+    [
+        ("", ("XXXX.", "OOOO."), {"E9"}),  # wins rather than blocks
+        ("", ("XX.XX", "OOOO."), {"C9"}),
+        ("", (".........", "OOOO.", "X..X"), {"E8"}),  # blocks a four
+        ("", (".........", "OO.OO", "X..X"), {"C8"}),
+        ("", (".........", "..XXX..", "........", ".OO......"), {"B8", "F8"}),  # makes a straight four
+        ("", (".........", "..OOO..", "........", ".XX......"), {"B8", "F8"}),  # keeps one from being made
+        ("exact", ("XXX.XX", "X", "X", "X"), {"A5"}),  # six are no five
+        ("capture", ("XXXX.", "", "XOO."), {"E9"}),
+        ("capture", (".........", "XOO......", ".......", "....X...."), {"D8"}),  # takes a pair
+    ],
+)
+def test_gomoku_best_moves(spec: str, rows: tuple[str, ...], wanted: set[str]) -> None:
+    best = best_gomoku(spec, *rows)
+    assert best <= wanted and best
+
+
+def test_gomoku_the_last_pair_wins_and_is_kept_from_the_other() -> None:
+    rows = (".........", "XOO......", "........", "..OOOO...")
+    assert best_gomoku("capture", *rows, pairs=(4, 0)) == {"D8"}
+    rows = (".........", "OXX......", "........", "....X....")
+    assert best_gomoku("capture", *rows, pairs=(0, 4)) == {"D8"}
+
+
+def test_gomoku_a_five_that_must_be_answered_is() -> None:
+    game, state, point = gomoku_board(
+        ".........", ".........", "..XXXX?", "...X.....", "...O.....", "........O", spec="capture"
+    )
+    state = game.play(state, np.array([point], np.int32), History.empty(1, 1))
+    assert not game.is_over(state)[0]
+    scores = heuristics.move_scores(game, state, History.empty(1, 1))[0]
+    assert game.action_name(int(scores.argmax())) == "D8"
+
+
+def test_gomoku_beats_random_moves() -> None:
+    game = parse_game("gomoku:9,capture")
+    none = History.empty(1, 1)
+    rng = np.random.default_rng(2)
+    for number in range(10):
+        state = game.initial(1)
+        while not game.is_over(state)[0]:
+            own = game.to_move(state)[0] == number % 2
+            weights = heuristics.move_scores(game, state, none)[0] if own else 1.0 * game.legal(state, none)[0]
+            weights = weights + 1e-3 * rng.random(len(weights))
+            state = game.play(state, np.array([weights.argmax()], np.int32), none)
+        assert game.returns(state)[0] == (1 if number % 2 == 0 else -1)
