@@ -56,6 +56,7 @@ LOOP = Path(__file__).resolve().parent.parent / "rl_loop.sh"
 GNUGO_LEVELS = (1, 5, 10)
 GNUGO = "gnugo-{level}=gtp:{program} --mode gtp --level {level} --chinese-rules --capture-all-dead --positional-superko"
 MODELS = "saved_models"  # in a run
+PLACING_PAIRS = 2  # pairs of games before it is asked again whom a player should meet
 EARLIER = 3  # champions measured before that one meets
 VERDICT_READOUTS = (0, 800)  # beside --readouts
 
@@ -198,7 +199,7 @@ class Measurement:
 
     def place(self, player: str, others: Sequence[str], games: int) -> None:
         """Let a player meet others where its rating gains most, until it has so many games against them."""
-        self._play(games, player=[*others], place=player)
+        self._play(games, player=[*others], place=player, pairs_per_round=PLACING_PAIRS)
 
     def play(self, one: str, other: str, games: int) -> Result:
         """So many games in all, and the first one's result."""
