@@ -11,6 +11,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+BACKENDS = "^(auto|torch|compile|openvino|int8)$"
+
 
 class StageConfig(BaseModel):
     """Base of every stage's config: frozen, unknown fields refused, defaults validated."""
@@ -124,7 +126,7 @@ class SelfplayConfig(SearchConfig):
         0, ge=0, description="Positions whose evaluation each thread remembers: pays in connect four, not in Go."
     )
     backend: str = Field(
-        "auto", pattern="^(auto|torch|compile|openvino)$", description="Inference; auto measures once per machine."
+        "auto", pattern=BACKENDS, description="Inference; auto measures once per machine, openvino is without int8."
     )
     seed: int | None = Field(None, ge=0, description="Seed of all randomness; fresh randomness if absent.")
 
@@ -226,7 +228,7 @@ class ArenaConfig(SearchConfig):
     )
     hang_seconds: float = Field(120.0, gt=0, description="A worker that makes no step for so long is replaced.")
     backend: str = Field(
-        "auto", pattern="^(auto|torch|compile|openvino)$", description="Inference; auto measures once per machine."
+        "auto", pattern=BACKENDS, description="Inference; auto measures once per machine, openvino is without int8."
     )
     seed: int = Field(0, ge=0, description="Seed of openings, random players and noise.")
 
@@ -303,7 +305,7 @@ class EngineConfig(SearchConfig):
     )
     noise_weight: float = Field(0.0, ge=0, le=1, description="Share of Dirichlet noise in the root prior.")
     backend: str = Field(
-        "auto", pattern="^(auto|torch|compile|openvino)$", description="Inference; auto measures once per machine."
+        "auto", pattern=BACKENDS, description="Inference; auto measures once per machine, openvino is without int8."
     )
 
 

@@ -7,7 +7,10 @@ exactly one of the sizes that ``batch_sizes`` lists, so nothing is compiled twic
 Here: the interface, what the processor can do, and OpenVINO, which needs no torch (starting torch costs over a second).
 The torch engines are in ``torch_backends.py``.
 
-Precision names: ``float32``, ``bfloat16``, ``float16``.
+Precision names: ``float32``, ``bfloat16``, ``float16``, ``int8``. The last means that kernels and inputs of
+convolutions are whole numbers: kernels from -127 to 127 times a scale for each output channel; inputs, which a ReLU
+leaves at 0 or more, from 0 to 255 times a scale for each convolution, such that the largest of typical positions is
+255. Everything else is computed as in bfloat16, or in float32 where the processor has no bfloat16.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ Lane = Callable[[Planes], Evaluation]  # planes [B, C, H, W], C-contiguous; the 
 # Below this, engines switch to other kernels for the small layers, which round differently: with it, a row's result had
 # the same bits at every size measured, so it doesn't matter how many others are evaluated beside it.
 MIN_BATCH = 16
+LEAST_SCALED = 1e-6  # a scale of 0 would divide by it
 
 
 class Backend(ABC):
@@ -94,16 +98,30 @@ class OpenVinoBackend(Backend):
     streams spread each batch over all cores.
     """
 
-    def __init__(self, architecture: Architecture, folded: Weights, num_lanes: int, precision: str) -> None:
+    def __init__(
+        self,
+        architecture: Architecture,
+        folded: Weights,
+        num_lanes: int,
+        precision: str,
+        typical: Planes | None = None,
+    ) -> None:
+        """typical: positions [N, C, H, W] that int8 takes its scales from; it can't do without."""
         openvino = load_openvino()
         self._architecture, self._folded = architecture, folded
         self._core = openvino.Core()
         self._in_callers_thread = num_lanes >= available_cores()
+        exact = "bf16" if precision == "bfloat16" or (precision == "int8" and has_fast_bfloat16()) else "f32"
         self._properties = {
-            "INFERENCE_PRECISION_HINT": {"bfloat16": "bf16", "float32": "f32"}[precision],
+            "INFERENCE_PRECISION_HINT": exact,
             "NUM_STREAMS": 0 if self._in_callers_thread else num_lanes,
             "INFERENCE_NUM_THREADS": 1 if self._in_callers_thread else available_cores(),
         }
+        self._maxima: dict[str, float] | None = None
+        if precision == "int8":
+            if typical is None or not len(typical):
+                raise ValueError("int8 needs typical positions to take its scales from")
+            self._maxima = input_maxima(architecture, folded, typical)
         self._compiled: dict[tuple[int, int], Any] = {}
         self._lock = threading.Lock()
 
@@ -124,7 +142,7 @@ class OpenVinoBackend(Backend):
     def _model(self, size: int, lane: int) -> Any:
         with self._lock:
             if (size, lane) not in self._compiled:
-                model = openvino_model(self._architecture, self._folded, size)
+                model = openvino_model(self._architecture, self._folded, size, self._maxima)
                 self._compiled[size, lane] = self._core.compile_model(model, "CPU", self._properties)
             return self._compiled[size, lane]
 
@@ -139,8 +157,26 @@ def load_openvino() -> Any:
     return openvino
 
 
-def openvino_model(architecture: Architecture, folded: Weights, size: int) -> Any:
+def input_maxima(architecture: Architecture, folded: Weights, positions: Planes) -> dict[str, float]:
+    """The largest input of every convolution but the first, by name, over these positions [N, C, H, W], N > 0."""
+    names: dict[str, Any] = {}
+    model = openvino_model(architecture, folded, len(positions), watched=names)
+    compiled = load_openvino().Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    results = compiled([np.ascontiguousarray(positions)])
+    return {name: float(results[2 + i]) for i, name in enumerate(names)}
+
+
+def openvino_model(
+    architecture: Architecture,
+    folded: Weights,
+    size: int,
+    maxima: dict[str, float] | None = None,
+    watched: dict[str, Any] | None = None,
+) -> Any:
     """The folded network as an OpenVINO graph for batches of exactly size rows: uint8 planes in, two outputs.
+
+    maxima: what input_maxima() gave: convolutions are computed in int8. watched: becomes what those maxima are computed
+    by; they are outputs of the graph, too, in this order.
 
     Written out by hand, because converting the torch module would load torch and takes longer than everything else
     at the start of a game. The tests hold it to the plain twin in ``reference.py``.
@@ -151,9 +187,21 @@ def openvino_model(architecture: Architecture, folded: Weights, size: int) -> An
     def constant(name: str, shape: tuple[int, ...] | None = None) -> Any:
         return ops.constant(np.ascontiguousarray(folded[name] if shape is None else folded[name].reshape(shape)))
 
+    def scaled(x: Any, low: Any, high: Any, levels: int) -> Any:
+        """x as one of so many values from low to high; OpenVINO makes whole numbers of that."""
+        bounds = [ops.constant(np.asarray(bound, np.float32)) for bound in (low, high)]
+        return ops.fake_quantize(x, *bounds, *bounds, levels)
+
     def convolution(x: Any, name: str) -> Any:
-        margin = [folded[f"{name}.weight"].shape[-1] // 2] * 2
-        y = ops.convolution(x, constant(f"{name}.weight"), [1, 1], margin, margin, [1, 1])
+        weight, kernel = folded[f"{name}.weight"], constant(f"{name}.weight")
+        margin = [weight.shape[-1] // 2] * 2
+        if watched is not None and name != "stem":
+            watched[name] = ops.reduce_max(x, np.array([0, 1, 2, 3]), False)
+        if maxima is not None and name != "stem":
+            largest = np.maximum(np.abs(weight).max(axis=(1, 2, 3), keepdims=True), LEAST_SCALED)
+            kernel = scaled(kernel, -largest, largest, 255)
+            x = scaled(x, 0.0, max(maxima[name], LEAST_SCALED), 256)
+        y = ops.convolution(x, kernel, [1, 1], margin, margin, [1, 1])
         return ops.add(y, constant(f"{name}.bias", (1, -1, 1, 1)))
 
     def linear(x: Any, name: str) -> Any:
@@ -191,4 +239,5 @@ def openvino_model(architecture: Architecture, folded: Weights, size: int) -> An
         win, _, loss = ops.split(ops.softmax(value, 1), 1, 3).outputs()
         value = ops.subtract(win, loss)
     value_to_move = ops.reshape(value, np.array([size]), False)
-    return openvino.Model([logits, value_to_move], [planes], architecture.size)
+    outputs = [logits, value_to_move, *(watched or {}).values()]
+    return openvino.Model(outputs, [planes], architecture.size)

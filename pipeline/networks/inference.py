@@ -21,7 +21,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -49,10 +49,13 @@ from pipeline.threads import run_together
 
 POLICY_TOLERANCE = 0.03  # largest difference of any move's probability from float32
 VALUE_TOLERANCE = 0.05  # largest difference of the value, which spans -1 to 1
+# int8 is checked on typical positions, since others may be beyond its scales. What it costs in strength is in LOG.md.
+INT8_POLICY_TOLERANCE, INT8_VALUE_TOLERANCE = 0.1, 0.2
+WORTH_INT8 = 1.1  # how much faster than an exact engine it must be
 CHECKED_POSITIONS = 8
 MEASURED_SECONDS = 0.3  # per engine and window; the best of MEASURED_WINDOWS counts, so a busy moment doesn't decide
 MEASURED_WINDOWS = 3
-BACKENDS = ("auto", "torch", "compile", "openvino")
+BACKENDS = ("auto", "torch", "compile", "openvino", "int8")
 
 
 @dataclass(frozen=True)
@@ -61,14 +64,16 @@ class Engine:
 
     backend: str  # torch, compile or openvino
     device: str  # cpu, cuda, cuda:1 …
-    precision: str  # float32, bfloat16 or float16
+    precision: str  # float32, bfloat16, float16 or int8
 
     def __str__(self) -> str:
         return f"{self.backend} {self.device} {self.precision}"
 
-    def build(self, architecture: Architecture, folded: Weights, num_lanes: int) -> Backend:
+    def build(
+        self, architecture: Architecture, folded: Weights, num_lanes: int, typical: Planes | None = None
+    ) -> Backend:
         if self.backend == "openvino":
-            return OpenVinoBackend(architecture, folded, num_lanes, self.precision)
+            return OpenVinoBackend(architecture, folded, num_lanes, self.precision, typical)
         from pipeline.networks import torch_backends  # imports torch: over a second that OpenVINO needn't wait for
 
         if self.device != "cpu":
@@ -127,28 +132,32 @@ def make_evaluators(
     backend: str = "auto",
     device: str | None = None,
     progress: Progress = SILENT,
+    typical: Planes | None = None,
 ) -> list[Evaluator]:
     """One evaluator per lane for these weights, on the engine asked for or, with ``auto``, the fastest.
 
     max_batch: rows per call, per lane. device: None = a CUDA device if there is one, else the processor.
+    typical: positions [N, C, H, W] of the game; without them int8 is out of the question.
     Raises UsageError for a backend that is unknown or not installed, MuGoError for weights that don't fit or if no
     engine computes them correctly.
     """
     folded = fold(architecture, weights)
     engines = available_engines(backend, device)
-    check = _Check(architecture, folded)
+    if typical is None:
+        engines = [engine for engine in engines if engine.precision != "int8"]
+    check = _Check(architecture, folded, typical)
     if backend == "auto" and len(engines) > 1:
-        place = _CachedChoice(architecture, max_batch, num_lanes, device)
+        place = _CachedChoice(architecture, max_batch, num_lanes, device, engines)
         engines = [engine for engine in engines if engine == place.read()] or engines
     if backend == "auto" and len(engines) > 1:
         progress.say("measuring inference backends once for this machine…")
-        rates = _measure_all(engines, architecture, folded, max_batch, num_lanes, check, progress)
-        engines = sorted(rates, key=lambda engine: -rates[engine])
+        rates = _measure_all(engines, architecture, folded, max_batch, num_lanes, check, progress, typical)
+        engines = sorted(rates, key=lambda engine: -rates[engine] / (WORTH_INT8 if engine.precision == "int8" else 1))
         if engines:
             place.write(engines[0], rates)
             progress.say(f"fastest: {engines[0]}, {rates[engines[0]]:,.0f} evaluations/s")
     for engine in engines:
-        evaluators = _build(engine, architecture, folded, max_batch, num_lanes)
+        evaluators = _build(engine, architecture, folded, max_batch, num_lanes, typical)
         problem = check.problem(evaluators[0])
         if problem is None:
             return evaluators
@@ -167,9 +176,10 @@ def measure_network(
     backend: str = "auto",
     seconds: float = 2.0,
     progress: Progress = SILENT,
+    typical: Planes | None = None,
 ) -> float:
     """Evaluations per second of the bare network, all lanes running at once with full batches for this long."""
-    evaluators = make_evaluators(architecture, weights, batch, lanes, backend, progress=progress)
+    evaluators = make_evaluators(architecture, weights, batch, lanes, backend, progress=progress, typical=typical)
     return evaluation_rate(evaluators, _made_up_planes(architecture, batch), seconds)
 
 
@@ -182,8 +192,8 @@ def available_engines(backend: str, device: str | None = None) -> list[Engine]:
     """
     if backend not in BACKENDS:
         raise UsageError(f"inference backend {backend!r}: wanted one of {', '.join(BACKENDS)}")
-    if backend == "openvino" and not is_installed("openvino"):
-        raise UsageError("inference backend openvino: not installed; run pip install '.[fast]' or use --backend auto")
+    if backend in ("openvino", "int8") and not is_installed("openvino"):
+        raise UsageError(f"inference backend {backend}: not installed; run pip install '.[fast]' or use --backend auto")
     compiler = any(shutil.which(name) for name in (os.environ.get("CXX", "c++"), "g++", "clang++"))
     if backend == "compile" and not compiler:
         raise UsageError("inference backend compile: no C++ compiler (c++, g++, clang++) found; use --backend auto")
@@ -194,12 +204,15 @@ def available_engines(backend: str, device: str | None = None) -> list[Engine]:
     device = device or "cpu"
     if device != "cpu":
         return [Engine("torch", device, precision) for precision in ("float16", "bfloat16", "float32")]
+    if backend == "int8":
+        return [Engine("openvino", "cpu", "int8")]
     precisions = ("bfloat16", "float32") if has_fast_bfloat16() else ("float32",)
     names = [backend]
     if backend == "auto":
         fastest_last = ["openvino"] if is_installed("openvino") else ["compile"] if compiler else []
         names = [*fastest_last, "torch"]
-    return [Engine(name, "cpu", precision) for precision in precisions for name in names]
+    exact = [Engine(name, "cpu", precision) for precision in precisions for name in names]
+    return [Engine("openvino", "cpu", "int8"), *exact] if names[0] == "openvino" and backend == "auto" else exact
 
 
 def _may_have_cuda() -> bool:
@@ -208,9 +221,14 @@ def _may_have_cuda() -> bool:
 
 
 def _build(
-    engine: Engine, architecture: Architecture, folded: Weights, max_batch: int, num_lanes: int
+    engine: Engine,
+    architecture: Architecture,
+    folded: Weights,
+    max_batch: int,
+    num_lanes: int,
+    typical: Planes | None,
 ) -> list[Evaluator]:
-    built = engine.build(architecture, folded, num_lanes)
+    built = engine.build(architecture, folded, num_lanes, typical)
     sizes = built.batch_sizes(max_batch)
     return [Evaluator(architecture, built.lane(index), sizes, engine) for index in range(num_lanes)]
 
@@ -224,31 +242,44 @@ def _made_up_planes(architecture: Architecture, count: int) -> Planes:
 
 
 class _Check:
-    """Compares an evaluator with float32 numpy on a few made-up positions."""
+    """Compares an evaluator with float32 numpy on a few positions: made-up ones, for int8 typical ones."""
 
-    def __init__(self, architecture: Architecture, folded: Weights) -> None:
-        self._planes = _made_up_planes(architecture, CHECKED_POSITIONS)
-        self._wanted = evaluate_plain(architecture, folded, self._planes)
+    def __init__(self, architecture: Architecture, folded: Weights, typical: Planes | None) -> None:
+        self._made_up = _made_up_planes(architecture, CHECKED_POSITIONS)
+        self._typical = None
+        if typical is not None:  # from the first to the last: a game's beginning, middle and end
+            self._typical = typical[np.linspace(0, len(typical) - 1, 2 * CHECKED_POSITIONS).astype(int)]
+        self._plain = cache(lambda is_typical: evaluate_plain(architecture, folded, self._planes(is_typical)))
+
+    def _planes(self, is_typical: bool) -> Planes:
+        planes = self._typical if is_typical else self._made_up
+        assert planes is not None
+        return planes
 
     def problem(self, evaluator: Evaluator) -> str | None:
         """One line on how it differs too much or fails; None if it is right."""
+        int8 = evaluator.engine.precision == "int8"
+        planes, wanted = self._planes(int8), self._plain(int8)
         found: list[Evaluation] = []
         size = evaluator.max_batch
-        for start in range(0, len(self._planes), size):
-            batch = self._planes[start : start + size]
+        for start in range(0, len(planes), size):
+            batch = planes[start : start + size]
             try:
                 # In a thread of its own: lanes set their thread's share of the cores, and this one isn't a lane.
                 run_together([partial(lambda rows: found.append(evaluator(rows)), batch)])
             except Exception as error:  # an engine may fail in its own ways; any means: not this one
                 return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         logits, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        policy_difference = np.abs(_softmax(logits) - _softmax(self._wanted[0])).max()
-        value_difference = np.abs(values - self._wanted[1]).max()
-        if policy_difference <= POLICY_TOLERANCE and value_difference <= VALUE_TOLERANCE:
+        policy_difference = np.abs(_softmax(logits) - _softmax(wanted[0])).max()
+        value_difference = np.abs(values - wanted[1]).max()
+        of_policy, of_value = POLICY_TOLERANCE, VALUE_TOLERANCE
+        if int8:
+            of_policy, of_value = INT8_POLICY_TOLERANCE, INT8_VALUE_TOLERANCE
+        if policy_difference <= of_policy and value_difference <= of_value:
             return None
         return (
             f"differs from float32 by {policy_difference:.3g} in policy and {value_difference:.3g} in value; "
-            f"allowed {POLICY_TOLERANCE} and {VALUE_TOLERANCE}"
+            f"allowed {of_policy} and {of_value}"
         )
 
 
@@ -265,15 +296,19 @@ def _measure_all(
     num_lanes: int,
     check: _Check,
     progress: Progress,
+    typical: Planes | None,
 ) -> dict[Engine, float]:
-    """Evaluations per second of each engine that is right. A slower precision is tried only if no faster one is."""
+    """Evaluations per second of each engine that is right.
+
+    Of the exact precisions a slower one is tried only if no faster one is right; int8 is always compared with one.
+    """
     planes = _made_up_planes(architecture, max_batch)
     rates: dict[Engine, float] = {}
     for engine in engines:
-        if any(engine.precision != other.precision for other in rates):
+        if any(other.precision not in ("int8", engine.precision) for other in rates):
             break
         try:
-            evaluators = _build(engine, architecture, folded, max_batch, num_lanes)
+            evaluators = _build(engine, architecture, folded, max_batch, num_lanes, typical)
         except Exception as error:  # an engine that can't start is one that isn't there
             progress.warn(f"backend {engine} can't be used: {' '.join(str(error).split())[:200]}")
             continue
@@ -311,7 +346,10 @@ def evaluation_rate(evaluators: Sequence[Evaluator], planes: Planes, seconds: fl
 class _CachedChoice:
     """The engine measured fastest before, in a small JSON file of the user's. Never an error: worst case no choice."""
 
-    def __init__(self, architecture: Architecture, max_batch: int, num_lanes: int, device: str | None) -> None:
+    def __init__(
+        self, architecture: Architecture, max_batch: int, num_lanes: int, device: str | None, engines: Sequence[Engine]
+    ) -> None:
+        """engines: those that were measured."""
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         self.path = folder / "mugo" / "backends.json"
         versions = []
@@ -323,7 +361,8 @@ class _CachedChoice:
         cuda = f"cuda {_may_have_cuda()} {os.environ.get('CUDA_VISIBLE_DEVICES', '')} {device or ''}".strip()
         machine = [processor_name(), f"{available_cores()} cores", cuda, *versions]
         shape = [f"{name} {number}" for name, number in architecture.to_dict().items()]
-        self._key = "; ".join([*machine, *shape, f"batch {max_batch}", f"lanes {num_lanes}"])
+        known = "engines " + ", ".join(map(str, engines))
+        self._key = "; ".join([*machine, *shape, f"batch {max_batch}", f"lanes {num_lanes}", known])
 
     def read(self) -> Engine | None:
         entry = self._entries().get(self._key)

@@ -43,6 +43,7 @@ from pipeline.recipes import make_config
 from pipeline.records.shards import write_shard
 from pipeline.stages.bench_match import MatchBenchSummary, bench_match
 from pipeline.stages.gather import gather
+from pipeline.stages.lanes import typical_positions
 from pipeline.threads import run_together
 
 if TYPE_CHECKING:
@@ -100,9 +101,10 @@ def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> B
     window = config.seconds / (2 * ROUNDS)
     progress.start("bench", 5, "parts")
     progress.describe("network and self-play")
-    evaluators = make_evaluators(architecture, weights, rows, threads, progress=progress)
+    typical = typical_positions(game)
+    evaluators = make_evaluators(architecture, weights, rows, threads, progress=progress, typical=typical)
     playing = _Lanes(game, config, rows, [_Player("bench", evaluator) for evaluator in evaluators])
-    planes = _typical_planes(game, rows)
+    planes = typical[np.arange(rows) % len(typical)]
     network_rates, played_rates, move_rates = [], [], []
     for _ in range(ROUNDS):
         network_rates.append(evaluation_rate(evaluators, planes, window))
@@ -208,22 +210,6 @@ class _Lanes:
     def _counts(self) -> tuple[int, int]:
         searches = [lane.search for lane in self._lanes]
         return sum(search.evaluations for search in searches), sum(search.simulations for search in searches)
-
-
-def _typical_planes(game: Game, rows: int) -> Planes:
-    """[rows, C, H, W] of positions from random games, a few plies deep."""
-    states = game.initial(rows)
-    history = game.initial_history(states)
-    generator = np.random.default_rng(0)
-    everywhere = np.arange(rows)
-    for _ in range(max(1, game.max_plies // 6)):
-        legal = game.legal(states, history)
-        moves = np.argmax(generator.random(legal.shape) * legal, axis=1).astype(np.int32)
-        going = everywhere[~game.is_over(states)]
-        after = game.play(states[going], moves[going], history.select(going))
-        states[going] = after
-        history.append(going, game.keys(after))
-    return game.observe(states, game.legal(states, history))
 
 
 def _write_random_games(game: Game, folder: Path, positions: int) -> float:

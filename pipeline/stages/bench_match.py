@@ -29,6 +29,7 @@ from pipeline.players.searching import SearchPlayer
 from pipeline.progress import SILENT, Progress
 from pipeline.records.matches import MatchFailure, MatchGame
 from pipeline.stages.contest import LEAST_BATCH
+from pipeline.stages.lanes import typical_positions
 
 if TYPE_CHECKING:
     from pipeline.networks.inference import Evaluator
@@ -71,6 +72,7 @@ def bench_match(config: BenchConfig, progress: Progress = SILENT) -> MatchBenchS
     game = parse_game(config.game)
     architecture = Architecture.for_game(config.network_size, game)
     weights = [random_weights(architecture, seed) for seed in range(2)]
+    typical = typical_positions(game)
     num_games = config.games or GAMES
     if num_games % 2:
         raise UsageError(f"bench evaluate --games {num_games}: wanted an even number: openings are played twice")
@@ -78,7 +80,7 @@ def bench_match(config: BenchConfig, progress: Progress = SILENT) -> MatchBenchS
     rows = -(-min(PARALLEL_GAMES, num_games) // threads)
 
     def load(batch: int, lanes: int) -> list[list[Evaluator]]:
-        return [make_evaluators(architecture, one, batch, lanes, progress=progress) for one in weights]
+        return [make_evaluators(architecture, one, batch, lanes, progress=progress, typical=typical) for one in weights]
 
     batched, padded, single = load(max(LEAST_BATCH, rows), threads), load(LEAST_BATCH, 1), load(1, 1)
     policies = [evaluators[0] for evaluators in batched]

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pipeline.config import EvaluateConfig, SelfplayConfig, available_cores
 from pipeline.errors import naming
-from pipeline.games.base import Game
+from pipeline.games.base import Game, Planes
+from pipeline.games.registry import parse_game
 from pipeline.progress import Progress
 from pipeline.records.models import Model
+
+TYPICAL, TYPICAL_GAMES = 256, 16
 
 if TYPE_CHECKING:
     from pipeline.networks.caching import Evaluate
@@ -22,9 +27,7 @@ def lanes_and_rows(config: SelfplayConfig | EvaluateConfig, num_games: int) -> t
     return lanes, -(-min(config.parallel_games, num_games) // lanes)
 
 
-def load_evaluators(
-    model: Model, max_batch: int, num_lanes: int, backend: str, progress: Progress
-) -> list[Evaluator]:
+def load_evaluators(model: Model, max_batch: int, num_lanes: int, backend: str, progress: Progress) -> list[Evaluator]:
     """One evaluator per lane. Raises FileError, naming the model, if its weights don't make a network."""
     from pipeline.networks.architecture import Architecture
     from pipeline.networks.inference import make_evaluators
@@ -37,7 +40,29 @@ def load_evaluators(
             num_lanes=num_lanes,
             backend=backend,
             progress=progress,
+            typical=typical_positions(parse_game(model.info.game)),
         )
+
+
+def typical_positions(game: Game) -> Planes:
+    """[N, C, H, W] planes from random games, in the order of their plies, N at most TYPICAL; always the same ones.
+
+    Weaker play than a trained network's, but boards as full as real ones: what a network's activations reach on them is
+    what they reach in its own games, or a little more (LOG.md).
+    """
+    rng = np.random.default_rng(0)
+    states = game.initial(TYPICAL_GAMES)
+    history = game.initial_history(states)
+    rows, found = np.arange(TYPICAL_GAMES), []
+    while rows.size:
+        legal, planes = game.look(states[rows], history.select(rows))
+        found.append(planes.copy())
+        actions = (legal * rng.random(legal.shape)).argmax(axis=1).astype(np.int32)
+        states[rows] = game.play(states[rows], actions, history.select(rows))
+        history.append(rows, game.keys(states[rows]))
+        rows = rows[~game.is_over(states[rows])]
+    every = np.concatenate(found)
+    return every[np.linspace(0, len(every) - 1, min(TYPICAL, len(every))).astype(int)]
 
 
 def remembering(evaluators: Sequence[Evaluator], game: Game, positions: int) -> list[Evaluate]:

@@ -4,16 +4,19 @@ import json
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pipeline.errors import MuGoError, UsageError
-from pipeline.networks import backends, inference
+from pipeline.networks import backends, inference, reference
 from pipeline.networks.architecture import Architecture
 from pipeline.networks.folding import fold
 from pipeline.networks.inference import (
+    INT8_POLICY_TOLERANCE,
+    INT8_VALUE_TOLERANCE,
     POLICY_TOLERANCE,
     VALUE_TOLERANCE,
     Engine,
@@ -30,6 +33,9 @@ ENGINES = [
     pytest.param(name, marks=pytest.mark.skipif(not backends.is_installed(module), reason=f"{module} is not installed"))
     for name, module in (("torch", "torch"), ("openvino", "openvino"))
 ]
+
+
+needs_openvino = pytest.mark.skipif(not backends.is_installed("openvino"), reason="openvino is not installed")
 
 
 class Recorder(Progress):
@@ -218,7 +224,7 @@ class TestChoice:
         wrong, right = Engine("openvino", "cpu", "float32"), Engine("torch", "cpu", "float32")
         real = Engine.build
 
-        def build(engine: Engine, architecture: Architecture, folded, num_lanes: int):
+        def build(engine: Engine, architecture: Architecture, folded, num_lanes: int, typical=None):
             if engine == wrong:
                 folded = {**folded, "value_output.bias": folded["value_output.bias"] + 1}
             return real(right, architecture, folded, num_lanes)
@@ -297,3 +303,106 @@ print("quiet")
     root = Path(__file__).parent.parent.parent
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=120)
     assert done.stdout == "quiet\n", done.stderr
+
+
+# int8
+
+
+@needs_openvino
+def test_int8_agrees_with_float32_on_typical_positions(architecture: Architecture) -> None:
+    weights, planes = lively_weights(architecture), random_planes(architecture, 64)
+    evaluator = make_evaluators(architecture, weights, 40, 1, "int8", typical=planes)[0]
+    assert evaluator.engine == Engine("openvino", "cpu", "int8")
+    logits, value = evaluator(planes[:40])
+    wanted_logits, wanted_value = evaluate_plain(architecture, fold(architecture, weights), planes[:40])
+    assert np.abs(softmax(logits) - softmax(wanted_logits)).max() < INT8_POLICY_TOLERANCE
+    assert np.abs(value - wanted_value).max() < INT8_VALUE_TOLERANCE
+    assert (logits != wanted_logits).any()
+
+
+@needs_openvino
+def test_int8_is_what_rounding_to_whole_numbers_gives(
+    architecture: Architecture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against plain numpy with kernels and inputs rounded as backends.py says."""
+    monkeypatch.setattr(backends, "has_fast_bfloat16", lambda: False)
+    folded, planes = fold(architecture, lively_weights(architecture)), random_planes(architecture, 48)
+    exact, maxima = reference._convolve, backends.input_maxima(architecture, folded, planes)
+    found: dict[str, float] = {}
+
+    def watching(x: np.ndarray, folded: dict, name: str) -> np.ndarray:
+        found[name] = float(x.max())
+        return exact(x, folded, name)
+
+    monkeypatch.setattr(reference, "_convolve", watching)
+    evaluate_plain(architecture, folded, planes)
+    assert maxima == pytest.approx({name: value for name, value in found.items() if name != "stem"}, rel=1e-4)
+
+    def rounding(x: np.ndarray, folded: dict, name: str) -> np.ndarray:
+        if name == "stem":
+            return exact(x, folded, name)
+        step = maxima[name] / 255
+        kernel = folded[f"{name}.weight"]
+        scale = np.abs(kernel).max(axis=(1, 2, 3), keepdims=True) / 127
+        rounded = {f"{name}.weight": np.rint(kernel / scale) * scale, f"{name}.bias": folded[f"{name}.bias"]}
+        return exact(np.clip(np.rint(x / step), 0, 255) * step, rounded, name)
+
+    monkeypatch.setattr(reference, "_convolve", rounding)
+    wanted_logits, wanted_value = evaluate_plain(architecture, folded, planes)
+    lane = Engine("openvino", "cpu", "int8").build(architecture, folded, 1, planes).lane(0)
+    logits, value = lane(planes)
+    # A value that float32 puts on the other side of a rounding threshold moves a whole step: most agree closely.
+    assert np.quantile(np.abs(logits - wanted_logits), 0.9) < 0.03
+    assert np.abs(softmax(logits) - softmax(wanted_logits)).mean() < 1e-3
+    assert np.quantile(np.abs(value - wanted_value), 0.9) < 0.01
+
+
+@needs_openvino
+def test_int8_rows_do_not_depend_on_their_number() -> None:
+    planes = random_planes(GO, 64)
+    evaluator = make_evaluators(GO, lively_weights(GO), 64, 1, "int8", typical=planes)[0]
+    whole = evaluator(planes)
+    for count in (1, 16, 30, 48):
+        part = evaluator(planes[:count])
+        np.testing.assert_array_equal(part[0], whole[0][:count])
+        np.testing.assert_array_equal(part[1], whole[1][:count])
+
+
+@needs_openvino
+def test_int8_beyond_its_tolerance_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder()
+    monkeypatch.setattr(inference, "INT8_VALUE_TOLERANCE", 0.0)
+    typical = random_planes(GO, 64)
+    evaluator = make_evaluators(GO, lively_weights(GO), 16, 1, progress=recorder, typical=typical)[0]
+    assert evaluator.engine.precision != "int8"
+    assert any("int8 refused" in text for text in recorder.warned)
+    with pytest.raises(MuGoError, match="int8"):
+        make_evaluators(GO, lively_weights(GO), 16, 1, "int8", typical=typical)
+
+
+@needs_openvino
+def test_int8_needs_typical_positions() -> None:
+    assert make_evaluators(GO, lively_weights(GO), 16, 1)[0].engine.precision != "int8"
+    with pytest.raises(MuGoError, match="int8"):
+        make_evaluators(GO, lively_weights(GO), 16, 1, "int8")
+
+
+def test_int8_must_be_faster_to_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    engines = [Engine("torch", "cpu", "int8"), Engine("torch", "cpu", "float32")]
+    monkeypatch.setattr(inference, "available_engines", lambda *_: engines)
+    plain = Engine.build
+    monkeypatch.setattr(Engine, "build", lambda engine, *rest: plain(replace(engine, precision="float32"), *rest))
+    typical = random_planes(GO, 64)
+    for int8_rate, wanted in ((105.0, "float32"), (150.0, "int8")):
+        rates = dict(zip(engines, (int8_rate, 100.0), strict=True))
+        monkeypatch.setattr(inference, "_measure_all", lambda *_, rates=rates: rates)
+        monkeypatch.setattr(inference, "_CachedChoice", lambda *_: NoChoice())
+        assert make_evaluators(GO, lively_weights(GO), 16, 1, typical=typical)[0].engine.precision == wanted
+
+
+class NoChoice:
+    def read(self) -> None:
+        return None
+
+    def write(self, *_: object) -> None:
+        pass
