@@ -85,7 +85,7 @@ def bench_match(config: BenchConfig, progress: Progress = SILENT) -> MatchBenchS
     batched, padded, single = load(max(LEAST_BATCH, rows), threads), load(LEAST_BATCH, 1), load(1, 1)
     policies = [evaluators[0] for evaluators in batched]
     openings = make_openings(game, policies, num_games // 2, min(OPENING_PLIES, game.max_plies - 1), 0, rows)
-    match = _Match(game, openings, config.readouts)
+    match = NetworkMatch(game, openings, config.readouts)
     match.play(batched, range(min(num_games, 2 * threads)), threads, 1, 0.5)  # kernels are compiled
     progress.start("bench", num_games, "games")
     started = time.perf_counter()
@@ -125,7 +125,7 @@ def bench_match(config: BenchConfig, progress: Progress = SILENT) -> MatchBenchS
     )
 
 
-class _Match:
+class NetworkMatch:
     """A match between two networks that can be played in several ways."""
 
     def __init__(self, game: Game, openings: Sequence[Sequence[int]], readouts: int) -> None:

@@ -1,0 +1,93 @@
+"""What int8 costs: the same model plays itself, in int8 and in the exact precision, with equal readouts.
+
+    python -m benchmarks.precision [--model saved_models/best_model] [--games 400] [--readouts 64]
+
+Also how far the two are apart on typical positions, and how fast each is. Openings are played both ways. With equal
+readouts; that int8 makes more of them a second is its gain.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.arena.openings import make_openings
+from pipeline.arena.statistics import elo_interval, wilson_interval
+from pipeline.arena.verdict import score_of
+from pipeline.config import available_cores
+from pipeline.errors import MuGoError
+from pipeline.games.base import Planes
+from pipeline.games.registry import parse_game
+from pipeline.networks.inference import Evaluator, evaluation_rate
+from pipeline.records.models import read_model, resolve_champion
+from pipeline.reports.progress import ConsoleProgress
+from pipeline.stages.bench_match import NetworkMatch
+from pipeline.stages.lanes import load_evaluators, typical_positions
+
+ROWS = 128  # games of a lane
+OPENING_PLIES = 6
+SECONDS = 3.0
+BACKENDS = ("int8", "openvino")
+
+
+def compare(path: Path, games: int, readouts: int, progress: ConsoleProgress) -> None:
+    model = read_model(resolve_champion(path))
+    game, lanes = parse_game(model.info.game), available_cores()
+    evaluators = [load_evaluators(model, ROWS, lanes, backend, progress) for backend in BACKENDS]
+    planes = typical_positions(game)
+    batch = planes[np.arange(ROWS) % len(planes)]
+    print(f"{model.info.name}, {game.spec}, {readouts} readouts")
+    for one in evaluators:
+        print(f"{one[0].engine!s:<28}{evaluation_rate(one, batch, SECONDS):>10,.0f} evaluations/s")
+    logits, values, exact_logits, exact_values = (part for one in evaluators for part in answers(one[0], planes))
+    policy, exact = softmax(logits), softmax(exact_logits)
+    divergence = (exact * np.log((exact + 1e-9) / (policy + 1e-9))).sum(axis=1).mean()
+    same = (policy.argmax(axis=1) == exact.argmax(axis=1)).mean()
+    apart = np.abs(values - exact_values)
+    print(f"apart on {len(planes)} positions:")
+    print(f"  policy by {divergence:.5f} nats, at most {np.abs(policy - exact).max():.3f} in any move's probability")
+    print(f"  the same best move in {same:.1%}; value by {apart.mean():.4f}, at most {apart.max():.3f}")
+    openings = make_openings(game, [one[0] for one in evaluators], games // 2, OPENING_PLIES, 0, ROWS)
+    match = NetworkMatch(game, openings, readouts)
+    progress.start("match", games, "games")
+    score = score_of(match.play(evaluators, range(games), lanes, ROWS, None, progress).values())
+    progress.finish()
+    low, high = wilson_interval(score)
+    below, elo, above = elo_interval(score)
+    print(
+        f"int8: {score.wins} won, {score.draws} drawn, {score.losses} lost: {score.share:.1%} ({low:.1%} to {high:.1%})"
+    )
+    print(f"{elo:+.0f} Elo ({below:+.0f} to {above:+.0f})")
+
+
+def answers(evaluator: Evaluator, planes: Planes) -> list[np.ndarray]:
+    """[policy logits [N, A], values [N]] of planes [N, C, H, W]."""
+    parts = [evaluator(planes[at : at + ROWS]) for at in range(0, len(planes), ROWS)]
+    return [np.concatenate(part) for part in zip(*parts, strict=True)]
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.precision", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", type=Path, default=Path("saved_models/best_model"))
+    parser.add_argument("--games", type=int, default=400)
+    parser.add_argument("--readouts", type=int, default=64)
+    options = parser.parse_args(arguments)
+    try:
+        with ConsoleProgress() as progress:
+            compare(options.model, options.games, options.readouts, progress)
+    except MuGoError as error:
+        parser.error(str(error))
+
+
+if __name__ == "__main__":
+    main()
