@@ -85,11 +85,11 @@ def read_plan(path: Path) -> Plan:
         raise UsageError(f"plan {path}: wanted the lines {', '.join(sorted(wanted))}")
     arms = []
     for name, settings in raw["arms"].items():
-        settings = dict(settings)
-        seed = int(settings.pop("seed", 0))
         try:
+            settings = dict(settings)
+            seed = int(settings.pop("seed", 0))
             changes = (*changes_of(raw.get("changes", {})), *changes_of(settings))
-        except (AttributeError, TypeError) as error:
+        except (AttributeError, TypeError, ValueError) as error:
             raise UsageError(f"plan {path}, arm {name}: found {settings!r}; wanted STAGE: {{LINE: VALUE}}") from error
         arms.append(Arm(str(name), folder_name(str(name)), changes, seed))
     folders = [arm.folder for arm in arms]
