@@ -21,7 +21,7 @@ from pipeline.config import available_cores
 from pipeline.errors import MuGoError
 from pipeline.games.base import Planes
 from pipeline.games.registry import parse_game
-from pipeline.networks.inference import Evaluator, evaluation_rate
+from pipeline.networks.inference import Evaluator, evaluation_rate, softmax
 from pipeline.records.models import read_model, resolve_champion
 from pipeline.reports.progress import ConsoleProgress
 from pipeline.stages.bench_match import NetworkMatch
@@ -69,11 +69,6 @@ def answers(evaluator: Evaluator, planes: Planes) -> list[np.ndarray]:
     return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
 
-def softmax(logits: np.ndarray) -> np.ndarray:
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.precision", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -82,6 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--games", type=int, default=400)
     parser.add_argument("--readouts", type=int, default=64)
     options = parser.parse_args(arguments)
+    if options.games % 2:
+        parser.error(f"--games {options.games}: wanted an even number: every opening is played both ways")
     try:
         with ConsoleProgress() as progress:
             compare(options.model, options.games, options.readouts, progress)

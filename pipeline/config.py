@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-BACKENDS = "^(auto|torch|compile|openvino|int8)$"
+BACKENDS = ("auto", "torch", "compile", "openvino", "int8")
 
 
 class StageConfig(BaseModel):
@@ -126,7 +126,9 @@ class SelfplayConfig(SearchConfig):
         0, ge=0, description="Positions whose evaluation each thread remembers: pays in connect four, not in Go."
     )
     backend: str = Field(
-        "auto", pattern=BACKENDS, description="Inference; auto measures once per machine, openvino is without int8."
+        "auto",
+        pattern=f"^({'|'.join(BACKENDS)})$",
+        description="Inference; auto measures once per machine, openvino is without int8.",
     )
     seed: int | None = Field(None, ge=0, description="Seed of all randomness; fresh randomness if absent.")
 
@@ -228,7 +230,9 @@ class ArenaConfig(SearchConfig):
     )
     hang_seconds: float = Field(120.0, gt=0, description="A worker that makes no step for so long is replaced.")
     backend: str = Field(
-        "auto", pattern=BACKENDS, description="Inference; auto measures once per machine, openvino is without int8."
+        "auto",
+        pattern=f"^({'|'.join(BACKENDS)})$",
+        description="Inference; auto measures once per machine, openvino is without int8.",
     )
     seed: int = Field(0, ge=0, description="Seed of openings, random players and noise.")
 
@@ -305,7 +309,9 @@ class EngineConfig(SearchConfig):
     )
     noise_weight: float = Field(0.0, ge=0, le=1, description="Share of Dirichlet noise in the root prior.")
     backend: str = Field(
-        "auto", pattern=BACKENDS, description="Inference; auto measures once per machine, openvino is without int8."
+        "auto",
+        pattern=f"^({'|'.join(BACKENDS)})$",
+        description="Inference; auto measures once per machine, openvino is without int8.",
     )
 
 

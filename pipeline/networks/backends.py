@@ -9,8 +9,8 @@ The torch engines are in ``torch_backends.py``.
 
 Precision names: ``float32``, ``bfloat16``, ``float16``, ``int8``. The last means that kernels and inputs of
 convolutions are whole numbers: kernels from -127 to 127 times a scale for each output channel; inputs, which a ReLU
-leaves at 0 or more, from 0 to 255 times a scale for each convolution, such that the largest of typical positions is
-255. Everything else is computed as in bfloat16, or in float32 where the processor has no bfloat16.
+leaves at 0 or more, from 0 to 255 times a scale for each convolution, such that MARGIN times the largest of typical
+positions is 255. Everything else is computed as in bfloat16, or in float32 where the processor has no bfloat16.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ Lane = Callable[[Planes], Evaluation]  # planes [B, C, H, W], C-contiguous; the 
 # the same bits at every size measured, so it doesn't matter how many others are evaluated beside it.
 MIN_BATCH = 16
 LEAST_SCALED = 1e-6  # a scale of 0 would divide by it
+MARGIN = 1.25  # for what goes beyond typical positions: what is cut off hurts far more than coarser steps (LOG.md)
 
 
 class Backend(ABC):
@@ -80,9 +81,21 @@ def processor_name() -> str:
 
 def has_fast_bfloat16() -> bool:
     """Whether the processor multiplies bfloat16 in hardware (AVX-512 BF16, AMX, or Arm's BF16)."""
+    return bool(_flags() & {"avx512_bf16", "amx_bf16", "bf16"})
+
+
+def has_int8_dot_products() -> bool:
+    """Whether the processor sums products of 8-bit numbers in 32 bits (AVX VNNI, AMX, or Arm's dot products).
+
+    Older ones sum pairs in 16 bits, which overflows silently: int8 would be wrong there, not only slow.
+    Source: OpenVINO's documentation, "Saturation (overflow) issue workaround".
+    """
+    return bool(_flags() & {"avx512_vnni", "avx_vnni", "amx_int8", "asimddp"})
+
+
+def _flags() -> set[str]:
     entries = _processor()
-    flags = set((entries.get("flags") or entries.get("Features") or "").split())
-    return bool(flags & {"avx512_bf16", "amx_bf16", "bf16"})
+    return set((entries.get("flags") or entries.get("Features") or "").split())
 
 
 def is_installed(module: str) -> bool:
@@ -200,7 +213,7 @@ def openvino_model(
         if maxima is not None and name != "stem":
             largest = np.maximum(np.abs(weight).max(axis=(1, 2, 3), keepdims=True), LEAST_SCALED)
             kernel = scaled(kernel, -largest, largest, 255)
-            x = scaled(x, 0.0, max(maxima[name], LEAST_SCALED), 256)
+            x = scaled(x, 0.0, max(MARGIN * maxima[name], LEAST_SCALED), 256)
         y = ops.convolution(x, kernel, [1, 1], margin, margin, [1, 1])
         return ops.add(y, constant(f"{name}.bias", (1, -1, 1, 1)))
 

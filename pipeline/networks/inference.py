@@ -1,12 +1,15 @@
 """Batched inference: positions in, policy logits and values out, on the fastest engine that is right.
 
 ``make_evaluators`` gives one ``Evaluator`` per lane; each is called by its own thread. Which engine runs them is
-settled by measurement: with ``backend="auto"`` every engine this machine has is timed for a moment at the real batch
-and number of lanes, and the fastest is remembered in ``~/.cache/mugo/backends.json`` for that processor, architecture,
-batch, lanes and library versions. A lost or damaged cache only costs the next measurement.
+settled by measurement: with ``backend="auto"`` every engine this machine has is timed for a moment, and the fastest is
+remembered in ``~/.cache/mugo/backends.json`` for that processor, architecture and library versions: whoever evaluates a
+network of that architecture here does it alike, however many rows and lanes there are. A lost or damaged cache only
+costs the next measurement.
 
-Nothing is used unchecked: at every start the engine about to be used answers a few made-up positions, and is refused if
-it differs from plain float32 numpy by more than POLICY_TOLERANCE (any softmax probability) or VALUE_TOLERANCE.
+Nothing is used unchecked: at every start the engine about to be used answers a few positions, and is refused if it
+differs from plain float32 numpy by more than its tolerance (in any softmax probability, or in the value). Exact engines
+answer made-up positions, int8 typical ones that its scales don't come from. Where the remembered engine is refused for
+these weights, the others are tried.
 
 B batch, K rows asked for (0 ≤ K ≤ max_batch), C planes, H×W board, A actions. Values are seen by the player to move.
 """
@@ -29,7 +32,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import available_cores
+from pipeline.config import BACKENDS, available_cores
 from pipeline.errors import MuGoError, UsageError
 from pipeline.networks.architecture import Architecture, Weights
 from pipeline.networks.backends import (
@@ -39,6 +42,7 @@ from pipeline.networks.backends import (
     OpenVinoBackend,
     Planes,
     has_fast_bfloat16,
+    has_int8_dot_products,
     is_installed,
     processor_name,
 )
@@ -49,13 +53,13 @@ from pipeline.threads import run_together
 
 POLICY_TOLERANCE = 0.03  # largest difference of any move's probability from float32
 VALUE_TOLERANCE = 0.05  # largest difference of the value, which spans -1 to 1
-# int8 is checked on typical positions, since others may be beyond its scales. What it costs in strength is in LOG.md.
+# Of int8, on typical positions, since others may be beyond its scales.
 INT8_POLICY_TOLERANCE, INT8_VALUE_TOLERANCE = 0.1, 0.2
 WORTH_INT8 = 1.1  # how much faster than an exact engine it must be
 CHECKED_POSITIONS = 8
 MEASURED_SECONDS = 0.3  # per engine and window; the best of MEASURED_WINDOWS counts, so a busy moment doesn't decide
 MEASURED_WINDOWS = 3
-BACKENDS = ("auto", "torch", "compile", "openvino", "int8")
+MEASURED_BATCH = 64  # of each lane, of which there is one for each core
 
 
 @dataclass(frozen=True)
@@ -143,29 +147,44 @@ def make_evaluators(
     """
     folded = fold(architecture, weights)
     engines = available_engines(backend, device)
+    scaling = checked = None
     if typical is None:
         engines = [engine for engine in engines if engine.precision != "int8"]
-    check = _Check(architecture, folded, typical)
+    else:
+        scaling, checked = typical[::2], typical[1::2]
+    check = _Check(architecture, folded, checked)
     if backend == "auto" and len(engines) > 1:
-        place = _CachedChoice(architecture, max_batch, num_lanes, device, engines)
-        engines = [engine for engine in engines if engine == place.read()] or engines
-    if backend == "auto" and len(engines) > 1:
-        progress.say("measuring inference backends once for this machine…")
-        rates = _measure_all(engines, architecture, folded, max_batch, num_lanes, check, progress, typical)
-        engines = sorted(rates, key=lambda engine: -rates[engine] / (WORTH_INT8 if engine.precision == "int8" else 1))
-        if engines:
-            place.write(engines[0], rates)
-            progress.say(f"fastest: {engines[0]}, {rates[engines[0]]:,.0f} evaluations/s")
+        place = _CachedChoice(architecture, device, engines)
+        choice = place.read()
+        if choice not in engines:
+            progress.say("measuring inference backends once for this machine…")
+            rates = _measure_all(engines, architecture, folded, check, progress, scaling)
+            choice = max(rates, key=lambda one: rates[one] / _worth(one), default=None)
+            if choice is not None:
+                place.write(choice, rates)
+                progress.say(f"fastest: {choice}, {rates[choice]:,.0f} evaluations/s")
+        engines = sorted(engines, key=lambda engine: engine != choice)
+    refused = []
     for engine in engines:
-        evaluators = _build(engine, architecture, folded, max_batch, num_lanes, typical)
-        problem = check.problem(evaluators[0])
+        try:
+            evaluators = _build(engine, architecture, folded, max_batch, num_lanes, scaling)
+        except Exception as error:  # an engine that can't start is one that isn't there
+            problem: str | None = f"can't be used: {' '.join(str(error).split())[:200]}"
+        else:
+            problem = check.problem(evaluators[0])
         if problem is None:
             return evaluators
         progress.warn(f"backend {engine} refused: {problem}")
+        refused.append(f"{engine} ({problem})")
     raise MuGoError(
-        f"inference backend {backend}: none of {', '.join(map(str, available_engines(backend, device)))} computes this "
-        f"network within {POLICY_TOLERANCE} (policy) and {VALUE_TOLERANCE} (value) of float32; try --backend torch"
+        f"inference backend {backend}: nothing computes this network as float32 does: "
+        f"{'; '.join(refused) or 'int8 needs typical positions'}; try --backend torch"
     )
+
+
+def _worth(engine: Engine) -> float:
+    """What its rate is divided by when the fastest is chosen."""
+    return WORTH_INT8 if engine.precision == "int8" else 1.0
 
 
 def measure_network(
@@ -212,7 +231,8 @@ def available_engines(backend: str, device: str | None = None) -> list[Engine]:
         fastest_last = ["openvino"] if is_installed("openvino") else ["compile"] if compiler else []
         names = [*fastest_last, "torch"]
     exact = [Engine(name, "cpu", precision) for precision in precisions for name in names]
-    return [Engine("openvino", "cpu", "int8"), *exact] if names[0] == "openvino" and backend == "auto" else exact
+    int8 = backend == "auto" and is_installed("openvino") and has_int8_dot_products()
+    return [Engine("openvino", "cpu", "int8"), *exact] if int8 else exact
 
 
 def _may_have_cuda() -> bool:
@@ -248,7 +268,7 @@ class _Check:
         self._made_up = _made_up_planes(architecture, CHECKED_POSITIONS)
         self._typical = None
         if typical is not None:  # from the first to the last: a game's beginning, middle and end
-            self._typical = typical[np.linspace(0, len(typical) - 1, 2 * CHECKED_POSITIONS).astype(int)]
+            self._typical = typical[np.linspace(0, len(typical) - 1, 4 * CHECKED_POSITIONS).astype(int)]
         self._plain = cache(lambda is_typical: evaluate_plain(architecture, folded, self._planes(is_typical)))
 
     def _planes(self, is_typical: bool) -> Planes:
@@ -270,7 +290,7 @@ class _Check:
             except Exception as error:  # an engine may fail in its own ways; any means: not this one
                 return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         logits, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        policy_difference = np.abs(_softmax(logits) - _softmax(wanted[0])).max()
+        policy_difference = np.abs(softmax(logits) - softmax(wanted[0])).max()
         value_difference = np.abs(values - wanted[1]).max()
         of_policy, of_value = POLICY_TOLERANCE, VALUE_TOLERANCE
         if int8:
@@ -283,7 +303,7 @@ class _Check:
         )
 
 
-def _softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
+def softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)
 
@@ -292,8 +312,6 @@ def _measure_all(
     engines: Sequence[Engine],
     architecture: Architecture,
     folded: Weights,
-    max_batch: int,
-    num_lanes: int,
     check: _Check,
     progress: Progress,
     typical: Planes | None,
@@ -302,13 +320,13 @@ def _measure_all(
 
     Of the exact precisions a slower one is tried only if no faster one is right; int8 is always compared with one.
     """
-    planes = _made_up_planes(architecture, max_batch)
+    planes = _made_up_planes(architecture, MEASURED_BATCH)
     rates: dict[Engine, float] = {}
     for engine in engines:
         if any(other.precision not in ("int8", engine.precision) for other in rates):
             break
         try:
-            evaluators = _build(engine, architecture, folded, max_batch, num_lanes, typical)
+            evaluators = _build(engine, architecture, folded, MEASURED_BATCH, available_cores(), typical)
         except Exception as error:  # an engine that can't start is one that isn't there
             progress.warn(f"backend {engine} can't be used: {' '.join(str(error).split())[:200]}")
             continue
@@ -346,9 +364,7 @@ def evaluation_rate(evaluators: Sequence[Evaluator], planes: Planes, seconds: fl
 class _CachedChoice:
     """The engine measured fastest before, in a small JSON file of the user's. Never an error: worst case no choice."""
 
-    def __init__(
-        self, architecture: Architecture, max_batch: int, num_lanes: int, device: str | None, engines: Sequence[Engine]
-    ) -> None:
+    def __init__(self, architecture: Architecture, device: str | None, engines: Sequence[Engine]) -> None:
         """engines: those that were measured."""
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         self.path = folder / "mugo" / "backends.json"
@@ -362,7 +378,7 @@ class _CachedChoice:
         machine = [processor_name(), f"{available_cores()} cores", cuda, *versions]
         shape = [f"{name} {number}" for name, number in architecture.to_dict().items()]
         known = "engines " + ", ".join(map(str, engines))
-        self._key = "; ".join([*machine, *shape, f"batch {max_batch}", f"lanes {num_lanes}", known])
+        self._key = "; ".join([*machine, *shape, known])
 
     def read(self) -> Engine | None:
         entry = self._entries().get(self._key)

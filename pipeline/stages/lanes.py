@@ -14,7 +14,7 @@ from pipeline.games.registry import parse_game
 from pipeline.progress import Progress
 from pipeline.records.models import Model
 
-TYPICAL, TYPICAL_GAMES = 256, 16
+TYPICAL, TYPICAL_GAMES = 512, 16
 
 if TYPE_CHECKING:
     from pipeline.networks.caching import Evaluate
