@@ -3,27 +3,35 @@
     <run>/clock.json   seconds of every stretch that the loop ran, and of every stage: beside it and busy on a core
 
 The clock stands still while the loop doesn't run, so a run may be stopped and resumed at will: what counts is the time
-that the loop had. Stages are told apart by sampling the processes; a stage that runs beside another is counted as long
-as it runs, so the sum over stages may exceed the clock.
+that the loop had. It is written every few seconds; the loop doesn't outlive whoever runs it, however that ends (Linux).
+Stages are told apart by sampling the processes; a stage that runs beside another is counted as long as it runs, so the
+sum over stages may exceed the clock. What a process does between the last sample and its end isn't seen: busy seconds
+are a little more than they say.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import psutil
 
 from pipeline.records import atomic
 
+CLOCK = "clock.json"  # in a run's folder
 SAMPLE_SECONDS = 0.5
 WRITE_SECONDS = 5.0  # a kill loses at most so much of the clock
-STOP_SECONDS = 60.0  # for the loop to end after SIGTERM
+STOP_SECONDS = 60.0  # for a process to end after SIGTERM
+SET_DEATH_SIGNAL = 1  # prctl's PR_SET_PDEATHSIG
 SHELL = "between stages"
 
 
@@ -75,34 +83,80 @@ def run_loop(
     """Run the loop until the clock has so many seconds, then stop it; its exit code if it ended before, else None.
 
     stages: names of commands of main.py, which its processes are told apart by. It runs on the first cores that
-    this process may use. Whatever stops this process stops the loop, too.
+    this process may use.
     """
     left = seconds - clock.seconds
     if left <= 0:
         return None
     allowed = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, allowed[:cores])
-    try:
-        loop = subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL)
-    finally:
-        os.sched_setaffinity(0, allowed)
     begin = time.time()
-    clock.stretches.append((begin, begin))
-    sampler, written = _Sampler(loop.pid, stages, clock), begin
+    with child([str(part) for part in command], allowed[:cores]) as loop:
+        clock.stretches.append((begin, begin))
+        sampler, written = _Sampler(loop.pid, stages, clock), begin
+        try:
+            while loop.poll() is None and time.time() - begin < left:
+                time.sleep(SAMPLE_SECONDS)
+                sampler.sample()
+                clock.stretches[-1] = (begin, time.time())
+                if time.time() - written > WRITE_SECONDS:
+                    clock.write()
+                    written = time.time()
+            return loop.poll()
+        finally:
+            clock.write()
+
+
+@contextmanager
+def child(command: Sequence[str], cores: Sequence[int], **how: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A process on these cores that doesn't outlive the block, nor this process. how: as for Popen."""
+    process = start(command, cores, **how)
     try:
-        while loop.poll() is None and time.time() - begin < left:
-            time.sleep(SAMPLE_SECONDS)
-            sampler.sample()
-            clock.stretches[-1] = (begin, time.time())
-            if time.time() - written > WRITE_SECONDS:
-                clock.write()
-                written = time.time()
-        return loop.poll()
+        yield process
     finally:
-        if loop.poll() is None:
-            loop.send_signal(signal.SIGTERM)
-            loop.wait(STOP_SECONDS)
-        clock.write()
+        stop(process)
+
+
+def start(command: Sequence[str], cores: Sequence[int], **how: Any) -> subprocess.Popen[bytes]:
+    """The same without the block: whoever starts it must stop() it."""
+
+    def prepare() -> None:
+        os.sched_setaffinity(0, cores)
+        with suppress(OSError, AttributeError):  # elsewhere than on Linux a killed parent leaves its children
+            ctypes.CDLL(None).prctl(SET_DEATH_SIGNAL, signal.SIGTERM)
+
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=prepare, **how)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """SIGTERM, and if that doesn't help SIGKILL for it and all that it started."""
+    if process.poll() is not None:
+        return
+    family = psutil.Process(process.pid).children(recursive=True)
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        for one in [process, *family]:
+            with suppress(psutil.NoSuchProcess):
+                one.kill()
+        process.wait()
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the block as Ctrl-C does: with KeyboardInterrupt, so that everything is put in order."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before: dict[signal.Signals, Callable[..., Any] | int | None] = {}
+    for wanted in (signal.SIGTERM, signal.SIGHUP):
+        before[wanted] = signal.signal(wanted, interrupt)
+    try:
+        yield
+    finally:
+        for wanted, handler in before.items():
+            signal.signal(wanted, handler)
 
 
 class _Sampler:
@@ -112,8 +166,8 @@ class _Sampler:
         self._loop = psutil.Process(pid)
         self._stages = frozenset(stages)
         self._clock = clock
-        self._names: dict[int, str] = {}  # stage, by process
-        self._busy: dict[int, float] = {}  # CPU seconds at the last sample, by process
+        self._names: dict[psutil.Process, str] = {}  # stage; a Process is its pid and when it began
+        self._busy: dict[psutil.Process, float] = {}  # CPU seconds at the last sample
         self._last = time.monotonic()
 
     def sample(self) -> None:
@@ -126,13 +180,13 @@ class _Sampler:
             return
         for process in processes:
             try:
-                name = self._names.get(process.pid) or self._name(process)
+                name = self._names.get(process) or self._name(process)
                 times = process.cpu_times()
             except psutil.Error:
                 continue
             busy = times.user + times.system
-            running[name] = running.get(name, 0.0) + busy - self._busy.get(process.pid, 0.0)
-            self._busy[process.pid] = busy
+            running[name] = running.get(name, 0.0) + busy - self._busy.get(process, 0.0)
+            self._busy[process] = busy
         for name, busy in running.items():
             if name == SHELL and len(running) > 1 and busy == 0:
                 continue
@@ -146,6 +200,6 @@ class _Sampler:
         at = next((i for i, word in enumerate(words) if word.endswith("main.py")), len(words))
         name = words[at + 1] if at + 1 < len(words) else SHELL
         if name in self._stages:
-            self._names[process.pid] = name  # a shell that is about to become a stage isn't one yet
+            self._names[process] = name  # a shell that is about to become a stage isn't one yet
             return name
         return SHELL

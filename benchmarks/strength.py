@@ -12,52 +12,59 @@ run     Trains in RUN with ./rl_loop.sh until the loop has had so many minutes o
 meet    The last champions of two runs, each opening played both ways: which recipe is better.
 plot    The curves of several runs in one picture.
 
-    RUN/strength.json       what was asked for: preset, changes (--set), seed, cores
+    RUN/strength.json       what was asked for: preset, changes (--set), seed, cores; and the anchors
     RUN/preset.yaml         the preset with the changes; RUN/data, RUN/saved_models: the loop's own
     RUN/clock.json          how long the loop ran and where the time went (benchmarks/loop_clock.py)
     RUN/measured/           matches; --games counts what is there
     RUN/curve.json, .svg    Elo over minutes, games and evaluations; the verdict; the profile
 
 Elo is Bradley-Terry's over all games of RUN/measured, with the strongest anchor at 0 and bars of 95 % for the distance
-to it. Core-minutes are minutes times cores. Moves are greedy; games differ by their openings.
+to it. Where a player won or lost every game, how far it is away rests on the prior (a standard deviation of 1,500 Elo
+around all players' mean), and so do its bars: such points are marked as bounds. Core-minutes are minutes times cores.
+Moves are greedy; games differ by their openings.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from benchmarks.loop_clock import Clock, run_loop
+from benchmarks.loop_clock import CLOCK, Clock, run_loop, stopped_by_signals
+from benchmarks.measuring import (
+    EARLIER,
+    MODELS,
+    Measurement,
+    Result,
+    anchors,
+    champion,
+    champions,
+    known_anchors,
+    last_player,
+    measurement_of,
+    name_of,
+    player,
+)
 from benchmarks.strength_plot import draw
-from pipeline.arena.ratings import bradley_terry
-from pipeline.arena.statistics import Score, wilson_interval
-from pipeline.arena.verdict import score_of
-from pipeline.config import CONFIGS, SearchConfig, TournamentConfig, available_cores
+from pipeline.arena.ratings import bradley_terry, tallies
+from pipeline.config import CONFIGS, InitConfig, available_cores
 from pipeline.errors import MuGoError, UsageError
+from pipeline.games.registry import parse_game
 from pipeline.progress import Progress
 from pipeline.recipes import make_config, read_preset
 from pipeline.records import atomic, layout
-from pipeline.records.matches import Match
-from pipeline.records.models import read_info, read_promotions, resolve_champion
 from pipeline.records.shards import ShardMeta, newest_shards
 from pipeline.reports.progress import ConsoleProgress
-from pipeline.stages.ratings import encounter_of, read_matches
-from pipeline.stages.tournament import tournament
+from pipeline.stages.ratings import encounter_of
 
 LOOP = Path(__file__).resolve().parent.parent / "rl_loop.sh"
-GNUGO_LEVELS = (1, 5, 10)
-GNUGO = "gnugo-{level}=gtp:{program} --mode gtp --level {level} --chinese-rules --capture-all-dead --positional-superko"
-MODELS = "saved_models"  # in a run
-PLACING_PAIRS = 2  # pairs of games before it is asked again whom a player should meet
-EARLIER = 3  # champions measured before that one meets
+INTERRUPTED = 130  # exit code, as of a shell's command that Ctrl-C ended
 VERDICT_READOUTS = (0, 800)  # beside --readouts
 
 
@@ -69,13 +76,15 @@ class Settings:
     changes: tuple[str, ...]
     seed: int
     cores: int
+    anchors: tuple[str, ...]  # names, the strongest last: Elo is counted from it
 
 
 @dataclass(frozen=True)
 class Point:
     """A measured champion. minutes, games, evaluations: what the loop had spent when it was promoted.
 
-    elo above the strongest anchor, error half of the 95 % interval of that.
+    elo above the strongest anchor, error half of the 95 % interval of that. bound: it won every game it played, "at
+    least", or lost every one, "at most"; else empty.
     """
 
     model: str
@@ -85,25 +94,7 @@ class Point:
     evaluations: int
     elo: float
     error: float
-
-
-@dataclass(frozen=True)
-class Result:
-    """One player's games against another; share: its points per game, with the 95 % interval (Wilson)."""
-
-    player: str
-    opponent: str
-    games: int
-    wins: int
-    draws: int
-    losses: int
-    share: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        counts = f"{self.wins} won, {self.draws} drawn, {self.losses} lost"
-        return f"{self.player} against {self.opponent}: {counts}: {self.share:.1%} ({self.low:.1%} to {self.high:.1%})"
+    bound: str
 
 
 # Training
@@ -117,6 +108,8 @@ def changed_preset(name: str, changes: Sequence[str], seed: int) -> dict[str, di
         stage, dot, line = place.partition(".")
         if not equals or not dot or stage not in CONFIGS:
             raise UsageError(f"--set {change!r}: wanted STAGE.LINE=VALUE, e.g. selfplay.readouts=64")
+        if line not in CONFIGS[stage].model_fields:
+            raise UsageError(f"--set {change!r}: {stage} has no line {line!r}")
         try:
             sections.setdefault(stage, {})[line] = yaml.safe_load(text)
         except yaml.YAMLError as error:
@@ -128,7 +121,7 @@ def changed_preset(name: str, changes: Sequence[str], seed: int) -> dict[str, di
 def prepare(run: Path, settings: Settings) -> Path:
     """The run's preset, written when the run begins. Raises UsageError if the run was begun with other settings."""
     atomic.make_folder(run)
-    wanted, path = {**asdict(settings), "changes": list(settings.changes)}, run / "strength.json"
+    wanted, path = json.loads(json.dumps(asdict(settings))), run / "strength.json"
     if path.exists():
         found = atomic.read_json(path, "the settings of a run")
         if found != wanted:
@@ -146,7 +139,7 @@ def prepare(run: Path, settings: Settings) -> Path:
 
 def train(run: Path, preset: Path, minutes: float, cores: int) -> Clock:
     """Let the loop run until it has had so many minutes. Raises MuGoError if it ends by itself."""
-    clock = Clock.read(run / "clock.json")
+    clock = Clock.read(run / CLOCK)
     command: list[str | Path] = [LOOP, "--preset", preset.resolve(), "--directory", run, "--generations", "0"]
     code = run_loop(command, list(CONFIGS), clock, minutes * 60, cores)
     if code is not None:
@@ -157,86 +150,11 @@ def train(run: Path, preset: Path, minutes: float, cores: int) -> Clock:
 # Measuring
 
 
-@dataclass(frozen=True)
-class Promotion:
-    """A champion and when it became one, in seconds since 1970."""
-
-    model: Path
-    time: float
-
-
-def champions(run: Path, every: int) -> list[Promotion]:
-    """The initial model, every k-th champion after it, and the last."""
-    folder = run / MODELS
-    found = [
-        Promotion(folder / line["champion"], datetime.fromisoformat(line["time"]).timestamp())
-        for line in read_promotions(folder)
-    ]
-    return [one for i, one in enumerate(found) if i % every == 0 or i == len(found) - 1]
-
-
-def anchors(game_spec: str) -> list[str]:
-    """Players that don't change, the strongest last."""
-    program = shutil.which("gnugo") or shutil.which("gnugo", path="/usr/games")
-    if game_spec.startswith("go:") and program:
-        return ["random", *(GNUGO.format(level=level, program=program) for level in GNUGO_LEVELS)]
-    return ["random", "heuristic"]
-
-
-def name_of(player: str) -> str:
-    return player.partition("=")[0]
-
-
-class Measurement:
-    """Matches of a run's players in RUN/measured."""
-
-    def __init__(self, folder: Path, game: str, search: dict[str, Any], progress: Progress) -> None:
-        """search: lines of SearchConfig that models play with."""
-        self._folder = folder
-        self.search = search
-        self.game = game
-        self._progress = progress
-
-    def place(self, player: str, others: Sequence[str], games: int) -> None:
-        """Let a player meet others where its rating gains most, until it has so many games against them."""
-        self._play(games, player=[*others], place=player, pairs_per_round=PLACING_PAIRS)
-
-    def play(self, one: str, other: str, games: int) -> Result:
-        """So many games in all, and the first one's result."""
-        self._play(games, player=[one, other], pairs_per_round=-(-games // 2))
-        return self.result(name_of(one), name_of(other))
-
-    def _play(self, games: int, **players: Any) -> None:
-        config = TournamentConfig(**self.search, **players, game=self.game, games=games, output_dir=self._folder)
-        tournament(config, self._progress)
-
-    def matches(self) -> list[Match]:
-        return read_matches([self._folder], self._progress)[0]
-
-    def result(self, one: str, other: str) -> Result:
-        """What one made against the other. Raises MuGoError if they haven't met."""
-        for match in self.matches():
-            names = [info.rated_as for info in match.header.players]
-            if set(names) != {one, other}:
-                continue
-            score = score_of(match.games)
-            if names[0] != one:
-                score = Score(score.losses, score.draws, score.wins)
-            low, high = wilson_interval(score)
-            return Result(one, other, score.games, score.wins, score.draws, score.losses, score.share, low, high)
-        raise MuGoError(f"{self._folder}: no games of {one} and {other}")
-
-
-def player(model: Path, readouts: int, run: str = "") -> str:
-    """The spec of a model that plays under a name of its own. run: a prefix that tells it from those of other runs."""
-    return f"{run}{model.name}@{readouts}={model.resolve()}@{readouts}"
-
-
 def measure(run: Path, options: argparse.Namespace, progress: Progress) -> tuple[Measurement, list[Result]]:
     """Play what is missing of the curve and of the verdict."""
     promoted = champions(run, options.every)
     measurement = measurement_of(run, progress)
-    fixed = anchors(measurement.game)
+    fixed = known_anchors(run, measurement.game)
     earlier = [last_player(other, options.readouts) for other in options.against]
     models = [player(one.model, options.readouts) for one in promoted]
     for i, model in enumerate(models):
@@ -252,21 +170,6 @@ def measure(run: Path, options: argparse.Namespace, progress: Progress) -> tuple
     return measurement, results
 
 
-def measurement_of(run: Path, progress: Progress) -> Measurement:
-    """Of a run's game, with the search settings of its evaluate stage."""
-    preset = run / "preset.yaml"
-    lines = read_preset(str(preset)).get("evaluate", {})
-    search = {name: lines[name] for name in SearchConfig.model_fields if name in lines}
-    game = read_info(resolve_champion(run / MODELS / layout.CHAMPION)).game
-    return Measurement(run / "measured", game, search, progress)
-
-
-def last_player(run: Path, readouts: int) -> str:
-    """The champion of a run, under a name that says the run."""
-    model = resolve_champion(run / MODELS / layout.CHAMPION)
-    return player(model, readouts, f"{run.resolve().name}-")
-
-
 def shard_time(meta: ShardMeta) -> float:
     """When it was committed, in seconds since 1970."""
     name = layout.parse_shard_name(meta.path.name)
@@ -275,8 +178,9 @@ def shard_time(meta: ShardMeta) -> float:
 
 def curve(run: Path, clock: Clock, measurement: Measurement, readouts: int) -> list[Point]:
     """Every measured champion, in order of time."""
-    zero = name_of(anchors(measurement.game)[-1])
-    fit = bradley_terry([encounter_of(match) for match in measurement.matches()])
+    zero = name_of(known_anchors(run, measurement.game)[-1])
+    encounters = [encounter_of(match) for match in measurement.matches()]
+    fit, records = bradley_terry(encounters), tallies(encounters)
     metas = list(newest_shards(run / "data" / "selfplay"))
     points = []
     for one in champions(run, 1):
@@ -284,6 +188,7 @@ def curve(run: Path, clock: Clock, measurement: Measurement, readouts: int) -> l
         if name not in fit.index:
             continue
         elo, error = fit.difference(name, zero)
+        record = records[name]
         made = [meta for meta in metas if shard_time(meta) <= one.time]
         points.append(
             Point(
@@ -294,16 +199,18 @@ def curve(run: Path, clock: Clock, measurement: Measurement, readouts: int) -> l
                 evaluations=sum(meta.evaluations for meta in made),
                 elo=elo,
                 error=error,
+                bound="at least" if record.wins == record.games else "at most" if record.losses == record.games else "",
             )
         )
     return points
 
 
-def anchor_ratings(measurement: Measurement) -> dict[str, float]:
-    """Elo of the anchors that were met above the strongest of them."""
-    names = [name_of(one) for one in anchors(measurement.game)]
+def anchor_ratings(run: Path, measurement: Measurement) -> dict[str, dict[str, float]]:
+    """name → Elo of each anchor that was met above the strongest of them, and half the 95 % interval of that."""
+    names = [name_of(one) for one in known_anchors(run, measurement.game)]
     fit = bradley_terry([encounter_of(match) for match in measurement.matches()])
-    return {name: fit.difference(name, names[-1])[0] for name in names if name in fit.index}
+    distances = {name: fit.difference(name, names[-1]) for name in names if name in fit.index}
+    return {name: {"elo": elo, "error": error} for name, (elo, error) in distances.items()}
 
 
 def report(run: Path, clock: Clock, measurement: Measurement, results: Sequence[Result], readouts: int) -> None:
@@ -316,7 +223,7 @@ def report(run: Path, clock: Clock, measurement: Measurement, results: Sequence[
         "game": measurement.game,
         "readouts": readouts,
         "minutes": clock.seconds / 60,
-        "anchors": anchor_ratings(measurement),
+        "anchors": anchor_ratings(run, measurement),
         "points": [asdict(point) for point in points],
         "verdict": [asdict(result) for result in results],
         "profile": {name: vars(times) for name, times in clock.stages.items()},
@@ -327,9 +234,10 @@ def report(run: Path, clock: Clock, measurement: Measurement, results: Sequence[
     for point in points:
         print(
             f"{point.model:<20}{point.minutes:>8.1f}{point.games:>9,}{point.evaluations:>13,}"
-            f"{point.elo:>7.0f}{point.error:>5.0f}"
+            f"{point.elo:>7.0f}{point.error:>5.0f} {point.bound}"
         )
-    print("anchors: " + ", ".join(f"{name} {elo:.0f}" for name, elo in written["anchors"].items()))
+    anchored = (f"{name} {one['elo']:.0f} +- {one['error']:.0f}" for name, one in written["anchors"].items())
+    print("anchors: " + ", ".join(anchored))
     for result in results:
         print(result)
     print(f"{'stage':<16}{'share of time':>14}{'cores busy':>11}")
@@ -342,18 +250,22 @@ def report(run: Path, clock: Clock, measurement: Measurement, results: Sequence[
 
 
 def run_command(options: argparse.Namespace, progress: Progress) -> None:
-    settings = Settings(options.preset, tuple(options.set), options.seed, options.cores)
-    preset = prepare(options.run, settings)
-    clock = train(options.run, preset, options.minutes, options.cores)
-    if options.train_only:
-        return
-    measurement, results = measure(options.run, options, progress)
-    report(options.run, clock, measurement, results, options.readouts)
+    game = changed_preset(options.preset, options.set, options.seed)["init"].get("game", InitConfig().game)
+    names = tuple(name_of(one) for one in anchors(parse_game(game).spec))
+    settings = Settings(options.preset, tuple(options.set), options.seed, options.cores, names)
+    atomic.make_folder(options.run)
+    with atomic.file_lock(options.run / "strength.json", wait=False):
+        preset = prepare(options.run, settings)
+        clock = train(options.run, preset, options.minutes, options.cores)
+        if options.train_only:
+            return
+        measurement, results = measure(options.run, options, progress)
+        report(options.run, clock, measurement, results, options.readouts)
 
 
 def meet_command(options: argparse.Namespace, progress: Progress) -> None:
     measurement = measurement_of(options.run, progress)
-    one, other = (last_player(run, options.readouts) for run in (options.run, options.other))
+    one, other = player(champion(options.run), options.readouts), last_player(options.other, options.readouts)
     print(measurement.play(one, other, options.games))
 
 
@@ -398,16 +310,39 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     plot.set_defaults(command=plot_command)
 
     options = parser.parse_args(arguments)
-    if getattr(options, "cores", 1) not in range(1, available_cores() + 1):
-        parser.error(f"--cores {options.cores}: this process may use {available_cores()}")
+    check(parser, options)
     return options
+
+
+def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Whatever would be found wrong after hours of training is said before."""
+    given = vars(options)
+    if given.get("cores", 1) not in range(1, available_cores() + 1):
+        parser.error(f"--cores {options.cores}: this process may use {available_cores()}")
+    if given.get("every", 1) < 1:
+        parser.error(f"--every {options.every}: wanted at least 1")
+    for name in ("games", "verdict_games"):
+        if given.get(name, 2) < 2 or given.get(name, 2) % 2:
+            wanted = "wanted an even number of at least 2: every opening is played both ways"
+            parser.error(f"--{name.replace('_', '-')} {given[name]}: {wanted}")
+    for run in [*given.get("against", []), *([options.other] if "other" in given else [])]:
+        if not (run / MODELS / layout.CHAMPION).exists():
+            parser.error(f"{run}: no run with a champion")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
-    with ConsoleProgress() as progress:
+    return reported(lambda progress: options.command(options, progress))
+
+
+def reported(work: Callable[[Progress], None]) -> int:
+    """Do it, say what went wrong in a line, and return the exit code: 0, a MuGoError's, or 130 when it was stopped."""
+    with ConsoleProgress() as progress, stopped_by_signals():
         try:
-            options.command(options, progress)
+            work(progress)
+        except KeyboardInterrupt:
+            progress.warn("stopped; the same command goes on where it stood")
+            return INTERRUPTED
         except MuGoError as error:
             progress.warn(str(error))
             return error.exit_code

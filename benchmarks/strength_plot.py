@@ -11,6 +11,8 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib.figure import Figure
 
+from pipeline.errors import UsageError
+
 AXES = {  # key of a point → label, and what one unit of the axis is
     "minutes": ("core-minutes", 1.0),
     "games": ("games (thousands)", 1e3),
@@ -19,16 +21,29 @@ AXES = {  # key of a point → label, and what one unit of the axis is
 
 
 def draw(curves: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """curves: contents of curve.json, all of one game. Anchors stand where the first curve has them."""
+    """curves: contents of curve.json, of one game, one number of readouts and the same anchors, which stand where the
+    first curve has them, with a band for what isn't known of that. Hollow points are bounds.
+
+    Raises UsageError for curves that don't compare.
+    """
+    for curve in curves[1:]:
+        for what in ("game", "readouts"):
+            if curve[what] != curves[0][what]:
+                raise UsageError(
+                    f"{curve['run']} has {what} {curve[what]}, {curves[0]['run']} {curves[0][what]}: they don't compare"
+                )
+        if list(curve["anchors"])[-1:] != list(curves[0]["anchors"])[-1:]:
+            raise UsageError(f"{curve['run']} and {curves[0]['run']} count Elo from different anchors")
     figure = Figure(figsize=(11, 4.2), layout="constrained")
     panels = figure.subplots(1, len(AXES), sharey=True)
     for panel, (key, (label, unit)) in zip(panels, AXES.items(), strict=True):
         for curve in curves:
             factor = curve["settings"]["cores"] if key == "minutes" else 1
             points = curve["points"]
-            panel.errorbar(
-                [point[key] * factor / unit for point in points],
-                [point["elo"] for point in points],
+            x, elo = [point[key] * factor / unit for point in points], [point["elo"] for point in points]
+            drawn = panel.errorbar(
+                x,
+                elo,
                 [point["error"] for point in points],
                 marker="o",
                 markersize=3,
@@ -36,9 +51,14 @@ def draw(curves: Sequence[Mapping[str, Any]], path: Path) -> None:
                 linewidth=1.2,
                 label=curve["run"],
             )
-        for name, elo in curves[0]["anchors"].items():
-            panel.axhline(elo, color="grey", linewidth=0.7, linestyle="--")
-            panel.annotate(name, (1, elo), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=7)
+            bounds = [i for i, point in enumerate(points) if point["bound"]]
+            colour = drawn.lines[0].get_color()
+            panel.plot([x[i] for i in bounds], [elo[i] for i in bounds], "o", mfc="white", mec=colour, markersize=4)
+        for name, one in curves[0]["anchors"].items():
+            panel.axhline(one["elo"], color="grey", linewidth=0.7, linestyle="--")
+            panel.axhspan(one["elo"] - one["error"], one["elo"] + one["error"], color="grey", alpha=0.06)
+            where = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom", "fontsize": 7}
+            panel.annotate(name, (1, one["elo"]), **where)
         panel.set_xlabel(label)
         panel.set_xlim(left=0)
         panel.grid(alpha=0.3)

@@ -248,7 +248,11 @@ class EvaluateConfig(ArenaConfig):
     )
     games: int = Field(400, ge=2, description="Games, half with each colour; an even number.")
     threshold: float | None = Field(
-        None, gt=0, le=1, description="Share of the points (a draw is half) to win [default: 1/2 + 1/sqrt(games)]."
+        None,
+        ge=0,
+        le=1,
+        description="Share of the points (a draw is half) to win [default: 1/2 + 1/sqrt(games)]; 0 promotes every "
+        "challenger without a game.",
     )
     sprt: str | None = Field(
         None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import psutil
 import pytest
 
 from benchmarks import ablate
@@ -88,14 +89,33 @@ def test_a_missing_plan_is_named() -> None:
     assert ablate.main(["nowhere.yaml", "runs"]) == 2
 
 
-def test_arms_run_and_meet(capsys: pytest.CaptureFixture[str]) -> None:
+def test_arms_run_and_meet(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ablate, "WARM_UP_SECONDS", 1.0)
     plan = write(SMALL)
     assert ablate.main([str(plan), "runs"]) == 0
     rows = {row["arm"]: row for row in json.loads(Path("runs/ablation.json").read_text())["rows"]}
     assert set(rows) == {"base", "base again", "no ownership"}
     assert sum(rows[name]["elo"] for name in ("base", "base again")) == pytest.approx(0, abs=1e-6)
-    assert all(row["minutes"] >= 0.2 and row["games"] >= 20 for row in rows.values())
+    assert all(row["minutes"] >= 0.2 and row["games"] >= 20 and row["error"] > 0 for row in rows.values())
+    assert all(row["at_minute"] <= row["minutes"] for row in rows.values())
+    found = rows["base"]["error"]
+    assert rows["base again"]["error"] == pytest.approx(found)  # half the distance between the two, both ways
     assert "no ownership" in capsys.readouterr().out
-    matches = list(Path("runs/measured").glob("*-vs-*"))
+    matches = list(Path("runs/measured").glob("[a-z]*-vs-*"))
     assert len(matches) == 3  # each arm with each reference
+    assert not [one for one in psutil.Process().children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE]
     assert ablate.main([str(plan), "runs"]) == 0  # all is there
+
+
+def test_an_arm_that_fails_stops_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ablate, "WARM_UP_SECONDS", 0.0)
+    plan = write(SMALL.replace("{train: {ownership_weight: 0}}", "{selfplay: {gaems: 3}}").replace("0.2", "5"))
+    assert ablate.main([str(plan), "runs"]) == 2
+    assert "gaems" in capsys.readouterr().err
+    # The first arm can't shrink its network; what ran beside it would go on for minutes.
+    plan = write(SMALL.replace("  base: {}\n", "  base: {train: {network_size: b1c4}}\n").replace("0.2", "5"))
+    assert ablate.main([str(plan), "runs"]) == 1
+    assert "base failed with exit code" in capsys.readouterr().err
+    assert not [one for one in psutil.Process().children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE]

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shutil
+import signal
+import subprocess
 import sys
 import time
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import psutil
 import pytest
 
 from benchmarks import strength
 from benchmarks.loop_clock import Clock, run_loop
 from pipeline.errors import UsageError
 from pipeline.recipes import read_preset
+from pipeline.records import atomic
 
+ROOT = Path(__file__).parent.parent
 SMALL = [
     "init.network_size=b1c8", "selfplay.games=20", "selfplay.readouts=4", "gather.chunks_to_make=1", "train.epochs=1",
     "evaluate.games=4", "evaluate.readouts=2", "evaluate.threshold=0.01",
@@ -83,21 +92,23 @@ def test_a_preset_is_changed_line_by_line() -> None:
     assert sections["gather"] == read_preset("go9-tour")["gather"]
 
 
-@pytest.mark.parametrize("change", ["games=7", "selfplay.games", "selfpaly.games=7", "selfplay.games=[1"])
+@pytest.mark.parametrize(
+    "change", ["games=7", "selfplay.games", "selfpaly.games=7", "selfplay.games=[1", "selfplay.gaems=7"]
+)
 def test_a_wrong_change_is_refused(change: str) -> None:
     with pytest.raises(UsageError, match="--set"):
         strength.changed_preset("go9-tour", [change], 0)
 
 
 def test_a_run_is_not_resumed_with_other_settings(tmp_path: Path) -> None:
-    settings = strength.Settings("tictactoe", ("selfplay.games=7",), seed=0, cores=1)
+    settings = strength.Settings("tictactoe", ("selfplay.games=7",), seed=0, cores=1, anchors=("random", "heuristic"))
     preset = strength.prepare(tmp_path / "run", settings)
     assert read_preset(str(preset))["selfplay"]["games"] == 7
     assert strength.prepare(tmp_path / "run", settings) == preset
     with pytest.raises(UsageError, match="begun with seed 0"):
-        strength.prepare(tmp_path / "run", strength.Settings("tictactoe", ("selfplay.games=7",), seed=1, cores=1))
-    with pytest.raises(UsageError, match="gaems"):
-        strength.prepare(tmp_path / "other", strength.Settings("tictactoe", ("selfplay.gaems=7",), seed=0, cores=1))
+        strength.prepare(tmp_path / "run", replace(settings, seed=1))
+    with pytest.raises(UsageError, match="wanted at least 1"):
+        strength.prepare(tmp_path / "other", replace(settings, changes=("selfplay.games=0",)))
     assert not (tmp_path / "other" / "strength.json").exists()
 
 
@@ -121,7 +132,8 @@ def test_from_an_empty_folder_to_a_curve(tmp_path: Path, monkeypatch: pytest.Mon
         assert one["minutes"] <= next_one["minutes"] <= found["minutes"] and one["games"] < next_one["games"]
         assert one["evaluations"] < next_one["evaluations"]
     assert points[0]["games"] == 0 and all(one["games"] % 20 == 0 for one in points)
-    assert found["anchors"]["heuristic"] == 0 and found["anchors"]["random"] < 0
+    assert found["anchors"]["heuristic"] == {"elo": 0, "error": 0}
+    assert found["anchors"]["random"]["elo"] < 0 < found["anchors"]["random"]["error"]
     assert [result["player"].rpartition("@")[2] for result in found["verdict"]] == ["4", "0", "800"]
     assert all(result["games"] >= 8 for result in found["verdict"])
     assert {"selfplay", "train"} <= set(found["profile"])
@@ -134,6 +146,55 @@ def test_from_an_empty_folder_to_a_curve(tmp_path: Path, monkeypatch: pytest.Mon
     assert [path.read_text() for path in played] == before
     assert json.loads((run / "curve.json").read_text()) == found
 
-    assert strength.main(["meet", str(run), str(run), "--games", "2"]) == 2  # a run can't meet itself
-    assert strength.main(["plot", str(run), "--output", str(tmp_path / "both.png")]) == 0
-    assert (tmp_path / "both.png").stat().st_size > 1000
+    other = tmp_path / "other"
+    (other / "data").mkdir(parents=True)
+    shutil.copytree(run / "saved_models", other / "saved_models", symlinks=True)
+    shutil.copy(run / "preset.yaml", other)
+    capsys.readouterr()
+    assert strength.main(["meet", str(run), str(other), "--games", "4", "--readouts", "3"]) == 0
+    assert re.fullmatch(r"\d{6}-b1c8@3 against other-\d{6}-b1c8@3: .*\n", capsys.readouterr().out)
+    assert strength.main([*command("0.4"), "--against", str(other)]) == 0
+    against = json.loads((run / "curve.json").read_text())["verdict"][-1]
+    assert against["opponent"].startswith("other-") and against["games"] >= 8
+
+    assert strength.main(["plot", str(run), "--output", str(tmp_path / "one.png")]) == 0
+    assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
+    (other / "curve.json").write_text((run / "curve.json").read_text().replace('"readouts": 4', '"readouts": 5', 1))
+    assert strength.main(["plot", str(run), str(other), "--output", str(tmp_path / "two.png")]) == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--every", "0"], ["--games", "7"], ["--verdict-games", "0"], ["--cores", "0"], ["--against", "nowhere"]],
+)
+def test_what_would_be_wrong_later_is_said_at_once(tmp_path: Path, words: list[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        strength.main(["run", str(tmp_path / "run"), "--preset", "tictactoe", *words])
+    assert stopped.value.code == 2 and not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 130), (signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_however_it_is_stopped_no_loop_is_left_and_the_clock_is_written(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    run = tmp_path / "run"
+    words = ["run", str(run), "--preset", "tictactoe", "--minutes", "5", "--cores", "1"]
+    environment = {**os.environ, "MUGO_PYTHON": sys.executable}
+    process = subprocess.Popen([sys.executable, "-m", "benchmarks.strength", *words], cwd=ROOT, env=environment)
+    family: list[psutil.Process] = []
+    until = time.monotonic() + 60
+    while time.monotonic() < until and not (run / "clock.json").exists():
+        time.sleep(0.2)
+    family = psutil.Process(process.pid).children(recursive=True)
+    assert family
+    process.send_signal(number)
+    assert process.wait(60) == code
+    _, alive = psutil.wait_procs(family, timeout=30)
+    assert not alive
+    assert Clock.read(run / "clock.json").seconds > 3
+    # Nobody else may be at work on a run.
+    with atomic.file_lock(run / "strength.json", wait=False):
+        busy = subprocess.run(
+            [sys.executable, "-m", "benchmarks.strength", *words], cwd=ROOT, env=environment, capture_output=True
+        )
+    assert busy.returncode == 1 and b"another process is at work" in busy.stderr

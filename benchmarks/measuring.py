@@ -1,0 +1,154 @@
+"""Matches between the models of runs and players that don't change: what strength and ablate measure by.
+
+A *player* is a spec string with a name of its own, ``NAME=…``; see pipeline/players/specs.py. All matches of a folder
+are a tournament: whoever plays them again finds them there.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pipeline.arena.statistics import Score, wilson_interval
+from pipeline.arena.verdict import score_of
+from pipeline.config import SearchConfig, TournamentConfig
+from pipeline.errors import MuGoError
+from pipeline.progress import Progress
+from pipeline.recipes import read_preset
+from pipeline.records import atomic, layout
+from pipeline.records.matches import Match
+from pipeline.records.models import read_info, read_promotions, resolve_champion
+from pipeline.stages.ratings import read_matches
+from pipeline.stages.tournament import tournament
+
+GNUGO_LEVELS = (1, 5, 10)
+GNUGO = "gnugo-{level}=gtp:{program} --mode gtp --level {level} --chinese-rules --capture-all-dead --positional-superko"
+MODELS = "saved_models"  # in a run
+PLACING_PAIRS = 2  # pairs of games before it is asked again whom a player should meet
+EARLIER = 3  # champions measured before that one meets
+
+
+@dataclass(frozen=True)
+class Result:
+    """One player's games against another; share: its points per game, with the 95 % interval (Wilson)."""
+
+    player: str
+    opponent: str
+    games: int
+    wins: int
+    draws: int
+    losses: int
+    share: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        counts = f"{self.wins} won, {self.draws} drawn, {self.losses} lost"
+        return f"{self.player} against {self.opponent}: {counts}: {self.share:.1%} ({self.low:.1%} to {self.high:.1%})"
+
+
+@dataclass(frozen=True)
+class Promotion:
+    """A champion and when it became one, in seconds since 1970."""
+
+    model: Path
+    time: float
+
+
+def champions(run: Path, every: int) -> list[Promotion]:
+    """The initial model, every k-th champion after it, and the last."""
+    folder = run / MODELS
+    found = [
+        Promotion(folder / line["champion"], datetime.fromisoformat(line["time"]).timestamp())
+        for line in read_promotions(folder)
+    ]
+    return [one for i, one in enumerate(found) if i % every == 0 or i == len(found) - 1]
+
+
+def anchors(game_spec: str) -> list[str]:
+    """Specs of players that don't change, the strongest last."""
+    program = shutil.which("gnugo") or shutil.which("gnugo", path="/usr/games")
+    if game_spec.startswith("go:") and program:
+        return ["random", *(GNUGO.format(level=level, program=program) for level in GNUGO_LEVELS)]
+    return ["random", "heuristic"]
+
+
+def known_anchors(run: Path, game_spec: str) -> list[str]:
+    """The anchors that the run began with. Raises MuGoError if one of them isn't installed any more."""
+    wanted = atomic.read_json(run / "strength.json", "the settings of a run")["anchors"]
+    found = {name_of(one): one for one in ["heuristic", *anchors(game_spec)]}
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        raise MuGoError(f"{run}: begun with the anchors {', '.join(wanted)}; missing here: {', '.join(missing)}")
+    return [found[name] for name in wanted]
+
+
+def name_of(player: str) -> str:
+    return player.partition("=")[0]
+
+
+class Measurement:
+    """Matches of a run's players in RUN/measured."""
+
+    def __init__(self, folder: Path, game: str, search: dict[str, Any], progress: Progress) -> None:
+        """search: lines of SearchConfig that models play with."""
+        self._folder = folder
+        self._search = search
+        self.game = game
+        self._progress = progress
+
+    def place(self, player: str, others: Sequence[str], games: int) -> None:
+        """Let a player meet others where its rating gains most, until it has so many games against them."""
+        self._play(games, player=[*others], place=player, pairs_per_round=PLACING_PAIRS)
+
+    def play(self, one: str, other: str, games: int) -> Result:
+        """So many games in all, and the first one's result."""
+        self._play(games, player=[one, other], pairs_per_round=-(-games // 2))
+        return self.result(name_of(one), name_of(other))
+
+    def _play(self, games: int, **players: Any) -> None:
+        config = TournamentConfig(**self._search, **players, game=self.game, games=games, output_dir=self._folder)
+        tournament(config, self._progress)
+
+    def matches(self) -> list[Match]:
+        return read_matches([self._folder], self._progress)[0]
+
+    def result(self, one: str, other: str) -> Result:
+        """What one made against the other. Raises MuGoError if they haven't met."""
+        for match in self.matches():
+            names = [info.rated_as for info in match.header.players]
+            if set(names) != {one, other}:
+                continue
+            score = score_of(match.games)
+            if names[0] != one:
+                score = Score(score.losses, score.draws, score.wins)
+            low, high = wilson_interval(score)
+            return Result(one, other, score.games, score.wins, score.draws, score.losses, score.share, low, high)
+        raise MuGoError(f"{self._folder}: no games of {one} and {other}")
+
+
+def player(model: Path, readouts: int, run: str = "") -> str:
+    """The spec of a model under a name of its own. run: a prefix that tells it from those of other runs."""
+    return f"{run}{model.name}@{readouts}={model.resolve()}@{readouts}"
+
+
+def measurement_of(run: Path, progress: Progress, folder: Path | None = None) -> Measurement:
+    """Of a run's game, with the search settings of its evaluate stage; in a folder of its own unless one is given."""
+    preset = run / "preset.yaml"
+    lines = read_preset(str(preset)).get("evaluate", {})
+    search = {name: lines[name] for name in SearchConfig.model_fields if name in lines}
+    game = read_info(champion(run)).game
+    return Measurement(folder or run / "measured", game, search, progress)
+
+
+def last_player(run: Path, readouts: int) -> str:
+    """The champion of a run, under a name that says the run."""
+    return player(champion(run), readouts, f"{run.resolve().name}-")
+
+
+def champion(run: Path) -> Path:
+    return resolve_champion(run / MODELS / layout.CHAMPION)
