@@ -93,6 +93,8 @@ Example: python main.py tournament --player random --player heuristic --player s
 
 gomocup: the protocol of Gomocup and Piskvork, for Gomoku. A manager starts this command and talks to it over standard
 input and output. Its time limits are kept; a line that makes no sense is answered with ERROR and changes nothing.
+Run it once by hand before a tournament (type START and the size, BEGIN, END): kernels are compiled and inference is
+measured when a machine sees them first, which may take longer than a manager waits.
 
 \b
 Reads:   a model, commands on standard input

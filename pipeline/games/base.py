@@ -27,6 +27,14 @@ KeyArray = NDArray[np.uint64]
 Planes = NDArray[np.uint8]
 
 
+ON = "on"  # the value of a spec's option that stands alone
+
+
+def small_number(text: str) -> int:
+    """A whole number of at most four digits; -1 for anything else, of whatever length or script."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 4 else -1
+
+
 @dataclass(frozen=True)
 class Symmetries:
     """How each board symmetry permutes actions and points. Row 0 is the identity.

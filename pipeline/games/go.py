@@ -32,6 +32,7 @@ from pipeline.games.base import (
     Planes,
     States,
     board_symmetries,
+    small_number,
 )
 
 DEFAULT_KOMI = 7.5
@@ -91,7 +92,7 @@ class Go(Game):
     @staticmethod
     def from_spec(size: str | None, options: dict[str, str]) -> Go:
         """Raises UsageError for a size outside 5–19, an unknown option or a value that is no number."""
-        if size is None or not size.isdecimal() or not MIN_SIZE <= int(size) <= MAX_SIZE:
+        if size is None or not MIN_SIZE <= small_number(size) <= MAX_SIZE:
             raise UsageError(f"game go: size {size!r}; wanted a number from {MIN_SIZE} to {MAX_SIZE}, e.g. go:9")
         board = int(size)
         komi, max_plies = DEFAULT_KOMI, None
@@ -199,7 +200,7 @@ class Go(Game):
         if vertex == "PASS":
             return self.pass_action
         column, row_text = COLUMNS[: self.size].find(vertex[:1] or "?"), vertex[1:]
-        if column < 0 or not row_text.isdecimal() or not 1 <= int(row_text) <= self.size:
+        if column < 0 or not 1 <= small_number(row_text) <= self.size:
             raise IllegalMove(f"{self.spec}: {text!r} is no point; wanted e.g. D4 or pass")
         return (self.size - int(row_text)) * self.size + column
 

@@ -3,20 +3,22 @@
 Free (``gomoku:15``): players place stones in turn; five or more of one colour in a row (horizontal, vertical, diagonal)
 win, with the option ``exact`` only exactly five. A full board is a draw.
 
-With captures (``gomoku:19,capture``), as in Ninuki-renju and Pente, and most of all in the Gomoku of the school 42:
+With captures (``gomoku:19,capture``), as in Ninuki-renju and Pente, and most of all in the Gomoku that pupils of the
+school 42 program:
     capture      a stone that encloses exactly two enemy stones in a line between itself and another own one takes them
                  off the board, in all eight directions at once. Moving in between two enemy stones is safe.
     pairs        whoever has captured ``pairs`` pairs (5; 3 to 7) wins at once, whatever else stands
     five         a five that the opponent can answer doesn't win yet: by a capture after which no five stands any more,
                  or by one that wins by pairs. Then the opponent moves; if it did neither, the five has won after
                  that move. ``breakable=off``: any five wins at once.
-    double-three a move that makes free threes on two or more lines at once is forbidden, for both players. A *free
-                 three* is a row to which one more stone can be added so that four stand in a row with both ends
-                 empty (a straight four), and which isn't a four itself, i.e. can't become a five by one stone. It
-                 contains the stone just played; broken ones (X.XX) count; of overlapping ones on one line only one
-                 counts. (Three and straight four: International Rules of Renju, RIF 1998, chapter 3; but without
-                 looking ahead for captures or further bans.) A move that captures may make two threes; with
-                 ``threes_by_capture=off`` it may not, and the threes that count are those after the capture.
+    double-three a move that makes free threes on two or more lines at once is forbidden, for both players, unless it
+                 makes a five or takes the last pair. A *free three* is a row to which one more stone can be added so
+                 that four stand in a row with both ends empty (a straight four), and which isn't a four itself, i.e.
+                 can't become a five by one stone. It contains the stone just played; broken ones (X.XX) count; of
+                 overlapping ones on one line only one counts. (Three and straight four: International Rules of
+                 Renju, RIF 1998, chapter 3, renju.net/study/rifrules.php; here stones beyond a gap don't matter,
+                 and captures or further bans aren't looked ahead for.) A move that captures may make two threes;
+                 with ``threes_by_capture=off`` it may not, and the threes that count are those after the capture.
     draw         when the player to move has no move left
 
 Spec: ``gomoku:SIZE[,exact]`` or ``gomoku:SIZE,capture[,pairs=N][,threes_by_capture=off][,breakable=off]``.
@@ -26,6 +28,7 @@ Actions are points; their names are a column letter, I included, and a row numbe
 from __future__ import annotations
 
 import string
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -34,6 +37,7 @@ from numpy.typing import NDArray
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.games import gomoku_kernels as kernels
 from pipeline.games.base import (
+    ON,
     Actions,
     BoolArray,
     FloatArray,
@@ -44,12 +48,13 @@ from pipeline.games.base import (
     Planes,
     States,
     board_symmetries,
+    small_number,
 )
 
 MIN_SIZE, MAX_SIZE = 9, 19
 MIN_PAIRS, MAX_PAIRS, DEFAULT_PAIRS = 3, 7, 5
 COLUMNS = string.ascii_uppercase
-ON, OFF = "on", "off"
+OFF = "off"
 
 REFUSALS = {
     kernels.OUT_OF_RANGE: "no such action",
@@ -61,7 +66,7 @@ REFUSALS = {
 
 @lru_cache(maxsize=1)
 def shape_table() -> NDArray[np.uint8]:
-    """See gomoku_kernels.shape_table: 130,000 windows, looked at once per process."""
+    """See gomoku_kernels.shape_table: two players times 65,536 windows, looked at once per process."""
     return kernels.shape_table()
 
 
@@ -100,7 +105,7 @@ class Gomoku(Game):
     @staticmethod
     def from_spec(size: str | None, options: dict[str, str]) -> Gomoku:
         """Raises UsageError for a size outside 9–19, an unknown option, or one that doesn't go with the others."""
-        if size is None or not size.isdecimal() or not MIN_SIZE <= int(size) <= MAX_SIZE:
+        if size is None or not MIN_SIZE <= small_number(size) <= MAX_SIZE:
             raise UsageError(
                 f"game gomoku: size {size!r}; wanted a number from {MIN_SIZE} to {MAX_SIZE}, e.g. gomoku:15"
             )
@@ -118,7 +123,7 @@ class Gomoku(Game):
             if name in options and not capture:
                 raise UsageError(f"{where}: {name} needs captures; wanted gomoku:{size},capture,{name}={options[name]}")
         pairs = options.get("pairs", str(DEFAULT_PAIRS))
-        if not pairs.isdecimal() or not MIN_PAIRS <= int(pairs) <= MAX_PAIRS:
+        if not MIN_PAIRS <= small_number(pairs) <= MAX_PAIRS:
             raise UsageError(f"{where}: pairs={pairs}; wanted a number from {MIN_PAIRS} to {MAX_PAIRS}")
         by_capture, breakable = (options.get(name, ON) == ON for name in ("threes_by_capture", "breakable"))
         return Gomoku(int(size), exact, int(pairs) if capture else 0, by_capture, breakable)
@@ -128,6 +133,26 @@ class Gomoku(Game):
         states[:, self.num_points] = kernels.OFF
         states[:, self.num_points + kernels.LAST] = -1
         return states
+
+    def position(self, first: Sequence[int], second: Sequence[int]) -> States:
+        """[1, S] with these stones of the first and of the second player on the board, no pairs captured, and as many
+        plies; whoever has fewer stones is to move, the first player if they have equally many.
+
+        The last stone of the other counts as the last move. Raises IllegalMove if one point stands twice, the numbers
+        aren't those of players who take turns, or a five stands already.
+        """
+        state = self.initial(1)
+        if len(first) - len(second) not in (0, 1) or len({*first, *second}) < len(first) + len(second):
+            raise IllegalMove(f"{len(first)} and {len(second)} stones, or two on one point: no position of {self.spec}")
+        state[0, list(first)], state[0, list(second)] = kernels.FIRST, kernels.SECOND
+        words = state[0, self.num_points :]
+        words[kernels.TO_MOVE] = mover = len(first) - len(second)
+        words[kernels.PLY] = len(first) + len(second)
+        moved = (second, first)[mover]
+        words[kernels.LAST] = moved[-1] if moved else -1
+        if any(kernels.has_five(state[0], self.rules, colour) for colour in (kernels.FIRST, kernels.SECOND)):
+            raise IllegalMove(f"a five stands already: this game of {self.spec} is over")
+        return state
 
     def play(self, states: States, actions: Actions, history: History) -> States:
         actions = np.asarray(actions, np.int32)
@@ -189,6 +214,10 @@ class Gomoku(Game):
             kernels.shapes(state, int(players[row]), self._sequence, shape_table(), counts[row])
         return counts
 
+    def fives(self, states: States, players: NDArray[np.int8]) -> BoolArray:
+        """[B, P] where a stone of players [B] on an empty point would make a winning row."""
+        return kernels.five_points(states, self.rules, players)
+
     def captures(self, states: States, players: NDArray[np.int8]) -> IntArray:
         """[B, P] how many pairs a stone of players [B] on each empty point captures."""
         return kernels.all_captures(states, self.size, players)
@@ -205,7 +234,7 @@ class Gomoku(Game):
     def parse_action(self, text: str) -> int:
         point = text.strip().upper()
         column, row_text = COLUMNS[: self.size].find(point[:1] or "?"), point[1:]
-        if column < 0 or not row_text.isdecimal() or not 1 <= int(row_text) <= self.size:
+        if column < 0 or not 1 <= small_number(row_text) <= self.size:
             raise IllegalMove(f"{self.spec}: {text!r} is no point; wanted e.g. H8")
         return (self.size - int(row_text)) * self.size + column
 

@@ -2,7 +2,7 @@
 
 Axes: B batch, P points (row-major, row 0 at the top), S state words, A = P actions, C planes.
 
-One state row, S = P + 10 words:
+One state row, S = P + 9 words:
     0 .. P-1   the points: EMPTY, FIRST or SECOND
     P          OFF, always: what stands outside the board
     P + TO_MOVE     0 first player, 1 second
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 EMPTY, FIRST, SECOND, OFF = 0, 1, 2, 3
 TO_MOVE, PLY, OVER, WINNER, LAST, FIVE, PAIRS = 1, 2, 3, 4, 5, 6, 7
-EXTRA_WORDS = 10
+EXTRA_WORDS = 9
 LEGAL, OUT_OF_RANGE, GAME_OVER, OCCUPIED, DOUBLE_THREE = 0, 1, 2, 3, 4
 # What a stone makes on one line; see shape_of.
 NOTHING, THREE, FOUR, STRAIGHT_FOUR, FIVE_SHAPE = 0, 1, 2, 3, 4
@@ -53,7 +53,8 @@ class Rules(NamedTuple):
 
 @kernel
 def shape_of(line):
-    """What the stone in the middle of `line` [9] makes; entries are 1 own, 0 empty, 2 anything else.
+    """What the stone in the middle of `line` [9] makes; entries are 1 own, 0 empty, 2 anything else. Overlines count as
+    fives, whatever the variant.
 
     FIVE_SHAPE     five or more in a row
     STRAIGHT_FOUR  four in a row, both ends empty
@@ -187,6 +188,21 @@ def makes_five(state, rules, point):
 
 
 @kernel
+def five_points(states, rules, players):
+    """-> [B, P] bool: empty points where a stone of players [B] would stand in a winning row."""
+    num_points = rules.size * rules.size
+    found = np.zeros((len(states), num_points), np.bool_)
+    for b in range(len(states)):
+        state = states[b].copy()
+        for point in range(num_points):
+            if state[point] == EMPTY:
+                state[point] = players[b] + 1
+                found[b, point] = makes_five(state, rules, point)
+                state[point] = EMPTY
+    return found
+
+
+@kernel
 def has_five(state, rules, colour):
     """Whether a winning row of this colour stands anywhere."""
     for point in range(rules.size * rules.size):  # noqa: SIM110 (kernels know no generators)
@@ -197,13 +213,16 @@ def has_five(state, rules, colour):
 
 @kernel
 def is_double_three(state, rules, point, player, table):
-    """Whether a stone on the empty `point` makes free threes on two or more lines and is forbidden for it."""
+    """Whether a stone on the empty `point` makes free threes on two or more lines and is forbidden for it.
+
+    Not if it makes a five or takes the last pair: those come first.
+    """
     size = rules.size
-    taken = rules.goal > 0 and captures(state, size, point, player, False) > 0
-    if taken and rules.by_capture:
+    pairs = captures(state, size, point, player, False) if rules.goal > 0 else 0
+    if pairs > 0 and (rules.by_capture or state[size * size + PAIRS + player] + pairs >= rules.goal):
         return False
     board = state
-    if taken:  # the threes that count are those that stand after the capture
+    if pairs > 0:  # the threes that count are those that stand after the capture
         board = state.copy()
         captures(board, size, point, player, True)
     row, column = point // size, point % size
@@ -214,7 +233,10 @@ def is_double_three(state, rules, point, player, table):
         for step in range(-REACH, REACH + 1):
             if step != 0:
                 window = (window << 2) | at(board, size, row + step * down, column + step * across)
-        found += table[player, window] == THREE
+        shape = table[player, window]
+        if shape == FIVE_SHAPE:
+            return False
+        found += shape == THREE
     return found >= 2
 
 

@@ -52,11 +52,15 @@ class GomokuReference:
             return False
         if not self.goal:
             return True
-        taken = captured(self.board, row, column, self.to_move)
-        if taken and self.threes_by_capture:
+        pairs = len(captured(self.board, row, column, self.to_move)) // 2
+        if pairs and (self.threes_by_capture or self.pairs[self.to_move] + pairs >= self.goal):
             return True
         after = placed(self.board, row, column, self.to_move)
-        return sum(makes_free_three(after, line, (row, column)) for line in lines_through(self.size, row, column)) < 2
+        five = self.to_move * 5
+        lines = lines_through(self.size, row, column)
+        if any(holds(text_of(after, line), line.index((row, column)), five) for line in lines):
+            return True
+        return sum(makes_free_three(after, line, (row, column)) for line in lines) < 2
 
     def play(self, action: int) -> None:
         """Raises IllegalMove; then nothing has changed."""

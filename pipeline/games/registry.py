@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from pipeline.errors import UsageError
-from pipeline.games.base import Game
+from pipeline.games.base import ON, Game
 
 
 def _go(size: str | None, options: dict[str, str]) -> Game:
@@ -42,8 +42,6 @@ def _refuse_arguments(name: str, size: str | None, options: dict[str, str]) -> N
     if size is not None or options:
         raise UsageError(f"game {name!r} takes no size or options; write just {name!r}")
 
-
-ON = "on"  # what an option without a value means
 
 GAMES: dict[str, Callable[[str | None, dict[str, str]], Game]] = {
     "go": _go,

@@ -14,17 +14,16 @@ from pipeline.games.gomoku import Gomoku
 from pipeline.players.line_promise import DECISIVE, Scores, line_promise, no_history
 
 LENGTH = 5
+# In points of worth; only their order matters much.
 ANSWERS = 1e5  # keeps the opponent from winning with the next move
-OPEN_FOUR, FORK, DOUBLE_THREE, FOUR, THREE = (
-    2000.0,
-    1000.0,
-    200.0,
-    25.0,
-    20.0,
-)  # a fork: two fours, or a four and a three
+STRAIGHT_FOUR = 2000.0
+FORK = 1000.0  # two fours, or a four and a three
+TWO_THREES = 200.0
+FOUR = 25.0
+THREE = 20.0
 PAIR = 30.0  # and as much again for each pair taken before
 THEIRS = 0.5  # what they would make counts so much of what we would
-PROMISE = 0.05
+PROMISE = 0.05  # of line_promise's points
 
 
 def gomoku_scores(game: Game, states: States, history: History) -> Scores:
@@ -35,8 +34,7 @@ def gomoku_scores(game: Game, states: States, history: History) -> Scores:
     own, theirs = game.shapes(states, movers), game.shapes(states, 1 - movers)
     scores = _worth(own) + THEIRS * _worth(theirs)
     scores += PROMISE * line_promise(states, game.num_points, movers, game.board_shape, LENGTH)
-    decisive = own[:, :, kernels.FIVE_SHAPE] > 0
-    threats = theirs[:, :, kernels.FIVE_SHAPE] > 0
+    decisive, threats = game.fives(states, movers), game.fives(states, 1 - movers)
     if game.rules.goal:
         taken, lost = game.captures(states, movers), game.captures(states, 1 - movers)
         pairs = game.pairs(states)
@@ -62,10 +60,5 @@ def _worth(shapes: np.ndarray) -> Scores:
     """[n, A] of what a stone makes; shapes [n, A, 5] as Gomoku.shapes gives them."""
     straight, fours, threes = (shapes[:, :, shape] for shape in (kernels.STRAIGHT_FOUR, kernels.FOUR, kernels.THREE))
     fork = (fours >= 2) | ((fours >= 1) & (threes >= 1))
-    return (
-        OPEN_FOUR * (straight > 0)
-        + FORK * fork
-        + DOUBLE_THREE * (threes >= 2)
-        + FOUR * (fours > 0)
-        + THREE * (threes > 0)
-    )
+    worth = STRAIGHT_FOUR * (straight > 0) + FORK * fork + TWO_THREES * (threes >= 2)
+    return worth + FOUR * (fours > 0) + THREE * (threes > 0)

@@ -2,16 +2,22 @@
 
 A manager sends START, then BEGIN or TURN X,Y or BOARD … DONE, and is answered with the engine's own move ``X,Y``; X is
 the column and Y the row, both counted from 0 at the upper left. A line that can't be followed is answered with ERROR,
-one that means nothing with UNKNOWN; in both cases the position stays what it was and the engine goes on. What stands
-between BOARD and DONE isn't answered by itself, nor is INFO, unless its rule is another than the model's.
+one that means nothing with UNKNOWN; the position stays what it was and the engine goes on. (A TURN that ends the game
+is played before it is answered with ERROR: there is no move left.) What stands between BOARD and DONE isn't answered by
+itself, nor is INFO, unless its rule is another than the model's. Stones of BOARD may come in any order; lines of a
+continuous game (third field 3) are refused.
 
-Of the limits that INFO sets, those of time are kept. SWAP2BOARD and the other opening rules aren't known.
+Of the limits that INFO sets, those of time are kept, as far as one batch of the network allows. SWAP2BOARD and other
+opening rules aren't known.
 Source: https://plastovicka.github.io/protocl2en.htm
 """
 
 from __future__ import annotations
 
+import math
+
 from pipeline.errors import IllegalMove
+from pipeline.games.base import States, small_number
 from pipeline.games.gomoku import Gomoku
 from pipeline.protocols.mind import Mind
 
@@ -19,7 +25,8 @@ ABOUT = 'name="MuGo", version="0.1", author="the MuGo developers", country="inte
 OWN, THEIRS = "1", "2"  # fields of BOARD
 MARGIN_SECONDS = 0.1  # kept back of every limit for what isn't thinking
 MOVES_LEFT = 20  # that the rest of a match's time is meant for
-EXACT_RULE, KNOWN_RULES = 1, {0, 1}  # INFO rule is a sum of bits: 1 exactly five, 2 continuous, 4 renju, 8 caro
+FREE_RULE, EXACT_RULE = "0", "1"  # INFO rule is a sum of bits: 1 exactly five, 2 continuous, 4 renju, 8 caro
+WITHIN_BOARD = {"INFO", "ABOUT", "END"}  # what may come between BOARD and DONE
 MILLISECONDS = {"timeout_turn", "timeout_match", "time_left"}
 
 
@@ -34,6 +41,7 @@ class Gomocup:
         assert isinstance(mind.game, Gomoku)
         self._mind, self._game = mind, mind.game
         self._started = False
+        self._begin: States | None = None  # where the moves begin; None: the initial position
         self._moves: list[int] = []
         self._board: list[tuple[str, int]] | None = None  # lines of BOARD so far
         self._broken = ""  # what was wrong with one of them
@@ -47,14 +55,16 @@ class Gomocup:
             return []
         command, rest = words[0].upper(), words[1] if len(words) > 1 else ""
         try:
-            if self._board is not None and command not in ("END", "START", "RESTART", "ABOUT"):
+            if self._board is not None and command not in WITHIN_BOARD:
+                if command != "DONE" and line.strip()[:1].isalpha():
+                    self._board = None
+                    raise ProtocolError(f"{words[0]} before the DONE of a BOARD, which is dropped")
                 return self._board_line(line.strip())
-            self._board = None
             method = getattr(self, f"_on_{command.lower()}", None)
             if method is None:
                 return [f"UNKNOWN command {words[0]}; known: {', '.join(self._known())}"]
             return method(rest)
-        except (ProtocolError, IllegalMove) as error:
+        except ProtocolError as error:
             return [f"ERROR {error}"]
 
     def _known(self) -> list[str]:
@@ -63,14 +73,14 @@ class Gomocup:
     # Commands
 
     def _on_start(self, rest: str) -> list[str]:
-        if not rest.isdecimal() or int(rest) != self._game.size:
-            raise ProtocolError(f"unsupported size {rest!r}; this model plays on {self._game.size}")
+        if small_number(rest.strip()) != self._game.size:
+            raise ProtocolError(f"unsupported size {rest[:20]!r}; this model plays on {self._game.size}")
         return self._restart()
 
     def _on_rectstart(self, rest: str) -> list[str]:
         size = str(self._game.size)
         if [part.strip() for part in rest.split(",")] != [size, size]:
-            raise ProtocolError(f"unsupported board {rest!r}; this model plays on {size},{size}")
+            raise ProtocolError(f"unsupported board {rest[:20]!r}; this model plays on {size},{size}")
         return self._restart()
 
     def _on_restart(self, rest: str) -> list[str]:
@@ -99,20 +109,23 @@ class Gomocup:
         if not self._moves or self._moves[-1] != point:
             last = self._text(self._moves[-1]) if self._moves else "none"
             raise ProtocolError(f"TAKEBACK {rest}: that isn't the last move ({last})")
-        self._set_up(self._moves[:-1])
+        self._set_up(self._begin, self._moves[:-1])
         return ["OK"]
 
     def _on_info(self, rest: str) -> list[str]:
         key, _, value = rest.partition(" ")
         if key in MILLISECONDS:
             try:
-                self._limits[key] = float(value) / 1000
+                seconds = float(value) / 1000
             except ValueError:
-                return [f"MESSAGE INFO {key}: {value!r} is no number; ignored"]
+                seconds = math.nan
+            if not math.isfinite(seconds):
+                return [f"MESSAGE INFO {key}: {value[:20]!r} is no number; ignored"]
+            self._limits[key] = seconds
         if key == "rule":
-            wanted = EXACT_RULE if self._game.rules.exact else 0
-            if value.strip() not in {str(rule) for rule in KNOWN_RULES} or int(value) != wanted:
-                return [f"MESSAGE INFO rule {value}: this model plays {self._game.spec}, which is rule {wanted}"]
+            wanted = EXACT_RULE if self._game.rules.exact else FREE_RULE
+            if self._game.rules.goal or value.strip() != wanted:
+                return [f"MESSAGE INFO rule {value[:20]}: this model plays {self._game.spec}"]
         return []
 
     def _on_about(self, rest: str) -> list[str]:
@@ -130,7 +143,9 @@ class Gomocup:
             parts = [part.strip() for part in line.split(",")]
             try:
                 if len(parts) != 3 or parts[2] not in (OWN, THEIRS):
-                    raise ProtocolError(f"BOARD line {line!r}; wanted X,Y,1 for own stones, X,Y,2 for theirs, or DONE")
+                    raise ProtocolError(
+                        f"BOARD line {line[:20]!r}; wanted X,Y,1 for own stones, X,Y,2 for theirs, or DONE"
+                    )
                 self._board.append((parts[2], self._point(",".join(parts[:2]))))
             except ProtocolError as error:
                 self._broken = self._broken or str(error)  # answered at DONE: a manager expects nothing before
@@ -140,17 +155,16 @@ class Gomocup:
             raise ProtocolError(self._broken)
         own, theirs = ([point for who, point in stones if who == side] for side in (OWN, THEIRS))
         if len(theirs) - len(own) not in (0, 1):
-            raise ProtocolError(f"BOARD with {len(own)} own stones and {len(theirs)} of the opponent's: not our turn")
+            raise ProtocolError(
+                f"BOARD with {len(own)} own stones and {len(theirs)} of the opponent's: not our turn"
+                + (", or pairs were captured, which a BOARD can't say" if self._game.rules.goal else "")
+            )
         first, second = (own, theirs) if len(own) == len(theirs) else (theirs, own)
-        moves = [point for ply in range(len(first)) for point in (first[ply], *second[ply : ply + 1])]
-        before = self._moves
         try:
-            self._set_up(moves)
-            if int((self._game.ownership(self._mind.state) != 0).sum()) != len(moves):
-                raise ProtocolError("BOARD: played in this order, stones of it are captured; wanted TURN by TURN")
-        except (ProtocolError, IllegalMove):
-            self._set_up(before)
-            raise
+            position = self._game.position(first, second)
+        except IllegalMove as error:
+            raise ProtocolError(f"BOARD: {error}") from error
+        self._set_up(position, [])
         return [self._move()]
 
     # Moves
@@ -161,17 +175,20 @@ class Gomocup:
 
     def _restart(self) -> list[str]:
         self._started = True
-        self._set_up([])
+        self._set_up(None, [])
         return ["OK"]
 
-    def _set_up(self, moves: list[int]) -> None:
-        self._mind.restart()
-        self._moves = []
+    def _set_up(self, begin: States | None, moves: list[int]) -> None:
+        self._mind.restart(begin)
+        self._begin, self._moves = begin, []
         for point in moves:
             self._play(point)
 
     def _play(self, point: int) -> None:
-        self._mind.play(point)
+        try:
+            self._mind.play(point)
+        except IllegalMove as error:
+            raise ProtocolError(f"{self._text(point)}: {str(error).rpartition(': ')[2]}") from error
         self._moves.append(point)
 
     def _move(self) -> str:
@@ -184,15 +201,16 @@ class Gomocup:
     def _seconds(self) -> float | None:
         """For one move; None without limits. A turn's limit of 0 means: as fast as possible."""
         turn = self._limits.get("timeout_turn")
-        rest = self._limits.get("time_left") if self._limits.get("timeout_match", 0.0) > 0 else None
+        match = self._limits.get("timeout_match", 0.0)
+        rest = self._limits.get("time_left", match) if match > 0 else None
         limits = [limit for limit in (turn, None if rest is None else rest / MOVES_LEFT) if limit is not None]
         return max(0.0, min(limits) - MARGIN_SECONDS) if limits else None
 
     def _point(self, text: str) -> int:
         parts = [part.strip() for part in text.split(",")]
         size = self._game.size
-        if len(parts) != 2 or not all(part.isdecimal() and int(part) < size for part in parts):
-            raise ProtocolError(f"{text!r} is no point; wanted X,Y, each from 0 to {size - 1}")
+        if len(parts) != 2 or not all(0 <= small_number(part) < size for part in parts):
+            raise ProtocolError(f"{text[:20]!r} is no point; wanted X,Y, each from 0 to {size - 1}")
         return int(parts[1]) * size + int(parts[0])
 
     def _text(self, action: int) -> str:

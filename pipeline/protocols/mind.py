@@ -13,8 +13,8 @@ from pipeline.players.searching import Evaluate
 from pipeline.search.batch import BatchSearch
 
 ROW = np.array([0])
-CHUNK = 64  # readouts between two looks at the clock
 LEAVES = 8  # of the tree that share a batch: a single game has no neighbours to fill it
+READOUTS_PER_LEAF = 16  # pending leaves search blindly: at most one per so many readouts
 
 
 class Mind(Protocol):
@@ -22,8 +22,8 @@ class Mind(Protocol):
 
     game: Game
 
-    def restart(self) -> None:
-        """Back to the initial position."""
+    def restart(self, state: States | None = None) -> None:
+        """To this position [1, S], or the initial one."""
         ...
 
     def play(self, action: int) -> None:
@@ -47,21 +47,23 @@ class SearchMind:
         """evaluate: for batches of up to LEAVES positions. readouts 0: the raw policy."""
         self.game = game
         self._evaluate = evaluate
-        self._readouts = readouts
-        self._search = BatchSearch(game, 1, readouts, config, max(1, min(LEAVES, readouts // (2 * LEAVES))))
-        self._chunk = CHUNK if config.algorithm == "puct" else readouts  # halving needs to know its readouts
-        self._explore = np.array([config.noise_weight > 0 and config.algorithm == "puct"])
+        self._readouts = np.array([readouts], np.int32)
+        leaves = max(1, min(LEAVES, readouts // READOUTS_PER_LEAF))
+        self._search = BatchSearch(game, 1, readouts, config, leaves)
+        self._explore = np.array([readouts > 0 and config.noise_weight > 0 and config.algorithm == "puct"])
         self.restart()
 
     def warm_up(self) -> None:
         """Do everything twice, so that what is compiled at its first use isn't compiled on a move's time. Restarts."""
         for _ in range(2):
-            self.think(0.0)
+            self.think(None)
             self.play(self.think(0.0))
         self.restart()
 
-    def restart(self) -> None:
+    def restart(self, state: States | None = None) -> None:
         self._search.new_games(ROW, np.zeros(1, np.uint64))
+        if state is not None:
+            self._search.states[ROW] = state
 
     @property
     def state(self) -> States:
@@ -71,16 +73,15 @@ class SearchMind:
         self._search.advance(ROW, np.array([action], np.int32))
 
     def think(self, seconds: float | None) -> int:
-        search, left = self._search, self._readouts
+        """As in Mind. The clock is looked at after every batch, so that at most one more is made when time is up."""
+        search = self._search
         until = np.inf if seconds is None else time.monotonic() + seconds
-        while True:
-            chunk = min(left, self._chunk)
-            search.begin(ROW, np.array([chunk], np.int32), self._explore & (chunk > 0))
-            while not search.finished().size:
-                planes = search.leaves()
-                if len(planes):
-                    search.accept(*self._evaluate(planes))
-            left -= chunk
-            if left <= 0 or time.monotonic() >= until:
-                search.stop(ROW)
-                return int(search.choose(ROW, np.zeros(1, np.float32))[0])
+        search.begin(ROW, self._readouts, self._explore)
+        while not search.finished().size:
+            planes = search.leaves()
+            if len(planes):
+                search.accept(*self._evaluate(planes))
+            if time.monotonic() >= until and search.evaluations:
+                break
+        search.stop(ROW)
+        return int(search.choose(ROW, np.zeros(1, np.float32))[0])

@@ -6,6 +6,7 @@ standard error. Writes no files.
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import TextIO
 
@@ -27,6 +28,9 @@ def engine(
 
     Raises FileError for a model that can't be loaded, UsageError for one whose game the protocol doesn't know.
     """
+    for stream in (sys.stdin, sys.stdout):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # an odd byte of a manager's must not end its game
     commands, answers = commands or sys.stdin, answers or sys.stdout
     model = read_model(resolve_champion(config.model))
     game = parse_game(model.info.game)

@@ -236,10 +236,48 @@ def test_what_is_no_double_three(rows: tuple[str, ...]) -> None:
         assert is_legal(game, state, point)
 
 
-def test_overlapping_threes_on_one_line_count_once() -> None:
-    # X.?.X with a stone beside: X X ? . X could become a straight four in two ways, on one line.
-    game, state, point = board(EMPTY_ROW, EMPTY_ROW, "..XX?..X", spec="capture")
-    assert is_legal(game, state, point)
+OVERLAPPING = ".X.?X.X.."  # either gap makes a straight four: two threes that share stones, on one line
+
+
+@pytest.mark.parametrize(
+    ("below", "wanted"), [(("", ""), True), (("...X", "...X", "...O"), True), (("...X", "...X"), False)]
+)
+def test_overlapping_threes_on_one_line_count_once(below: tuple[str, ...], wanted: bool) -> None:
+    """Alone, with a closed three on another line, and with a free one there."""
+    for image in mirrored((EMPTY_ROW, EMPTY_ROW, EMPTY_ROW, OVERLAPPING, *below)):
+        game, state, point = board(*image)
+        assert is_legal(game, state, point) is wanted
+
+
+def test_a_four_does_not_excuse_two_threes() -> None:
+    rows = (EMPTY_ROW, EMPTY_ROW, "..?XX", "..XX", "..X.X", EMPTY_ROW)
+    for image in mirrored(rows):
+        game, state, point = board(*image)
+        assert not is_legal(game, state, point)
+    with_four = (EMPTY_ROW, EMPTY_ROW, "..?XXX", "..XX", "..X.X", EMPTY_ROW)  # a four, and threes down and across
+    for image in mirrored(with_four):
+        game, state, point = board(*image)
+        assert not is_legal(game, state, point)
+
+
+def test_a_five_comes_before_the_ban() -> None:
+    two_threes = (EMPTY_ROW, EMPTY_ROW, "XXXX?", "...XX", "..X.X", EMPTY_ROW)
+    for image in mirrored(two_threes):
+        game, state, point = board(*image)
+        assert is_legal(game, state, point) and result(game, play(game, state, point)) == 1
+    without_five = (EMPTY_ROW, EMPTY_ROW, "OXX.?", "...XX", "..X.X", EMPTY_ROW)
+    for image in mirrored(without_five):
+        game, state, point = board(*image)
+        assert not is_legal(game, state, point)
+
+
+def test_the_last_pair_comes_before_the_ban() -> None:
+    spec = "capture,threes_by_capture=off"
+    for image in mirrored(CAPTURING):
+        game, state, point = board(*image, spec=spec, pairs=(4, 0))
+        assert is_legal(game, state, point) and result(game, play(game, state, point)) == 1
+        game, state, point = board(*image, spec=spec, pairs=(3, 0))
+        assert not is_legal(game, state, point)
 
 
 def test_double_three_is_no_matter_in_the_free_game() -> None:

@@ -452,6 +452,7 @@ def best_gomoku(spec: str, *rows: str, to_move: str = "X", **words: object) -> s
         ("", (".........", "..XXX..", "........", ".OO......"), {"B8", "F8"}),  # makes a straight four
         ("", (".........", "..OOO..", "........", ".XX......"), {"B8", "F8"}),  # keeps one from being made
         ("exact", ("XXX.XX", "X", "X", "X"), {"A5"}),  # six are no five
+        ("exact", ("OOO.OO", ".........", "........", "..XXX...."), {"B6", "F6"}),  # nor need they be kept from
         ("capture", ("XXXX.", "", "XOO."), {"E9"}),
         ("capture", (".........", "XOO......", ".......", "....X...."), {"D8"}),  # takes a pair
     ],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -34,8 +36,8 @@ class FirstFree:
         self.seconds: list[float | None] = []
         self.restart()
 
-    def restart(self) -> None:
-        self.position = self.game.initial(1)
+    def restart(self, state: States | None = None) -> None:
+        self.position = self.game.initial(1) if state is None else state
 
     def play(self, action: int) -> None:
         self.position = self.game.play(self.position, np.array([action], np.int32), History.empty(1, 1))
@@ -84,6 +86,11 @@ def test_about_and_info(session: Gomocup, mind: FirstFree) -> None:
     assert mind.seconds[-1] == 0
     said(session, "INFO timeout_turn 5000", "INFO timeout_match 60000", "INFO time_left 20000", "TURN 6,6")
     assert mind.seconds[-1] == pytest.approx(0.9)  # a twentieth of what is left, less the margin
+    other = Gomocup(FirstFree("gomoku:15"))
+    said(other, "INFO timeout_match 60000", "START 15", "BEGIN")
+    assert other._mind.seconds == [pytest.approx(2.9)]  # type: ignore[attr-defined]
+    (answer,) = said(other, "INFO timeout_turn nan")
+    assert answer.startswith("MESSAGE INFO timeout_turn: 'nan' is no number")
 
 
 def test_without_limits_it_takes_its_time(session: Gomocup, mind: FirstFree) -> None:
@@ -96,6 +103,7 @@ def test_another_rule_is_said(session: Gomocup, rule: str) -> None:
     (answer,) = said(session, f"INFO rule {rule}")
     assert answer.startswith("MESSAGE") and "gomoku:15" in answer
     assert said(Gomocup(FirstFree("gomoku:15,exact")), "INFO rule 1") == []
+    assert said(Gomocup(FirstFree("gomoku:15,capture")), "INFO rule 0")[0].startswith("MESSAGE")
 
 
 def test_a_whole_position(session: Gomocup, mind: FirstFree) -> None:
@@ -104,6 +112,15 @@ def test_a_whole_position(session: Gomocup, mind: FirstFree) -> None:
     assert said(session, "TURN 1,0") == ["2,0"]
     assert said(session, "BOARD", "7,7,1", "8,8,2", "DONE") == ["0,0"]
     assert said(session, "BOARD", "DONE") == ["0,0"]  # empty: the engine begins
+    assert said(session, "BOARD", "7,7,2", "INFO timeout_turn 100", "DONE") == ["0,0"]
+    assert said(session, "TAKEBACK 0,0", "TAKEBACK 7,7")[1].startswith("ERROR TAKEBACK 7,7")
+
+
+def test_the_order_of_a_boards_lines_does_not_matter() -> None:
+    """Exactly five wins: played in this order the game would be over before the sixth stone makes an overline."""
+    own = [f"{x},0,1" for x in (0, 1, 2, 3, 4, 5)]
+    theirs = [f"{2 * x},8,2" for x in range(4)] + ["8,6,2", "8,4,2"]
+    assert said(Gomocup(FirstFree("gomoku:9,exact")), "START 9", "BOARD", *own, *theirs, "DONE") == ["OK", "6,0"]
 
 
 def test_takeback(session: Gomocup) -> None:
@@ -121,7 +138,10 @@ def test_takeback(session: Gomocup) -> None:
         ("TURN -1,3", "ERROR '-1,3' is no point"),
         ("TURN a,b", "ERROR 'a,b' is no point"),
         ("TURN 1,2,3", "ERROR '1,2,3' is no point"),
-        ("TURN 0,0", "ERROR gomoku:15, row 0: action 0 (A15): the point is occupied"),
+        ("TURN 0,0", "ERROR 0,0: the point is occupied"),
+        ("TURN " + "1" * 5000 + ",0", "ERROR '11111111111111111111' is no point"),
+        ("TURN \uff11,1", "ERROR '\uff11,1' is no point"),
+        ("START " + "9" * 5000, "ERROR unsupported size"),
         ("BEGIN", "ERROR BEGIN after 1 moves"),
         ("START 20", "ERROR unsupported size '20'; this model plays on 15"),
         ("START", "ERROR unsupported size"),
@@ -155,8 +175,9 @@ def test_nothing_is_played_before_the_start(session: Gomocup, line: str) -> None
         (["7,7,3"], "ERROR BOARD line '7,7,3'"),
         (["7,7"], "ERROR BOARD line '7,7'"),
         (["77,7,2"], "ERROR '77,7' is no point"),
-        (["TURN 1,1"], "ERROR BOARD line 'TURN 1,1'"),
-        (["7,7,2", "7,7,1"], "ERROR gomoku:15, row 0: action 112 (H8): the point is occupied"),
+        (["7,7,2", "8,8,3"], "ERROR BOARD line '8,8,3'"),
+        (["7,7,2", "7,7,1"], "ERROR BOARD: 1 and 1 stones, or two on one point"),
+        ([f"{x},0,2" for x in range(5)] + [f"{2 * x},8,1" for x in range(5)], "ERROR BOARD: a five stands already"),
     ],
 )
 def test_a_bad_position_leaves_the_old_one(session: Gomocup, lines: list[str], wanted: str) -> None:
@@ -166,16 +187,26 @@ def test_a_bad_position_leaves_the_old_one(session: Gomocup, lines: list[str], w
     assert said(session, "TURN 7,7") == ["1,0"]
 
 
-def test_a_position_whose_stones_would_be_captured_is_refused() -> None:
+@pytest.mark.parametrize("line", ["TURN 1,1", "BEGIN", "RESTART", "START 15", "nonsense"])
+def test_a_command_within_a_board_drops_it(session: Gomocup, line: str) -> None:
+    said(session, "START 15", "BEGIN")
+    answers = said(session, "BOARD", "7,7,1", line)
+    assert answers == [f"ERROR {line.split()[0]} before the DONE of a BOARD, which is dropped"]
+    assert said(session, "TURN 7,7") == ["1,0"]
+
+
+def test_stones_of_a_board_are_not_captured_by_each_other() -> None:
     session = Gomocup(FirstFree("gomoku:9,capture"))
-    lines = ["1,1,1", "2,1,2", "8,8,1", "3,1,2", "4,1,1", "7,7,2"]  # own, theirs, …: the fifth takes a pair
-    answers = said(session, "START 9", "BOARD", *lines, "DONE")
-    assert answers[0] == "OK" and answers[1].startswith("ERROR BOARD: played in this order, stones of it are captured")
+    lines = ["1,1,1", "2,1,2", "8,8,1", "3,1,2", "4,1,1", "7,7,2"]
+    assert said(session, "START 9", "BOARD", *lines, "DONE") == ["OK", "0,0"]
+    assert int((session._game.ownership(session._mind.state) != 0).sum()) == 7
+    answers = said(session, "BOARD", "1,1,2", "2,2,2", "3,3,2", "DONE")
+    assert answers[0].startswith("ERROR BOARD with 0 own stones and 3") and "captured" in answers[0]
 
 
 def test_a_finished_game_is_not_played_on(session: Gomocup) -> None:
     said(session, "START 15", "BEGIN", "TURN 0,5", "TURN 1,5", "TURN 2,5", "TURN 3,5")  # the engine has five now
-    assert said(session, "TURN 4,5")[0].startswith("ERROR gomoku:15, row 0: action 79 (E10): the game is over")
+    assert said(session, "TURN 4,5")[0].startswith("ERROR 4,5: the game is over")
     assert said(session, "BEGIN")[0].startswith("ERROR BEGIN after 9 moves")
     assert said(session, "RESTART", "BEGIN") == ["OK", "0,0"]
 
@@ -191,23 +222,26 @@ def test_a_lost_game_has_no_move() -> None:
     assert said(session, "TURN 4,8") == ["ERROR the game is over; wanted RESTART or START"]
 
 
-def test_time_limits_are_kept() -> None:
+@pytest.mark.parametrize("algorithm", ["puct", "gumbel"])
+def test_time_limits_are_kept(algorithm: str) -> None:
+    """A network so slow that 400 readouts take some 10 seconds, and a batch of 8 an 8th of one."""
     game = parse_game("gomoku:9")
     fast = hashed_evaluator(game)
 
     def slow(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        time.sleep(0.005)
+        time.sleep(0.03 * len(planes))
         return fast(planes)
 
-    mind = SearchMind(game, slow, SearchConfig(), 100_000)
-    mind.warm_up()
-    assert game.plies(mind.state)[0] == 0
-    begun = time.monotonic()
-    action = mind.think(0.3)
-    assert 0 <= action < 81 and time.monotonic() - begun < 2
-    mind.play(action)
-    assert SearchMind(game, fast, SearchConfig(), 0).think(None) < 81
-    assert SearchMind(game, fast, SearchConfig(algorithm="gumbel"), 32).think(None) < 81
+    mind = SearchMind(game, slow, SearchConfig(algorithm=algorithm), 400)
+    warm = SearchMind(game, fast, SearchConfig(algorithm=algorithm), 400)
+    warm.warm_up()
+    assert game.plies(warm.state)[0] == 0
+    for seconds in (0.0, 0.5):
+        begun = time.monotonic()
+        action = mind.think(seconds)
+        assert 0 <= action < 81 and seconds <= time.monotonic() - begun < seconds + 1.5
+        mind.play(action)
+    assert SearchMind(game, fast, SearchConfig(algorithm=algorithm), 0).think(None) < 81
 
 
 def test_it_finds_a_win_and_a_block() -> None:
@@ -235,6 +269,26 @@ def test_the_command_serves_until_the_end_of_input(tmp_path: Path) -> None:
     lines = answers.getvalue().splitlines()
     assert lines[0] == lines[3] == "OK" and len(lines) == 5 and lines[2].startswith("UNKNOWN")
     assert all(0 <= int(number) < 9 for line in (lines[1], lines[4]) for number in line.split(","))
+
+
+def test_odd_bytes_end_no_game(tmp_path: Path) -> None:
+    model = make_model(tmp_path, spec="gomoku:9")
+    command = [
+        sys.executable,
+        str(ROOT / "main.py"),
+        "engine",
+        "--model",
+        str(model),
+        "--readouts",
+        "8",
+        "--backend",
+        "torch",
+    ]
+    lines = b"INFO folder /tmp/\xe9\nSTART 9\n\xff\xfe 3\nBEGIN\nEND\n"
+    done = subprocess.run(command, input=lines, capture_output=True, env={**os.environ, "PYTHONUTF8": "1"}, check=True)
+    answers = done.stdout.decode(errors="replace").splitlines()
+    assert answers[0] == "OK" and answers[1].startswith("UNKNOWN") and len(answers) == 3
+    assert all(part.isdecimal() for part in answers[2].split(","))
 
 
 def test_a_model_of_another_game_is_refused(tmp_path: Path) -> None:
