@@ -95,8 +95,8 @@ class SelfplayConfig(SearchConfig):
         1.0,
         gt=0,
         le=1,
-        description="A game is decided when for four moves in a row the same side was this sure of winning; it is then "
-        "played to its end with few readouts and without policy targets (KataGo: 0.9); 1 = never.",
+        description="A game is decided when at two moves of each side in a row the same one was this sure of "
+        "winning; it is then played to its end with few readouts and without policy targets (KataGo: 0.9); 1 = never.",
     )
     decided_readouts: int = Field(4, ge=1, description="Simulations of a move in a decided game.")
     resign_threshold: float = Field(

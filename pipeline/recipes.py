@@ -71,20 +71,21 @@ def read_preset(name: str) -> dict[str, dict[str, Any]]:
 
 
 def _check_list(kind: type[StageConfig], field: str, found: list[Any], where: str) -> None:
-    """Raises UsageError unless a line's list is a schedule of good numbers, or the setting is a list itself.
+    """Raises UsageError unless a line's list is a schedule of good values, or the setting is a list itself.
 
     All entries are checked at once: a value that nobody can use must not wait for its generation to be found.
     """
     if field in scheduled_lines(kind, {field: found}):
         for value in parse_schedule(found, where).values:
             if value is None or isinstance(value, bool):
-                raise UsageError(f"{where}: found the value {value!r}; wanted a number")
+                wanted = "a number" if kind.model_fields[field].annotation in NUMBERS else "a text"
+                raise UsageError(f"{where}: found the value {value!r}; wanted {wanted}")
             try:
                 kind(**{field: value})
             except ValidationError as error:
                 raise UsageError(f"{where}: {_problem(kind, error.errors()[0])}") from error
     elif not isinstance(kind.model_fields[field].default, list):
-        raise UsageError(f"{where}: found a list; wanted one value: only numbers can follow a schedule")
+        raise UsageError(f"{where}: found a list; wanted one value: it can't follow a schedule")
 
 
 def scheduled_lines(kind: type[StageConfig], lines: Mapping[str, Any]) -> list[str]:

@@ -6,7 +6,7 @@
 An entry's value holds while the generation that is being made is at most its ``until``, or while fewer samples than its
 ``until_samples`` have been trained; the first entry that holds counts, and the last one's value stays for ever.
 Generations count from 1, so ``until: 30`` is the first thirty; what comes before the first (the initial model) is 0.
-Knows no stages and no files: which settings may follow a schedule, and what their values may be, is config.py's
+Knows no stages and no files: which settings may follow a schedule, and what their values may be, is recipes.py's
 business.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 
 from pipeline.errors import UsageError
 
-WANTED = "a list of {until: GENERATION, value: NUMBER}, or of {until_samples: SAMPLES, value: NUMBER}"
+WANTED = "a list of {until: GENERATION, value: VALUE}, or of {until_samples: SAMPLES, value: VALUE}"
 CLOCKS = {"until": "generation", "until_samples": "samples"}
 
 

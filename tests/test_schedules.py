@@ -19,12 +19,11 @@ from pipeline.config import (
     StageConfig,
     TournamentConfig,
     TrainConfig,
-    make_config,
-    read_preset,
 )
 from pipeline.errors import FileError, UsageError
 from pipeline.games.registry import parse_game
 from pipeline.networks.architecture import Architecture, random_weights
+from pipeline.recipes import make_config, read_preset
 from pipeline.records.models import ModelInfo, set_champion, write_model
 from pipeline.schedules import START, Moment, parse_schedule
 from pipeline.stages.moment import moment_of
@@ -118,7 +117,7 @@ def test_the_moment_is_asked_with_the_options_in_place(tmp_path: Path) -> None:
         ("learning_rate: [{until: 1, value: yes}]", ["learning_rate", "True", "number"]),
         ("learning_rate: [{until: 1, value: }]", ["learning_rate", "None", "number"]),
         ("epochs: [{until: 1, value: 1}, {until: 2, value: 1.5}]", ["epochs", "1.5", "whole number"]),
-        ("precision: [{until: 1, value: float32}]", ["precision", "only numbers"]),
+        ("precision: [{until: 1, value: float32}]", ["precision", "can't follow a schedule"]),
     ],
 )
 def test_mistakes_are_named_at_once_whichever_generation_it_is(tmp_path: Path, line: str, said: list[str]) -> None:
@@ -130,7 +129,7 @@ def test_mistakes_are_named_at_once_whichever_generation_it_is(tmp_path: Path, l
 
 
 def test_flags_follow_no_schedule_and_lists_stay_lists(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"top_up.*only numbers"):
+    with pytest.raises(UsageError, match=r"top_up.*can't follow a schedule"):
         read_preset(preset(tmp_path, "selfplay: {top_up: [{until: 1, value: true}]}"))
     path = preset(tmp_path, "evaluate: {require: ['random>=0.9']}")
     assert make_config(EvaluateConfig, "evaluate", path).require == ["random>=0.9"]

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from pipeline.config import SearchConfig
 from pipeline.errors import MuGoError
-from pipeline.games.base import Actions, FloatArray, Game, Planes
+from pipeline.games.base import Actions, BoolArray, FloatArray, Game, Planes
 from pipeline.learning.hashing import uniforms
 from pipeline.learning.recording import GameBuffer, Rows
 from pipeline.players.base import RESIGN, Decisions, Player
@@ -37,7 +37,7 @@ from pipeline.records.shards import BOTH, End, GameRecord
 from pipeline.search.batch import BatchSearch
 
 OPENING_COUNTER = 1 << 32  # of a game's looked-up numbers: beyond those of its moves
-DECIDED_PLIES = 4  # two moves by either side
+SURE_MOVES = 2  # of either side, that it takes to call a game decided
 IDLE_OPPONENTS = 8  # opponents kept ready though they play no game now: building one costs memory and time
 
 
@@ -184,7 +184,7 @@ class Lane:
         self._kinds = np.zeros(num_rows, np.uint64)
         self._full = np.ones(num_rows, np.bool_)  # whether the move that is being searched is a full one
         self._leader = np.full(num_rows, BOTH, np.int8)  # the side that was sure to win when it last was looked at
-        self._sure_plies = np.zeros(num_rows, np.int32)  # for how many moves in a row
+        self._sure_plies = np.zeros(num_rows, np.int32)  # for how many searches in a row
         self.search = BatchSearch(game, num_rows, settings.most_readouts, settings.search, settings.leaves)
         self._buffer = GameBuffer(num_rows, game.max_plies, settings.resign_threshold)
         self._players: list[Learner | None] = [None] * num_rows
@@ -250,7 +250,7 @@ class Lane:
         table = search.root_table(rows)
         full = self._full[rows]
         targets = search.targets(rows, table)
-        raw = ~full & (self._sure_plies[rows] < DECIDED_PLIES) & (settings.cheap_readouts == 0)
+        raw = ~full & ~self._is_decided(rows) & (settings.cheap_readouts == 0)
         if raw.any():  # visits that an earlier search left are no raw policy
             table[0][raw] = 0
             targets = np.where(raw[:, None], 0, targets)
@@ -299,7 +299,7 @@ class Lane:
                     seat.player.begin(theirs)
         if rows.size:
             settings = self._settings
-            decided = self._sure_plies[rows] >= DECIDED_PLIES
+            decided = self._is_decided(rows)
             full = ~decided
             if settings.full_share < 1:
                 full &= uniforms(self._kinds[rows], self.search.plies(rows)) < settings.full_share
@@ -308,8 +308,13 @@ class Lane:
             readouts = np.where(full, settings.readouts, few).astype(np.int32)
             self.search.begin(rows, readouts, full & (readouts > 0))
 
+    def _is_decided(self, rows: Rows) -> BoolArray:
+        """[n] whether one side was sure at SURE_MOVES moves of both sides; of an opponent's nothing is known."""
+        sides = np.where(self._learner[rows] == BOTH, 2, 1)
+        return self._sure_plies[rows] >= SURE_MOVES * sides
+
     def _look_who_leads(self, rows: Rows, values: FloatArray, movers: NDArray[np.int8]) -> None:
-        """Count the moves in a row at which one side was sure to win. values, movers [n]: of searches that ended."""
+        """Count the searches in a row that found one side sure to win. values, movers [n]: of those that just ended."""
         leader = np.where(values > 0, movers, 1 - movers)
         sure = np.abs(values) >= self._settings.decided_value
         goes_on = sure & (leader == self._leader[rows])

@@ -81,7 +81,9 @@ class ShardMeta:
     surprises: NDArray[np.float16]  # [M] the shard's, rounded: drawing positions needs them before any shard is read
     num_bytes: int  # of the shard
     sha256: str
-    evaluations: int = 0  # that the network made since the worker's shard before; 0 in files that don't say it
+    # Positions that the search asked about since the worker's shard before, found in an evaluation cache or not; 0 in
+    # files that don't say it. Those of games that a kill lost are in none.
+    evaluations: int = 0
 
     @property
     def id(self) -> str:

@@ -319,9 +319,12 @@ def _resign_threshold(config: SelfplayConfig, game: Game, progress: Progress) ->
 
 def _least_readouts(config: SelfplayConfig) -> int:
     """Of the searches that there are; a move without readouts is none."""
-    if config.full_share == 1 or config.cheap_readouts == 0:
-        return config.readouts
-    return min(config.readouts, config.cheap_readouts)
+    kinds = [config.readouts]
+    if config.full_share < 1 and config.cheap_readouts > 0:
+        kinds.append(config.cheap_readouts)
+    if config.decided_value < 1:
+        kinds.append(config.decided_readouts)
+    return min(kinds)
 
 
 def refuse_other_game(preset: str, spec: str, network: Path) -> None:

@@ -10,7 +10,8 @@ are kept beside the chunks, too: with each checkpoint and at the end. A training
 or, for positions that were in an earlier one, of that. What an interrupted run goes on from is in its checkpoint. Such
 a set is held in memory whole. With max_samples_per_position > 0 the run ends before the model and its ancestors have
 been trained on more samples than so many per position that self-play has made. With a network_size that is larger than
-the original's the network grows first, and its optimiser starts anew.
+the original's the network grows first, from the weights that the original plays with; its optimiser starts anew and
+counts its steps from 0.
 """
 
 from __future__ import annotations

@@ -529,6 +529,23 @@ def test_a_decided_game_is_played_to_its_end_with_few_readouts_and_no_targets(mo
     assert 3 in asked[20]
 
 
+def test_against_an_opponent_two_moves_of_the_learner_decide():
+    game = parse_game("connect4")
+    asked = Opponent("random", lambda game, rows: RandomPlayer(game, rows))
+    meet = lambda seed, learner: Encounter(asked, seed.encounter % 2, seed.encounter)  # noqa: E731
+    how = {"evaluate": settled_evaluator(game, 8), "full_share": 1.0, "decided_value": 0.9, "decided_readouts": 3}
+    checked = 0
+    for finished in play_capped("connect4", count=30, meet=meet, **how):
+        record = finished.record
+        own = np.flatnonzero((record.flags & NO_VALUE) == 0)
+        sure = np.abs(record.root_values[own]) >= 0.9
+        for before, now in itertools.pairwise(range(1, len(own))):
+            if sure[before] and sure[before - 1]:
+                assert not record.flags[own[now]] & POLICY_COUNTS
+                checked += 1
+    assert checked > 20
+
+
 def test_a_game_is_decided_anew_in_its_row():
     game = parse_game("connect4")
     settled = {"evaluate": settled_evaluator(game, 8), "full_share": 1.0, "decided_value": 0.9, "decided_readouts": 3}

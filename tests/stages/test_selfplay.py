@@ -348,6 +348,7 @@ def test_few_leaves_of_a_tree_wait_where_searches_are_cheap(tmp_path):
     assert stage._least_readouts(config_for(tmp_path, **options)) == 64
     assert stage._least_readouts(config_for(tmp_path, full_share=0.5, **options)) == 16
     assert stage._least_readouts(config_for(tmp_path, full_share=0.5, readouts=64)) == 64  # raw moves don't search
+    assert stage._least_readouts(config_for(tmp_path, decided_value=0.9, decided_readouts=4, **options)) == 4
 
 
 @pytest.fixture
