@@ -60,7 +60,7 @@ def made_up_networks(monkeypatch):
     """Networks that answer at once, a different one for each model; counts how often they are loaded."""
     loaded = []
 
-    def make(architecture, weights, max_batch, num_lanes, backend, progress):
+    def make(architecture, weights, max_batch, num_lanes, backend, progress, typical):
         loaded.append(max_batch)
         seed = int(np.abs(weights["stem.conv.weight"]).sum() * 1000)
         game = {9: "tictactoe", 25: "go:5", 42: "connect4"}[architecture.height * architecture.width]
@@ -122,6 +122,14 @@ def test_a_challenger_that_passes_becomes_champion(tmp_path, models, made_up_net
     with pytest.raises(NotYet) as caught:  # the old champion is no challenger
         evaluate(config_for(tmp_path, threshold=0.01))
     assert caught.value.missing == 1 and caught.value.exit_code == 75
+
+
+def test_no_gate_promotes_without_a_game(tmp_path, models, made_up_networks):
+    summary = evaluate(config_for(tmp_path, threshold=0))
+    assert summary.promoted and (summary.games_played, summary.points_needed, summary.share) == (0, 0, 0.5)
+    assert resolve_champion(models / "best_model").name == "000001-test"
+    with pytest.raises(NotYet):
+        evaluate(config_for(tmp_path, threshold=0))
 
 
 def test_no_promote(tmp_path, models, made_up_networks):
