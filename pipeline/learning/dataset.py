@@ -101,14 +101,22 @@ class Dataset:
     """The examples of one chunk set. Makes the same batches whenever it is asked the same."""
 
     def __init__(
-        self, game: Game, chunks: ChunkSet, batch_size: int, seed: int, memory_bytes: float = MEMORY_BYTES
+        self,
+        game: Game,
+        chunks: ChunkSet,
+        batch_size: int,
+        seed: int,
+        memory_bytes: float = MEMORY_BYTES,
+        symmetries: bool = True,
     ) -> None:
         """Reads every chunk once, so that a damaged one is found before training and not hours into it.
 
-        memory_bytes: math.inf holds the set whole, whatever its size, which batch() needs.
+        memory_bytes: math.inf holds the set whole, whatever its size, which batch() needs. symmetries: False shows
+        every example as it stands.
         Raises FileError if a chunk can't be read or the set holds no examples.
         """
         self.game = game
+        self.num_symmetries = game.symmetries.count if symmetries else 1  # those that are drawn from; 0 is the identity
         self.id = chunks.id
         self._paths = chunks.chunks
         self._seeds = [seed, *chunks.id.encode()]
@@ -214,7 +222,7 @@ class Dataset:
         columns = self._load(group)
         size = len(columns["value"])
         order = generator.permutation(size)
-        symmetry = generator.integers(0, self.game.symmetries.count, size)
+        symmetry = generator.integers(0, self.num_symmetries, size)
         parts = zip(np.array_split(order, count), np.array_split(symmetry, count), strict=True)
         for rows, symmetries in itertools.islice(parts, skip, None):
             yield make_batch(self.game, columns, rows, symmetries)

@@ -190,7 +190,7 @@ class _Run:
         self._config, self._model, self._chunks = config, model, chunks
         self._checkpoint, self._progress = checkpoint, progress
         memory = math.inf if config.priority_exponent else MEMORY_BYTES
-        self._dataset: Dataset = Dataset(game, chunks, config.batch_size, config.seed, memory)
+        self._dataset: Dataset = Dataset(game, chunks, config.batch_size, config.seed, memory, config.symmetries)
         self._samples_before = int(model.info.manifest.get("total_samples", 0))
         planned = self._dataset.batch_sizes(config.epochs)
         self._sizes = self._allowed(planned)
@@ -366,7 +366,7 @@ class _Run:
             yield ((None, batch) for batch in batches)
 
     def _drawn(self, replay: Replay, start: int) -> Iterator[tuple[IndexArray, Batch]]:
-        symmetries = self._dataset.game.symmetries.count
+        symmetries = self._dataset.num_symmetries
         for step in range(start, self._steps):
             draw = replay.draw(step, int(self._sizes[step]), symmetries)
             yield draw.rows, self._dataset.batch(draw.rows, draw.symmetries, draw.weights)

@@ -64,6 +64,18 @@ def test_vectorised_equals_one_at_a_time(game: Game) -> None:
     assert equal(make_batch(game, columns, rows, symmetry), naive_batch(game, columns, rows, symmetry))
 
 
+def test_without_symmetries_every_example_stands_as_it_is(game: Game, tmp_path: Path) -> None:
+    chunks = write_set(tmp_path, game, [30, 20])
+    planes = {
+        True: sorted(row.numpy().tobytes() for b in Dataset(game, chunks, 8, 1).batches(1) for row in b.planes),
+        False: sorted(
+            row.numpy().tobytes() for b in Dataset(game, chunks, 8, 1, symmetries=False).batches(1) for row in b.planes
+        ),
+    }
+    as_they_stand = sorted(row.numpy().tobytes() for b in Dataset(game, chunks, 8, 1).first(50) for row in b.planes)
+    assert planes[False] == as_they_stand != planes[True]
+
+
 def test_moved_planes_are_those_of_the_transformed_game(game: Game) -> None:
     """Play a game and its mirror image side by side: what is observed must be moved by the symmetry, too."""
     rng = np.random.default_rng(1)
