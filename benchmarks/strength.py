@@ -52,7 +52,7 @@ from benchmarks.measuring import (
     player,
 )
 from benchmarks.strength_plot import draw
-from pipeline.arena.ratings import bradley_terry, tallies
+from pipeline.arena.ratings import BradleyTerry, Encounter, bradley_terry, tallies
 from pipeline.config import CONFIGS, InitConfig, available_cores
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.registry import parse_game
@@ -176,11 +176,11 @@ def shard_time(meta: ShardMeta) -> float:
     return name.time.timestamp() if name else 0.0
 
 
-def curve(run: Path, clock: Clock, measurement: Measurement, readouts: int) -> list[Point]:
-    """Every measured champion, in order of time."""
-    zero = name_of(known_anchors(run, measurement.game)[-1])
-    encounters = [encounter_of(match) for match in measurement.matches()]
-    fit, records = bradley_terry(encounters), tallies(encounters)
+def curve(
+    run: Path, clock: Clock, encounters: Sequence[Encounter], fit: BradleyTerry, zero: str, readouts: int
+) -> list[Point]:
+    """Every measured champion, in order of time. fit: of the encounters; zero: the strongest anchor."""
+    records = tallies(encounters)
     metas = list(newest_shards(run / "data" / "selfplay"))
     points = []
     for one in champions(run, 1):
@@ -205,25 +205,21 @@ def curve(run: Path, clock: Clock, measurement: Measurement, readouts: int) -> l
     return points
 
 
-def anchor_ratings(run: Path, measurement: Measurement) -> dict[str, dict[str, float]]:
-    """name → Elo of each anchor that was met above the strongest of them, and half the 95 % interval of that."""
-    names = [name_of(one) for one in known_anchors(run, measurement.game)]
-    fit = bradley_terry([encounter_of(match) for match in measurement.matches()])
-    distances = {name: fit.difference(name, names[-1]) for name in names if name in fit.index}
-    return {name: {"elo": elo, "error": error} for name, (elo, error) in distances.items()}
-
-
 def report(run: Path, clock: Clock, measurement: Measurement, results: Sequence[Result], readouts: int) -> None:
     """Print what was measured; write curve.json and curve.svg."""
     settings = atomic.read_json(run / "strength.json", "the settings of a run")
-    points = curve(run, clock, measurement, readouts)
+    names = [name_of(one) for one in known_anchors(run, measurement.game)]
+    encounters = [encounter_of(match) for match in measurement.matches()]
+    fit = bradley_terry(encounters)
+    points = curve(run, clock, encounters, fit, names[-1], readouts)
+    distances = {name: fit.difference(name, names[-1]) for name in names if name in fit.index}
     written: dict[str, Any] = {
         "run": run.resolve().name,
         "settings": settings,
         "game": measurement.game,
         "readouts": readouts,
         "minutes": clock.seconds / 60,
-        "anchors": anchor_ratings(run, measurement),
+        "anchors": {name: {"elo": elo, "error": error} for name, (elo, error) in distances.items()},
         "points": [asdict(point) for point in points],
         "verdict": [asdict(result) for result in results],
         "profile": {name: vars(times) for name, times in clock.stages.items()},

@@ -8,10 +8,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 BACKENDS = ("auto", "torch", "compile", "openvino", "int8")
+Backend = Annotated[
+    str,
+    Field(
+        pattern=f"^({'|'.join(BACKENDS)})$",
+        description="Inference; auto measures once per machine, openvino is without int8.",
+    ),
+]
 
 
 class StageConfig(BaseModel):
@@ -125,11 +133,7 @@ class SelfplayConfig(SearchConfig):
     evaluation_cache: int = Field(
         0, ge=0, description="Positions whose evaluation each thread remembers: pays in connect four, not in Go."
     )
-    backend: str = Field(
-        "auto",
-        pattern=f"^({'|'.join(BACKENDS)})$",
-        description="Inference; auto measures once per machine, openvino is without int8.",
-    )
+    backend: Backend = "auto"
     seed: int | None = Field(None, ge=0, description="Seed of all randomness; fresh randomness if absent.")
 
 
@@ -230,11 +234,7 @@ class ArenaConfig(SearchConfig):
         0, ge=0, description="Processes that play; 0 = this one. A worker that dies or hangs costs only its games."
     )
     hang_seconds: float = Field(120.0, gt=0, description="A worker that makes no step for so long is replaced.")
-    backend: str = Field(
-        "auto",
-        pattern=f"^({'|'.join(BACKENDS)})$",
-        description="Inference; auto measures once per machine, openvino is without int8.",
-    )
+    backend: Backend = "auto"
     seed: int = Field(0, ge=0, description="Seed of openings, random players and noise.")
 
 
@@ -313,11 +313,7 @@ class EngineConfig(SearchConfig):
         800, ge=0, description="Simulations per move at most; fewer where the manager's time limits say so."
     )
     noise_weight: float = Field(0.0, ge=0, le=1, description="Share of Dirichlet noise in the root prior.")
-    backend: str = Field(
-        "auto",
-        pattern=f"^({'|'.join(BACKENDS)})$",
-        description="Inference; auto measures once per machine, openvino is without int8.",
-    )
+    backend: Backend = "auto"
 
 
 class BenchConfig(StageConfig):

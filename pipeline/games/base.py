@@ -13,10 +13,13 @@ all its nodes. Games without repetition rules accept a history and ignore it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pipeline.errors import IllegalMove
 
 States = NDArray[np.int16]
 Actions = NDArray[np.int32]
@@ -174,6 +177,15 @@ class Game(ABC):
     @abstractmethod
     def diagram(self, state: States) -> str:
         """A board a person can read, of one state [S]; X is the first player, O the second."""
+
+    def _refuse(self, actions: Actions, status: NDArray[np.uint8], reasons: Mapping[int, str]) -> None:
+        """Raise IllegalMove for the first action [B] whose status [B] isn't 0; reasons: by status."""
+        if not status.any():
+            return
+        row = int(np.flatnonzero(status)[0])
+        action = int(actions[row])
+        name = self.action_name(action) if 0 <= action < self.num_actions else "?"
+        raise IllegalMove(f"{self.spec}, row {row}: action {action} ({name}): {reasons[int(status[row])]}")
 
     def initial_history(self, states: States) -> History:
         """A history with room for a whole game that holds just these positions."""

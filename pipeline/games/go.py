@@ -125,11 +125,7 @@ class Go(Game):
         after, status = kernels.play(
             states, actions, history.keys, history.lengths, self.max_plies, self._neighbours, self._zobrist
         )
-        if status.any():
-            row = int(np.flatnonzero(status)[0])
-            action = int(actions[row])
-            name = self.action_name(action) if 0 <= action < self.num_actions else "?"
-            raise IllegalMove(f"{self.spec}, row {row}: action {action} ({name}): {REFUSALS[int(status[row])]}")
+        self._refuse(actions, status, REFUSALS)
         return after
 
     def legal(self, states: States, history: History) -> BoolArray:

@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.games import gomoku_kernels as kernels
+from pipeline.games import line_kernels
 from pipeline.games.base import (
     ON,
     Actions,
@@ -157,11 +158,7 @@ class Gomoku(Game):
     def play(self, states: States, actions: Actions, history: History) -> States:
         actions = np.asarray(actions, np.int32)
         after, status = kernels.play(states, actions, self.rules, shape_table())
-        if status.any():
-            row = int(np.flatnonzero(status)[0])
-            action = int(actions[row])
-            name = self.action_name(action) if 0 <= action < self.num_actions else "?"
-            raise IllegalMove(f"{self.spec}, row {row}: action {action} ({name}): {REFUSALS[int(status[row])]}")
+        self._refuse(actions, status, REFUSALS)
         return after
 
     def legal(self, states: States, history: History) -> BoolArray:
@@ -183,7 +180,7 @@ class Gomoku(Game):
         return states[:, self.num_points + kernels.PLY].astype(np.int32)
 
     def keys(self, states: States) -> KeyArray:
-        return kernels.keys(states, self.num_points)
+        return line_kernels.keys(states, self.num_points)
 
     def observe(self, states: States, legal: BoolArray) -> Planes:
         planes = np.empty((len(states), self.num_planes, *self.board_shape), np.uint8)

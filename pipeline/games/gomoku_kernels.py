@@ -376,19 +376,6 @@ def observe(states, rules, allowed, planes):
         plane[rest + 1, :] = state[num_points + FIVE] != 0
 
 
-@kernel
-def keys(states, num_points):
-    """-> [B] uint64, a hash of the points: multiply and fold, once per point."""
-    found = np.empty(len(states), np.uint64)
-    for b in range(len(states)):
-        key = np.uint64(0)
-        for point in range(num_points):
-            key = (key ^ np.uint64(states[b, point] + 1)) * np.uint64(0x9E3779B97F4A7C15)
-            key ^= key >> np.uint64(32)
-        found[b] = key
-    return found
-
-
 def line_sequence(size: int) -> NDArray[np.int16]:
     """[L] int16: the points of every row, column and diagonal that has room for five, one line after the other.
 

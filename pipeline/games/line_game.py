@@ -13,7 +13,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import IllegalMove
 from pipeline.games import line_kernels as kernels
 from pipeline.games.base import (
     Actions,
@@ -26,6 +25,8 @@ from pipeline.games.base import (
     Planes,
     States,
 )
+
+REFUSALS = {kernels.OUT_OF_RANGE: "no such action", kernels.GAME_OVER: "the game is over"}
 
 
 class LineGame(Game):
@@ -52,13 +53,7 @@ class LineGame(Game):
     def play(self, states: States, actions: Actions, history: History) -> States:
         actions = np.asarray(actions, np.int32)
         after, status = kernels.play(states, actions, self.height, self.width, self.length, self.falls)
-        if status.any():
-            row = int(np.flatnonzero(status)[0])
-            action = int(actions[row])
-            name = self.action_name(action) if 0 <= action < self.num_actions else "?"
-            reasons = {kernels.OUT_OF_RANGE: "no such action", kernels.GAME_OVER: "the game is over"}
-            reason = reasons.get(int(status[row]), self.full)
-            raise IllegalMove(f"{self.spec}, row {row}: action {action} ({name}): {reason}")
+        self._refuse(actions, status, {**REFUSALS, kernels.OCCUPIED: self.full})
         return after
 
     def legal(self, states: States, history: History) -> BoolArray:

@@ -250,9 +250,9 @@ class Lane:
         table = search.root_table(rows)
         full = self._full[rows]
         targets = search.targets(rows, table)
-        raw = ~full & ~self._is_decided(rows) & (settings.cheap_readouts == 0)
-        if raw.any():  # visits that an earlier search left are no raw policy
-            table[0][raw] = 0
+        if settings.cheap_readouts == 0 and not full.all():
+            raw = ~full & ~self._is_decided(rows)
+            table[0][raw] = 0  # visits that an earlier search left are no raw policy
             targets = np.where(raw[:, None], 0, targets)
         # By the targets: a playout that was forced is no reason to play a move (as in KataGo).
         actions = search.choose(rows, temperature, (targets, table[1]))

@@ -13,8 +13,6 @@ from pipeline.players.searching import Evaluate
 from pipeline.search.batch import BatchSearch
 
 ROW = np.array([0])
-LEAVES = 8  # of the tree that share a batch: a single game has no neighbours to fill it
-READOUTS_PER_LEAF = 16  # pending leaves search blindly: at most one per so many readouts
 
 
 class Mind(Protocol):
@@ -43,12 +41,11 @@ class Mind(Protocol):
 class SearchMind:
     """Searches with a network, with at most so many readouts a move; keeps its tree from move to move."""
 
-    def __init__(self, game: Game, evaluate: Evaluate, config: SearchConfig, readouts: int) -> None:
-        """evaluate: for batches of up to LEAVES positions. readouts 0: the raw policy."""
+    def __init__(self, game: Game, evaluate: Evaluate, config: SearchConfig, readouts: int, leaves: int = 1) -> None:
+        """evaluate: for batches of up to leaves positions, which the tree shares. readouts 0: the raw policy."""
         self.game = game
         self._evaluate = evaluate
         self._readouts = np.array([readouts], np.int32)
-        leaves = max(1, min(LEAVES, readouts // READOUTS_PER_LEAF))
         self._search = BatchSearch(game, 1, readouts, config, leaves)
         self._explore = np.array([readouts > 0 and config.noise_weight > 0 and config.algorithm == "puct"])
         self.restart()

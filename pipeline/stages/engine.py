@@ -16,9 +16,10 @@ from pipeline.games.gomoku import Gomoku
 from pipeline.games.registry import parse_game
 from pipeline.progress import SILENT, Progress
 from pipeline.protocols.gomocup import Gomocup
-from pipeline.protocols.mind import LEAVES, SearchMind
+from pipeline.protocols.mind import SearchMind
 from pipeline.records.models import read_model, resolve_champion
 from pipeline.stages.lanes import load_evaluators
+from pipeline.stages.selfplay import leaves_per_tree
 
 
 def engine(
@@ -36,8 +37,9 @@ def engine(
     game = parse_game(model.info.game)
     if not isinstance(game, Gomoku):
         raise UsageError(f"engine --protocol {config.protocol}: {model.path} plays {game.spec}; wanted a Gomoku model")
-    (evaluate,) = load_evaluators(model, LEAVES, 1, config.backend, progress)
-    mind = SearchMind(game, evaluate, config.search_config(), config.readouts)
+    leaves = leaves_per_tree(1, config.readouts)  # a single game has no neighbours to fill a batch
+    (evaluate,) = load_evaluators(model, leaves, 1, config.backend, progress)
+    mind = SearchMind(game, evaluate, config.search_config(), config.readouts, leaves)
     mind.warm_up()
     session = Gomocup(mind)
     for line in commands:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,12 +41,14 @@ def load_evaluators(model: Model, max_batch: int, num_lanes: int, backend: str, 
             num_lanes=num_lanes,
             backend=backend,
             progress=progress,
-            typical=typical_positions(parse_game(model.info.game)),
+            typical=typical_positions(parse_game(model.info.game)) if backend in ("auto", "int8") else None,
         )
 
 
+@cache
 def typical_positions(game: Game) -> Planes:
-    """[N, C, H, W] planes from random games, in the order of their plies, N at most TYPICAL; always the same ones.
+    """[N, C, H, W] planes from random games, in the order of their plies, N at most TYPICAL; always the same ones,
+    made once per game and not to be changed.
 
     Weaker play than a trained network's, but boards as full as real ones: what a network's activations reach on them is
     what they reach in its own games, or a little more (LOG.md).
