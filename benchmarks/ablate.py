@@ -1,29 +1,33 @@
-"""Which techniques earn their place: runs that differ in one thing each, in equal core-time, and matches between them.
+"""Which techniques earn their place: runs that differ in them, in equal core-time, and matches between the runs.
 
     python -m benchmarks.ablate benchmarks/plans/go7.yaml runs/go7
 
-A plan is YAML: a preset, minutes and readouts, and arms, each with the lines of the preset that it changes; `seed` is
-that of the first weights:
+A plan is YAML: a preset, and what changes its lines. Each of the `factors` is changed in half of a set of runs, the
+halves chosen so that all effects are known as well as if there were only one (benchmarks/factorial.py). Each of the
+`arms` is a run of its own with what can't be combined so; `seed` is that of its first weights. Arms of the same changes
+are runs of one thing:
 
     preset: go9
-    changes: {init: {game: "go:7,komi=9"}}  # of all arms
-    minutes: 20                             # of one core each
-    readouts: 100
-    games: 200                              # of each arm against each reference
-    references: [base, base again]          # arms that all others meet
+    changes: {init: {game: "go:7,komi=9"}}  # of all runs
+    minutes: 8                              # of one core each
+    readouts: 100                           # in the matches
+    opponents: 6                            # other runs that each meets ...
+    games: 40                               # ... for so many games
+    factors:
+      no forced playouts: {selfplay: {forced_playouts: 0}}
+      no symmetries: {train: {symmetries: false}}
     arms:
       base: {}
-      base again: {seed: 1}
-      no forced playouts: {selfplay: {forced_playouts: 0}}
+      Gumbel: {selfplay: {algorithm: gumbel}}
+      Gumbel again: {seed: 1, selfplay: {algorithm: gumbel}}
 
-As many arms run at a time as there are cores, a core each. All have neighbours as busy as they are: a core that has no
-arm left runs a throw-away one. A minute of those on every core comes first, which has the kernels compiled off the
-clock. Then the last champions meet: each arm every reference, each opening played both ways.
+As many runs go at a time as there are cores, a core each. All have neighbours as busy as they are: a core that has no
+run left gets a throw-away one. A minute of those on every core comes first, which has the kernels compiled off the
+clock. Then the last champions meet, each opening played both ways.
 
-Printed are Bradley-Terry ratings with the references' mean at 0. Their bars (95 %, of the distance to that mean) say
-how well the players are known, not how much two runs of one recipe differ: that is what the references are for, and
-arms no further from 0 than they are can't be told from them. The best of many arms is partly luck: run it again with
-another seed. Stop it when you like; the same command goes on where it stood, and arms may be added.
+Printed is what each change brings in Bradley-Terry Elo. The bars (95 %) hold the luck of the runs, by how much runs
+differ beyond their changes; one effect in twenty lies outside its bar for no reason. Stop it when you like: the same
+command goes on where it stood; more minutes go on with the runs that are there, and arms may be added.
 """
 
 from __future__ import annotations
@@ -43,11 +47,11 @@ from typing import Any
 import numpy as np
 import yaml
 
+from benchmarks.factorial import effects, plackett_burman, spare_runs
 from benchmarks.loop_clock import CLOCK, Clock, start, stop
 from benchmarks.measuring import Measurement, champions, last_player, measurement_of, name_of
 from benchmarks.strength import changed_preset, reported
-from pipeline.arena.ratings import BradleyTerry, bradley_terry
-from pipeline.arena.statistics import Z_95
+from pipeline.arena.ratings import bradley_terry
 from pipeline.errors import MuGoError, UsageError
 from pipeline.progress import Progress
 from pipeline.records import atomic
@@ -62,55 +66,77 @@ FOR_EVER = 1e6  # minutes
 
 @dataclass(frozen=True)
 class Arm:
-    """One run. name: as in the plan; folder: its name for files; changes: to the preset, those of all arms first."""
+    """One run. folder: its name for files; changes: to the preset, all runs' first; terms: what its own are called."""
 
     name: str
     folder: str
     changes: tuple[str, ...]
     seed: int
+    terms: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is compared. minutes: of one core; readouts, games: of the matches; references: folders of arms."""
+    """What is compared. minutes: of one core; readouts, opponents, games: of the matches."""
 
     preset: str
     minutes: float
     readouts: int
+    opponents: int
     games: int
-    references: tuple[str, ...]
     arms: tuple[Arm, ...]
 
 
 def read_plan(path: Path) -> Plan:
-    """Raises UsageError that says what is missing, unknown or no number."""
+    """Raises UsageError that says what is missing, unknown, in conflict or no number."""
     try:
         raw = yaml.safe_load(path.read_text())
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
         raise UsageError(f"plan {path}: not readable: {' '.join(str(error).split())}") from error
-    wanted = {"preset", "changes", "minutes", "readouts", "games", "references", "arms"}
-    if not isinstance(raw, dict) or set(raw) - wanted or not isinstance(raw.get("arms"), dict):
-        raise UsageError(f"plan {path}: wanted the lines {', '.join(sorted(wanted))}")
+    wanted = {"preset", "changes", "minutes", "readouts", "opponents", "games", "factors", "arms"}
+    if not isinstance(raw, dict) or set(raw) - wanted or not (raw.get("factors") or raw.get("arms")):
+        raise UsageError(f"plan {path}: wanted the lines {', '.join(sorted(wanted))}; factors or arms must be there")
     where = "changes"
     try:
-        shared, arms = changes_of(raw.get("changes") or {}), []
-        for name, settings in raw["arms"].items():
+        shared = changes_of(raw.get("changes") or {})
+        where = "factors"
+        arms = designed(shared, {str(name): changes_of(own) for name, own in (raw.get("factors") or {}).items()})
+        for name, settings in (raw.get("arms") or {}).items():
             where = f"arm {name}"
             own = dict(settings)
-            seed = int(own.pop("seed", 0))
-            arms.append(Arm(str(name), folder_name(str(name)), (*shared, *changes_of(own)), seed))
+            seed, changes = int(own.pop("seed", 0)), changes_of(own)
+            same = next((arm.terms for arm in arms if arm.changes == (*shared, *changes)), (str(name),))
+            arms.append(Arm(str(name), folder_name(str(name)), (*shared, *changes), seed, same if changes else ()))
         where = "numbers"
-        numbers = float(raw.get("minutes", 20)), int(raw.get("readouts", 100)), int(raw.get("games", 200))
-        references = tuple(folder_name(str(name)) for name in raw.get("references") or [])
+        numbers = float(raw.get("minutes", 20)), int(raw.get("readouts", 100))
+        matches = int(raw.get("opponents", 6)), int(raw.get("games", 40))
     except (AttributeError, TypeError, ValueError) as error:
         raise UsageError(f"plan {path}, {where}: {error}; wanted e.g. {{STAGE: {{LINE: VALUE}}}}, numbers") from error
-    folders = [arm.folder for arm in arms]
-    if len(set(folders)) < len(folders) or not references or not set(references) <= set(folders):
-        raise UsageError(f"plan {path}: wanted arms with names of their own, and references among them")
-    plan = Plan(str(raw.get("preset", "go9")), *numbers, references, tuple(arms))
+    names = [*(folder_name(str(name)) for name in raw.get("factors") or {}), *(arm.folder for arm in arms)]
+    if len(set(names)) < len(names):
+        raise UsageError(f"plan {path}: wanted factors and arms with names of their own, none of them mixed-NUMBER")
+    if spare_runs([arm.terms for arm in arms]) < 1:
+        raise UsageError(f"plan {path}: nothing says how much runs differ by luck: repeat an arm with another seed")
+    plan = Plan(str(raw.get("preset", "go9")), *numbers, *matches, tuple(arms))
     for arm in plan.arms:
         changed_preset(plan.preset, arm.changes, arm.seed)
     return plan
+
+
+def designed(shared: list[str], factors: Mapping[str, list[str]]) -> list[Arm]:
+    """The runs of a design of these factors, each with first weights of its own. Raises ValueError if two conflict."""
+    if not factors:
+        return []
+    lines = [change.partition("=")[0] for changes in factors.values() for change in changes]
+    twice = sorted({line for line in lines if lines.count(line) > 1})
+    if twice:
+        raise ValueError(f"{', '.join(twice)} stands in two factors")
+    arms = []
+    for i, on in enumerate(plackett_burman(len(factors)).tolist(), start=1):
+        terms = tuple(name for name, is_on in zip(factors, on, strict=True) if is_on)
+        changes = (*shared, *(change for name in terms for change in factors[name]))
+        arms.append(Arm(f"mixed {i:02d}", f"mixed-{i:02d}", changes, i, terms))
+    return arms
 
 
 def changes_of(sections: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -157,8 +183,7 @@ def train_all(plan: Plan, folder: Path, progress: Progress) -> None:
 
 def neighbour(plan: Plan, core: int) -> Arm:
     """What keeps a core busy that has no arm."""
-    reference = next(arm for arm in plan.arms if arm.folder == plan.references[0])
-    return replace(reference, name="throw-away", folder=f"throw-away-{core}")
+    return replace(plan.arms[-1], name="throw-away", folder=f"throw-away-{core}")
 
 
 def begin(plan: Plan, arm: Arm, minutes: float, folder: Path, core: int) -> subprocess.Popen[bytes]:
@@ -173,55 +198,48 @@ def begin(plan: Plan, arm: Arm, minutes: float, folder: Path, core: int) -> subp
 # Measuring
 
 
+def meetings(runs: int, opponents: int) -> list[tuple[int, int]]:
+    """Who meets whom, by number: each so many others as nearly as an even number and the runs allow, near and far."""
+    steps = np.linspace(1, max(1, (runs - 1) // 2), max(1, opponents // 2)).round().astype(int)
+    pairs = {tuple(sorted((i, (i + step) % runs))) for step in steps.tolist() for i in range(runs)}
+    return sorted((one, other) for one, other in pairs if one != other)
+
+
 def play_all(plan: Plan, folder: Path, progress: Progress) -> Measurement:
-    """Let the champion of every arm meet those of the references."""
-    measurement = measurement_of(folder / plan.references[0], progress, folder / "measured")
-    for arm in plan.arms:
-        for reference in plan.references:
-            if arm.folder == reference or (arm.folder in plan.references and arm.folder > reference):
-                continue
-            one, other = (last_player(folder / run, plan.readouts) for run in (arm.folder, reference))
-            progress.say(str(measurement.play(one, other, plan.games)))
+    """Let the last champions meet."""
+    measurement = measurement_of(folder / plan.arms[-1].folder, progress, folder / "measured")
+    players = [last_player(folder / arm.folder, plan.readouts) for arm in plan.arms]
+    for one, other in meetings(len(players), plan.opponents):
+        progress.say(str(measurement.play(players[one], players[other], plan.games)))
     return measurement
 
 
 def report(plan: Plan, folder: Path, measurement: Measurement) -> None:
-    """Print and write what the arms are worth."""
+    """Print and write what the runs are worth, and what that says of the changes."""
     fit = bradley_terry([encounter_of(match) for match in measurement.matches()])
-    names = {arm.folder: name_of(last_player(folder / arm.folder, plan.readouts)) for arm in plan.arms}
-    references = [names[reference] for reference in plan.references]
-    rows = [row(folder, arm, fit, names[arm.folder], references) for arm in plan.arms]
-    spread = max(abs(one["elo"]) for one in rows if names[folder_name(one["arm"])] in references)
-    atomic.write_json(folder / "ablation.json", {"rows": rows, "references_apart": 2 * spread}, indent=1)
-    print(f"{'arm':<34}{'Elo':>6}{'+-':>5}{'last champion':>24}{'at minute':>10}{'games':>9}{'evaluations':>14}")
-    for one in sorted(rows, key=lambda one: -one["elo"]):
+    errors = fit.errors()
+    rows = []
+    for arm in plan.arms:
+        run, name = folder / arm.folder, name_of(last_player(folder / arm.folder, plan.readouts))
+        clock, last, metas = Clock.read(run / CLOCK), champions(run, 1)[-1], list(newest_shards(run / "data/selfplay"))
+        spent = {"games": sum(meta.games for meta in metas), "evaluations": sum(meta.evaluations for meta in metas)}
+        times = {"at_minute": clock.seconds_at(last.time) / 60, "minutes": clock.seconds / 60}
+        rating = {"elo": fit.ratings[name], "error": errors[name]}
+        rows.append({"arm": arm.name, "terms": arm.terms, **rating, "champion": last.model.name, **times, **spent})
+    found, luck = effects([arm.terms for arm in plan.arms], [row["elo"] for row in rows])
+    atomic.write_json(
+        folder / "ablation.json", {"effects": [vars(one) for one in found], "luck": luck, "runs": rows}, indent=1
+    )
+    print(f"{'run':<34}{'Elo':>6}{'+-':>5}{'last champion':>24}{'at minute':>10}{'games':>9}{'evaluations':>14}")
+    for row in sorted(rows, key=lambda row: -row["elo"]):
         print(
-            f"{one['arm']:<34}{one['elo']:>6.0f}{one['error']:>5.0f}{one['champion']:>24}{one['at_minute']:>10.1f}"
-            f"{one['games']:>9,}{one['evaluations']:>14,}"
+            f"{row['arm']:<34}{row['elo']:>6.0f}{row['error']:>5.0f}{row['champion']:>24}{row['at_minute']:>10.1f}"
+            f"{row['games']:>9,}{row['evaluations']:>14,}"
         )
-    print(f"the references, runs of one recipe, are up to {2 * spread:.0f} Elo apart: smaller differences mean little")
-
-
-def row(folder: Path, arm: Arm, fit: BradleyTerry, name: str, references: Sequence[str]) -> dict[str, Any]:
-    """An arm's line: Elo above the references' mean, and half the 95 % interval of that."""
-    weights = np.zeros(len(fit.names))
-    weights[fit.index[name]] += 1
-    for reference in references:
-        weights[fit.index[reference]] -= 1 / len(references)
-    run = folder / arm.folder
-    clock, last = Clock.read(run / CLOCK), champions(run, 1)[-1]
-    metas = list(newest_shards(run / "data" / "selfplay"))
-    return {
-        "arm": arm.name,
-        "changes": list(arm.changes),
-        "elo": float(weights @ fit.elo),
-        "error": Z_95 * float(np.sqrt(weights @ fit.covariance @ weights)),
-        "champion": last.model.name,
-        "at_minute": clock.seconds_at(last.time) / 60,
-        "minutes": clock.seconds / 60,
-        "games": sum(meta.games for meta in metas),
-        "evaluations": sum(meta.evaluations for meta in metas),
-    }
+    print(f"\n{'change':<34}{'Elo':>6}{'+-':>5}")
+    for one in sorted(found, key=lambda one: -one.value):
+        print(f"{one.name:<34}{one.value:>+6.0f}{one.error:>5.0f}{' *' if abs(one.value) > one.error else ''}")
+    print(f"* outside its bar; runs of one recipe differ by a standard deviation of {luck:.0f} Elo")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,14 +1,16 @@
-"""The ablation benchmark: plans, and three small arms from empty folders to a table."""
+"""The ablation benchmark: designs, plans, and three small arms from empty folders to a table."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 
 from benchmarks import ablate
+from benchmarks.factorial import effects, plackett_burman, spare_runs
 from benchmarks.strength import changed_preset
 from pipeline.config import CONFIGS
 from pipeline.errors import UsageError
@@ -20,8 +22,8 @@ SMALL = """
 preset: tictactoe
 minutes: 0.2
 readouts: 4
+opponents: 2
 games: 8
-references: [base, base again]
 changes:
   init: {network_size: b1c8}
   selfplay: {games: 20, readouts: 4}
@@ -35,10 +37,69 @@ arms:
 """
 
 
+@pytest.mark.parametrize("factors", range(1, 45))
+def test_a_design_has_every_pair_of_factors_in_all_four_ways_equally_often(factors: int) -> None:
+    runs = plackett_burman(factors)
+    assert not runs[-1].any() and len(runs) % 4 == 0 and len(runs) >= factors + 4
+    signs = np.where(runs, 1, -1)
+    np.testing.assert_array_equal(signs.T @ signs, len(runs) * np.eye(factors, dtype=int))
+    np.testing.assert_array_equal(signs.sum(axis=0), 0)
+
+
+def test_the_design_of_twelve_is_the_published_one() -> None:
+    # Plackett and Burman 1946, N = 12, first row + + - + + + - - - + -; ours is its cycle, mirrored or not.
+    published = "++-+++---+-"
+    rows = {"".join("+" if on else "-" for on in row) for row in plackett_burman(8)}
+    cycles = {(published[i:] + published[:i])[:8] for i in range(11)}
+    mirrored = {(published[::-1][i:] + published[::-1][:i])[:8] for i in range(11)}
+    assert rows - {"-" * 8} in (cycles, mirrored)
+
+
+def test_too_many_factors_are_refused() -> None:
+    with pytest.raises(UsageError, match="at most 44"):
+        plackett_burman(45)
+
+
+def test_effects_are_found_and_their_bars_hold_what_they_promise() -> None:
+    """Simulated: known effects, runs that differ by 40 Elo; an effect lies outside its bar once in twenty."""
+    rng, names = np.random.default_rng(0), [f"f{i}" for i in range(18)]
+    true = np.linspace(-100, 100, 18)
+    design = plackett_burman(18)
+    runs = [[name for name, on in zip(names, row, strict=True) if on] for row in design]
+    inside, errors, lucks = 0, [], []
+    for _ in range(500):
+        found, luck = effects(runs, design @ true + rng.normal(0, 40, len(runs)))
+        by_name = {one.name: one for one in found}
+        inside += sum(
+            abs(by_name[name].value - worth) <= by_name[name].error for name, worth in zip(names, true, strict=True)
+        )
+        errors += [by_name[name].value - worth for name, worth in zip(names, true, strict=True)]
+        lucks.append(luck**2)
+    assert inside / (500 * 18) == pytest.approx(0.95, abs=0.01)
+    assert np.std(errors) == pytest.approx(2 * 40 / np.sqrt(24), rel=0.05)  # half of the runs against the other half
+    assert np.sqrt(np.mean(lucks)) == pytest.approx(40, rel=0.05)
+
+
+def test_arms_alone_are_told_from_repeated_ones() -> None:
+    found, luck = effects([[], [], ["a"]], [10, 20, 115])
+    assert (found[0].name, found[0].value) == ("a", pytest.approx(100))
+    assert luck == pytest.approx(np.sqrt(50))
+    assert found[0].error == pytest.approx(12.706 * np.sqrt(50 * 1.5), rel=1e-4)  # one degree of freedom
+    assert spare_runs([[], ["a"]]) == 0
+    assert spare_runs([[], [], ["a", "b"]]) == 0  # a can't be told from b
+
+
+def test_everybody_meets_so_many_others() -> None:
+    for runs in range(2, 40):
+        pairs = ablate.meetings(runs, 6)
+        met = [sum(i in pair for pair in pairs) for i in range(runs)]
+        assert len(set(pairs)) == len(pairs) and min(met) >= min(6, runs - 1) - 1 and max(met) <= 6, runs
+
+
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
 def test_every_arm_of_every_plan_is_a_valid_recipe(path: Path, tmp_path: Path) -> None:
     plan = ablate.read_plan(path)
-    assert len(plan.references) >= 2
+    assert spare_runs([arm.terms for arm in plan.arms]) >= 3
     for arm in plan.arms:
         sections = changed_preset(plan.preset, arm.changes, arm.seed)
         preset = tmp_path / "preset.yaml"
@@ -49,11 +110,31 @@ def test_every_arm_of_every_plan_is_a_valid_recipe(path: Path, tmp_path: Path) -
 
 def test_a_plan_is_read() -> None:
     plan = ablate.read_plan(write(SMALL))
-    assert (plan.minutes, plan.readouts, plan.games, plan.references) == (0.2, 4, 8, ("base", "base-again"))
+    assert (plan.minutes, plan.readouts, plan.opponents, plan.games) == (0.2, 4, 2, 8)
     base, again, without = plan.arms
     assert (base.folder, base.seed, again.folder, again.seed) == ("base", 0, "base-again", 1)
     assert without.changes == (*base.changes, "train.ownership_weight=0")
     assert "selfplay.games=20" in base.changes
+    assert (base.terms, again.terms, without.terms) == ((), (), ("no ownership",))
+
+
+def test_a_plan_with_factors_is_read() -> None:
+    text = """
+preset: tictactoe
+factors:
+  a: {selfplay: {readouts: 4}}
+  b: {train: {epochs: 2}}
+arms:
+  c: {train: {epochs: 3}}
+  c again: {seed: 5, train: {epochs: 3}}
+"""
+    plan = ablate.read_plan(write(text))
+    assert len(plan.arms) == 8 + 2 and len({arm.seed for arm in plan.arms[:8]}) == 8
+    for arm in plan.arms[:8]:
+        assert arm.changes == tuple(
+            change for term, change in (("a", "selfplay.readouts=4"), ("b", "train.epochs=2")) if term in arm.terms
+        )
+    assert [arm.terms for arm in plan.arms[8:]] == [("c",), ("c",)]
 
 
 def write(text: str, path: Path | None = None) -> Path:
@@ -72,12 +153,17 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("arms: [", "not readable"),
         ("preset: go9", "wanted the lines"),
-        ("arms: {a: {}}\nreferences: [a]\nmintes: 3", "wanted the lines"),
-        ("arms: {a: {}}\nreferences: [b]", "references among them"),
-        ("arms: {a: {}}", "references among them"),
-        ("arms: {a b: {}, a-b: {}}\nreferences: [a b]", "names of their own"),
-        ("arms: {a: {selfplay: 3}}\nreferences: [a]", "arm a"),
-        ("arms: {a: 3}\nreferences: [a]", "arm a"),
+        ("arms: {a: {}}\nmintes: 3", "wanted the lines"),
+        ("arms: {a: {}}", "repeat an arm"),
+        ("arms: {a: {}, b: {selfplay: {games: 3}}}", "repeat an arm"),
+        ("arms: {a b: {}, a-b: {}}", "names of their own"),
+        ("arms: {a: {selfplay: 3}}", "arm a"),
+        ("arms: {a: 3}", "arm a"),
+        ("factors: {a: 3}", "factors"),
+        ("factors: {a: {selfplay: {games: 3}}, b: {selfplay: {games: 4}}}", "selfplay.games stands in two factors"),
+        ("factors: {a: {selfplay: {games: 3}}}\narms: {a: {}}", "names of their own"),
+        ("factors: {a: {selfplay: {games: 3}}}\narms: {mixed 01: {}}", "names of their own"),
+        ("factors: {a: {selfplay: {gaems: 3}}}", "no line 'gaems'"),
     ],
 )
 def test_a_wrong_plan_is_refused(text: str, said: str) -> None:
@@ -93,16 +179,18 @@ def test_arms_run_and_meet(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     monkeypatch.setattr(ablate, "WARM_UP_SECONDS", 1.0)
     plan = write(SMALL)
     assert ablate.main([str(plan), "runs"]) == 0
-    rows = {row["arm"]: row for row in json.loads(Path("runs/ablation.json").read_text())["rows"]}
+    found = json.loads(Path("runs/ablation.json").read_text())
+    rows = {row["arm"]: row for row in found["runs"]}
     assert set(rows) == {"base", "base again", "no ownership"}
-    assert sum(rows[name]["elo"] for name in ("base", "base again")) == pytest.approx(0, abs=1e-6)
+    assert sum(row["elo"] for row in rows.values()) == pytest.approx(0, abs=1e-6)
     assert all(row["minutes"] >= 0.2 and row["games"] >= 20 and row["error"] > 0 for row in rows.values())
     assert all(row["at_minute"] <= row["minutes"] for row in rows.values())
-    found = rows["base"]["error"]
-    assert rows["base again"]["error"] == pytest.approx(found)  # half the distance between the two, both ways
+    base = (rows["base"]["elo"] + rows["base again"]["elo"]) / 2
+    (effect,) = found["effects"]
+    assert (effect["name"], effect["value"]) == ("no ownership", pytest.approx(rows["no ownership"]["elo"] - base))
     assert "no ownership" in capsys.readouterr().out
     matches = list(Path("runs/measured").glob("[a-z]*-vs-*"))
-    assert len(matches) == 3  # each arm with each reference
+    assert len(matches) == 3  # everybody everybody
     assert not [one for one in psutil.Process().children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE]
     assert ablate.main([str(plan), "runs"]) == 0  # all is there
 
@@ -115,7 +203,8 @@ def test_an_arm_that_fails_stops_the_others(
     assert ablate.main([str(plan), "runs"]) == 2
     assert "gaems" in capsys.readouterr().err
     # The first arm can't shrink its network; what ran beside it would go on for minutes.
-    plan = write(SMALL.replace("  base: {}\n", "  base: {train: {network_size: b1c4}}\n").replace("0.2", "5"))
+    broken = SMALL.replace("  base: {}\n", "  bad: {train: {network_size: b1c4}}\n  base: {}\n")
+    plan = write(broken.replace("0.2", "5"))
     assert ablate.main([str(plan), "runs"]) == 1
-    assert "base failed with exit code" in capsys.readouterr().err
+    assert "bad failed with exit code" in capsys.readouterr().err
     assert not [one for one in psutil.Process().children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE]

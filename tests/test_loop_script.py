@@ -290,7 +290,7 @@ def test_failed_installation_is_tried_again(fresh: SetUp) -> None:
 
 
 def test_too_old_python_is_named(fresh: SetUp) -> None:
-    fresh.python.write_text("#!/bin/sh\n[ \"$1\" = --version ] && echo Python 3.9.2 && exit\nexit 1\n")
+    fresh.python.write_text('#!/bin/sh\n[ "$1" = --version ] && echo Python 3.9.2 && exit\nexit 1\n')
     fresh.env["PATH"] = str(fresh.python.parent)
     for tool in ("bash", "env", "dirname", "basename", "mkdir", "cat", "date"):
         (fresh.python.parent / tool).symlink_to(shutil.which(tool) or tool)

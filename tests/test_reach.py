@@ -184,9 +184,7 @@ def test_bitbullys_values_are_those_of_plain_alpha_beta_column_by_column() -> No
     lopsided = 0
     for moves, values in zip(positions, found, strict=True):
         columns = columns_of(moves)
-        expected = [
-            value_of(columns, column) if len(columns[column]) < 6 else reach.NO_MOVE for column in range(7)
-        ]
+        expected = [value_of(columns, column) if len(columns[column]) < 6 else reach.NO_MOVE for column in range(7)]
         assert list(values) == expected, moves
         legal = CONNECT4.legal(final_state(moves)[None], CONNECT4.initial_history(final_state(moves)[None]))[0]
         assert list(values != reach.NO_MOVE) == list(legal), moves

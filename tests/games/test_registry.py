@@ -30,8 +30,10 @@ def test_spec_round_trip(spec: str) -> None:
         ("gomoku:09,exact=on", "gomoku:9,exact"),
         ("gomoku:15,exact=off,capture=off", "gomoku:15"),
         ("gomoku:19,capture=on,pairs=5,breakable=on", "gomoku:19,capture"),
-        ("gomoku:19,breakable=off,threes_by_capture=off,pairs=3,capture",
-         "gomoku:19,capture,pairs=3,threes_by_capture=off,breakable=off"),
+        (
+            "gomoku:19,breakable=off,threes_by_capture=off,pairs=3,capture",
+            "gomoku:19,capture,pairs=3,threes_by_capture=off,breakable=off",
+        ),
     ],
 )
 def test_specs_are_canonical(written: str, canonical: str) -> None:

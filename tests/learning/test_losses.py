@@ -53,9 +53,7 @@ def outputs(**changes: object) -> Outputs:
     return Outputs(**{**values, **changes})
 
 
-def terms(
-    given: Outputs, wanted: Batch, score_scale: float = 3.0, weights: LossWeights = WEIGHTS
-) -> dict[str, float]:
+def terms(given: Outputs, wanted: Batch, score_scale: float = 3.0, weights: LossWeights = WEIGHTS) -> dict[str, float]:
     found = losses(given, wanted, weights, score_scale)
     assert tuple(found) == TERMS
     return {name: tensor.item() for name, tensor in found.items()}

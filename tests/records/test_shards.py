@@ -68,9 +68,7 @@ def test_who_played_whom(tmp_path: Path) -> None:
     assert (POLICY_COUNTS, NO_VALUE) == (1, 2)  # bits of flags as they stand on disk
 
 
-@pytest.mark.parametrize(
-    ("version", "came_later"), [(1, ("opponents", "learners", "surprises")), (2, ("surprises",))]
-)
+@pytest.mark.parametrize(("version", "came_later"), [(1, ("opponents", "learners", "surprises")), (2, ("surprises",))])
 def test_older_versions(tmp_path: Path, version: int, came_later: tuple[str, ...]) -> None:
     """In version 1 every model played itself; before version 3 nobody noted surprises."""
     met = {} if version == 1 else {"opponent": "random", "learner": 1}

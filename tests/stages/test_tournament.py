@@ -36,9 +36,7 @@ def config_for(tmp_path: Path, **options) -> TournamentConfig:
 
 
 def played(tmp_path: Path) -> dict[str, int]:
-    return {
-        folder.name: len(read_match(folder).games) for folder in list_matches(tmp_path / "data" / "tournament")
-    }
+    return {folder.name: len(read_match(folder).games) for folder in list_matches(tmp_path / "data" / "tournament")}
 
 
 class Heard(Progress):
