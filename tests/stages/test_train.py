@@ -176,9 +176,10 @@ def paths(name: str) -> dict[str, Path]:
 
 
 def take_priorities() -> dict[str, list[float]]:
-    """What stands in the files of priorities beside the chunks, by name; they are removed."""
+    """What stands in the files of priorities beside the chunks, by name; they are removed. What a killed
+    process left half-written is not among them: gather sweeps it."""
     found = {}
-    for path in sorted(Path("data/training_data").glob("*priorities*")):
+    for path in sorted(Path("data/training_data").glob("[!.]*priorities*")):
         found[path.name] = read_priorities(path).values.tolist()
         path.unlink()
     return found
