@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pipeline.arena import statistics
 from pipeline.arena.sprt import Sprt, SprtState
 from pipeline.arena.statistics import VOID, Score
-from pipeline.records.matches import MatchGame
+from pipeline.records.match_lines import MatchGame, repeated_games
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class Standing:
 
 def standing(rule: Rule, games: Mapping[int, MatchGame]) -> Standing:
     """Where a match stands. passed: by what is known; final only when decided."""
-    repetitions = repeated(games)
-    excluded = set(repetitions) if rule.exclude_duplicates else set()
+    repetitions = repeated_games(games.values())
+    excluded = repetitions if rule.exclude_duplicates else set()
     counted = {number: games[number] for number in sorted(games) if number not in excluded}
     points = {number: 1 + game.challenger_result for number, game in counted.items()}
     pair_scores: list[int | None] = []
@@ -86,16 +86,3 @@ def standing(rule: Rule, games: Mapping[int, MatchGame]) -> Standing:
 def score_of(games: Iterable[MatchGame]) -> Score:
     results = [game.challenger_result for game in games]
     return Score(results.count(1), results.count(0), results.count(-1))
-
-
-def repeated(games: Mapping[int, MatchGame]) -> list[int]:
-    """Numbers of the games whose moves and colours are those of a game with a lower number."""
-    seen: set[tuple[int, ...]] = set()
-    found = []
-    for number in sorted(games):
-        game = games[number]
-        key = (game.challenger_player, *game.moves)
-        if key in seen:
-            found.append(number)
-        seen.add(key)
-    return found

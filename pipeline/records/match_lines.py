@@ -7,7 +7,7 @@ by the mover; the names say so. Reads and writes no files: see matches.py.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -130,6 +130,16 @@ class MoreOpenings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     more: list[Moves]
+
+
+def repeated_games(games: Iterable[MatchGame]) -> set[int]:
+    """Numbers of the games whose moves and colours are those of a game with a lower number."""
+    first: dict[tuple[int, ...], int] = {}
+    return {
+        game.index
+        for game in sorted(games, key=lambda game: game.index)
+        if first.setdefault((game.challenger_player, *game.moves), game.index) != game.index
+    }
 
 
 def disagreement(openings: Sequence[Sequence[int]], game: MatchGame) -> str | None:

@@ -13,7 +13,8 @@ from pipeline.errors import FileError, IllegalMove, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.records import layout
-from pipeline.records.matches import Match, MatchFailure, MatchGame, PlayerInfo, read_match
+from pipeline.records.match_lines import MatchFailure, MatchGame, PlayerInfo, repeated_games
+from pipeline.records.matches import Match, read_match
 from pipeline.reports.boards import described, flattened, indented, replayed, table
 
 GAMES_LISTED = 12
@@ -53,16 +54,6 @@ def counted_games(match: Match) -> list[MatchGame]:
         return match.games
     repeated = repeated_games(match.games)
     return [game for game in match.games if game.index not in repeated]
-
-
-def repeated_games(games: Sequence[MatchGame]) -> set[int]:
-    """Numbers of the games, sorted by number, whose moves and colours are those of an earlier one."""
-    first: dict[tuple[int, ...], int] = {}
-    return {
-        game.index
-        for game in games
-        if first.setdefault((game.challenger_player, *game.moves), game.index) != game.index
-    }
 
 
 def pair_counts(games: Sequence[MatchGame]) -> list[int]:

@@ -10,8 +10,8 @@ import pytest
 from pipeline.arena import statistics
 from pipeline.arena.sprt import Sprt
 from pipeline.arena.statistics import VOID, Score
-from pipeline.arena.verdict import Rule, repeated, score_of, standing
-from pipeline.records.matches import MatchGame
+from pipeline.arena.verdict import Rule, score_of, standing
+from pipeline.records.match_lines import MatchGame, repeated_games
 
 SPRT = Sprt(0, 150, 0.1, 0.1)
 
@@ -203,7 +203,7 @@ def test_duplicates_have_the_same_moves_and_colours():
         4: game(4, 1, [1, 2]),
         5: game(5, 1, [3]),
     }
-    assert repeated(games) == [2, 4, 5]
+    assert repeated_games(reversed(games.values())) == {2, 4, 5}
     counting = standing(Rule(6, 0.5), games)
     assert (counting.duplicates, counting.score, counting.gate) == (3, Score(5, 0, 1), 6)
     excluding = standing(Rule(6, 0.5, exclude_duplicates=True), games)
