@@ -34,10 +34,10 @@ from pipeline.games.base import (
     board_symmetries,
     small_number,
 )
+from pipeline.games.stones import GTP_COLUMNS, named_point, point_name
 
 DEFAULT_KOMI = 7.5
 MIN_SIZE, MAX_SIZE = 5, 19
-COLUMNS = "ABCDEFGHJKLMNOPQRST"  # GTP has no I
 ZOBRIST_SEED = 20260119  # part of no file format: keys never leave a process
 
 REFUSALS = {
@@ -188,17 +188,15 @@ class Go(Game):
     def action_name(self, action: int) -> str:
         if action == self.pass_action:
             return "pass"
-        row, column = divmod(action, self.size)
-        return f"{COLUMNS[column]}{self.size - row}"
+        return point_name(action, self.size, self.size, GTP_COLUMNS)
 
     def parse_action(self, text: str) -> int:
-        vertex = text.strip().upper()
-        if vertex == "PASS":
+        if text.strip().upper() == "PASS":
             return self.pass_action
-        column, row_text = COLUMNS[: self.size].find(vertex[:1] or "?"), vertex[1:]
-        if column < 0 or not 1 <= small_number(row_text) <= self.size:
+        point = named_point(text, self.size, self.size, GTP_COLUMNS)
+        if point < 0:
             raise IllegalMove(f"{self.spec}: {text!r} is no point; wanted e.g. D4 or pass")
-        return (self.size - int(row_text)) * self.size + column
+        return point
 
     def diagram(self, state: States) -> str:
         last = int(state[self.num_points + kernels.LAST])
@@ -210,7 +208,7 @@ class Go(Game):
                 mark = ".XO"[state[point]]
                 cells.append(f"({mark})" if point == last else f" {mark} ")
             lines.append(f"{self.size - row:2d} {_squeeze(cells)}".rstrip())
-        lines.append("   " + " " + " ".join(COLUMNS[: self.size]))
+        lines.append("   " + " " + " ".join(GTP_COLUMNS[: self.size]))
         mover = "XO"[int(state[self.num_points + kernels.TO_MOVE])]
         over = bool(state[self.num_points + kernels.OVER])
         lines.append(f"   {'over' if over else mover + ' to move'}, ply {int(state[self.num_points + kernels.PLY])}")

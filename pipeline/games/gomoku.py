@@ -27,7 +27,6 @@ Actions are points; their names are a column letter, I included, and a row numbe
 
 from __future__ import annotations
 
-import string
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -41,20 +40,17 @@ from pipeline.games.base import (
     ON,
     Actions,
     BoolArray,
-    FloatArray,
-    Game,
     History,
     IntArray,
-    KeyArray,
     Planes,
     States,
     board_symmetries,
     small_number,
 )
+from pipeline.games.stones import COLUMNS, RowGame, named_point, point_name
 
 MIN_SIZE, MAX_SIZE = 9, 19
 MIN_PAIRS, MAX_PAIRS, DEFAULT_PAIRS = 3, 7, 5
-COLUMNS = string.ascii_uppercase
 OFF = "off"
 
 REFUSALS = {
@@ -71,11 +67,13 @@ def shape_table() -> NDArray[np.uint8]:
     return kernels.shape_table()
 
 
-class Gomoku(Game):
+class Gomoku(RowGame):
     """See the module docstring for the rules, gomoku_kernels for the state's layout.
 
     pairs: captured pairs that win; 0: no captures, and nothing else of that variant either.
     """
+
+    words_before = kernels.TO_MOVE - line_kernels.TO_MOVE
 
     def __init__(
         self, size: int, exact: bool = False, pairs: int = 0, threes_by_capture: bool = True, breakable: bool = True
@@ -166,22 +164,6 @@ class Gomoku(Game):
         kernels.legal(states, self.rules, self._sequence, shape_table(), allowed)
         return allowed
 
-    def is_over(self, states: States) -> BoolArray:
-        return states[:, self.num_points + kernels.OVER] != 0
-
-    def returns(self, states: States) -> FloatArray:
-        winners = states[:, self.num_points + kernels.WINNER]
-        return (winners == kernels.FIRST).astype(np.float32) - (winners == kernels.SECOND)
-
-    def to_move(self, states: States) -> NDArray[np.int8]:
-        return states[:, self.num_points + kernels.TO_MOVE].astype(np.int8)
-
-    def plies(self, states: States) -> IntArray:
-        return states[:, self.num_points + kernels.PLY].astype(np.int32)
-
-    def keys(self, states: States) -> KeyArray:
-        return line_kernels.keys(states, self.num_points)
-
     def observe(self, states: States, legal: BoolArray) -> Planes:
         planes = np.empty((len(states), self.num_planes, *self.board_shape), np.uint8)
         kernels.observe(states, self.rules, legal, planes.reshape(len(states), self.num_planes, self.num_points))
@@ -196,13 +178,6 @@ class Gomoku(Game):
         kernels.legal(states, self.rules, self._sequence, shape_table(), out[0])
         kernels.observe(states, self.rules, out[0], out[1].reshape(len(states), self.num_planes, self.num_points))
         return out
-
-    def scores(self, states: States) -> FloatArray:
-        return self.returns(states)
-
-    def ownership(self, states: States) -> NDArray[np.int8]:
-        points = states[:, : self.num_points]
-        return (points == kernels.FIRST).astype(np.int8) - (points == kernels.SECOND)
 
     def shapes(self, states: States, players: NDArray[np.int8]) -> NDArray[np.uint8]:
         """[B, P, 5] on how many lines a stone of players [B] on each empty point makes each shape (see kernels)."""
@@ -225,15 +200,13 @@ class Gomoku(Game):
         return states[:, first : first + 2].astype(np.int32)
 
     def action_name(self, action: int) -> str:
-        row, column = divmod(action, self.size)
-        return f"{COLUMNS[column]}{self.size - row}"
+        return point_name(action, self.size, self.size)
 
     def parse_action(self, text: str) -> int:
-        point = text.strip().upper()
-        column, row_text = COLUMNS[: self.size].find(point[:1] or "?"), point[1:]
-        if column < 0 or not 1 <= small_number(row_text) <= self.size:
+        point = named_point(text, self.size, self.size)
+        if point < 0:
             raise IllegalMove(f"{self.spec}: {text!r} is no point; wanted e.g. H8")
-        return (self.size - int(row_text)) * self.size + column
+        return point
 
     def diagram(self, state: States) -> str:
         lines = []
@@ -241,10 +214,7 @@ class Gomoku(Game):
             cells = [".XO"[found] for found in state[row * self.size : (row + 1) * self.size]]
             lines.append(f"{self.size - row:2d} " + " ".join(cells))
         lines.append("   " + " ".join(COLUMNS[: self.size]))
-        word = state[self.num_points :]
-        said = f"{'XO'[word[kernels.TO_MOVE]]} to move, ply {word[kernels.PLY]}"
-        if word[kernels.OVER]:
-            said = f"over, ply {word[kernels.PLY]}"
+        word, said = state[self.num_points :], self._whose_turn(state)
         if self.rules.goal:
             said += f"; pairs: X {word[kernels.PAIRS]}, O {word[kernels.PAIRS + 1]}"
         if word[kernels.FIVE]:

@@ -1,9 +1,8 @@
 """Games of stones in a line: players place one stone in turn, the first with enough in a row wins, a full board draws.
 
-What all of them share: no repetition is possible (stones never leave), so histories are ignored; ``scores`` equal
-``returns``; a point is owned by the stone on it. A game fixes the board, the length of a winning line and whether
-stones fall to the bottom of their column (then an action is a column, otherwise a point). See line_kernels for the
-state's layout.
+No repetition is possible (stones never leave), so histories are ignored. A game fixes the board, the length of a
+winning line and whether stones fall to the bottom of their column (then an action is a column, otherwise a point). See
+line_kernels for the state's layout.
 """
 
 from __future__ import annotations
@@ -11,25 +10,15 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.games import line_kernels as kernels
-from pipeline.games.base import (
-    Actions,
-    BoolArray,
-    FloatArray,
-    Game,
-    History,
-    IntArray,
-    KeyArray,
-    Planes,
-    States,
-)
+from pipeline.games.base import Actions, BoolArray, History, Planes, States
+from pipeline.games.stones import RowGame
 
 REFUSALS = {kernels.OUT_OF_RANGE: "no such action", kernels.GAME_OVER: "the game is over"}
 
 
-class LineGame(Game):
+class LineGame(RowGame):
     """Everything but the notation and the symmetries. A subclass sets the class variables and those."""
 
     height: ClassVar[int]
@@ -59,31 +48,8 @@ class LineGame(Game):
     def legal(self, states: States, history: History) -> BoolArray:
         return kernels.legal(states, self.height, self.width, self.falls)
 
-    def is_over(self, states: States) -> BoolArray:
-        return states[:, self.num_points + kernels.OVER] != 0
-
-    def returns(self, states: States) -> FloatArray:
-        winners = states[:, self.num_points + kernels.WINNER]
-        return (winners == kernels.FIRST).astype(np.float32) - (winners == kernels.SECOND)
-
-    def to_move(self, states: States) -> NDArray[np.int8]:
-        return states[:, self.num_points + kernels.TO_MOVE].astype(np.int8)
-
-    def plies(self, states: States) -> IntArray:
-        return states[:, self.num_points + kernels.PLY].astype(np.int32)
-
-    def keys(self, states: States) -> KeyArray:
-        return kernels.keys(states, self.num_points)
-
     def observe(self, states: States, legal: BoolArray) -> Planes:
         return kernels.observe(states, self.num_points).reshape(len(states), self.num_planes, *self.board_shape)
-
-    def scores(self, states: States) -> FloatArray:
-        return self.returns(states)
-
-    def ownership(self, states: States) -> NDArray[np.int8]:
-        points = states[:, : self.num_points]
-        return (points == kernels.FIRST).astype(np.int8) - (points == kernels.SECOND)
 
     def diagram(self, state: States) -> str:
         lines = []
@@ -91,9 +57,7 @@ class LineGame(Game):
             cells = [".XO"[state[row * self.width + column]] for column in range(self.width)]
             lines.append(self._row_label(row) + " ".join(cells))
         lines.append(self._column_labels())
-        mover = "XO"[int(state[self.num_points + kernels.TO_MOVE])]
-        over = bool(state[self.num_points + kernels.OVER])
-        lines.append(f"  {'over' if over else mover + ' to move'}, ply {int(state[self.num_points + kernels.PLY])}")
+        lines.append("  " + self._whose_turn(state))
         return "\n".join(lines)
 
     def _row_label(self, row: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pipeline.errors import IllegalMove
 from pipeline.games.base import board_symmetries
 from pipeline.games.line_game import LineGame
+from pipeline.games.stones import named_point, point_name
 
 COLUMNS = "abc"
 
@@ -21,15 +22,13 @@ class TicTacToe(LineGame):
     symmetries = board_symmetries(3, 3)
 
     def action_name(self, action: int) -> str:
-        row, column = divmod(action, self.width)
-        return f"{COLUMNS[column]}{self.height - row}"
+        return point_name(action, self.height, self.width, COLUMNS)
 
     def parse_action(self, text: str) -> int:
-        name = text.strip().lower()
-        for action in range(self.num_actions):
-            if self.action_name(action) == name:
-                return action
-        raise IllegalMove(f"{self.spec}: {text!r} is no point; wanted a1 to c3")
+        point = named_point(text, self.height, self.width, COLUMNS)
+        if point < 0:
+            raise IllegalMove(f"{self.spec}: {text!r} is no point; wanted a1 to c3")
+        return point
 
     def _row_label(self, row: int) -> str:
         return f"{self.height - row} "
