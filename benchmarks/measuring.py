@@ -94,10 +94,10 @@ def name_of(player: str) -> str:
 class Measurement:
     """Matches of a run's players in RUN/measured."""
 
-    def __init__(self, folder: Path, game: str, search: dict[str, Any], progress: Progress) -> None:
-        """search: lines of SearchConfig that models play with."""
+    def __init__(self, folder: Path, game: str, terms: dict[str, Any], progress: Progress) -> None:
+        """terms: lines of TournamentConfig: the search that models play with, the length of openings."""
         self._folder = folder
-        self._search = search
+        self._terms = terms
         self.game = game
         self._progress = progress
 
@@ -111,7 +111,7 @@ class Measurement:
         return self.result(name_of(one), name_of(other))
 
     def _play(self, games: int, **players: Any) -> None:
-        config = TournamentConfig(**self._search, **players, game=self.game, games=games, output_dir=self._folder)
+        config = TournamentConfig(**self._terms, **players, game=self.game, games=games, output_dir=self._folder)
         tournament(config, self._progress)
 
     def matches(self) -> list[Match]:
@@ -137,12 +137,12 @@ def player(model: Path, readouts: int, run: str = "") -> str:
 
 
 def measurement_of(run: Path, progress: Progress, folder: Path | None = None) -> Measurement:
-    """Of a run's game, with the search settings of its evaluate stage; in a folder of its own unless one is given."""
+    """Of a run's game, with searches and openings as its evaluate stage has them; in RUN/measured unless told where."""
     preset = run / "preset.yaml"
     lines = read_preset(str(preset)).get("evaluate", {})
-    search = {name: lines[name] for name in SearchConfig.model_fields if name in lines}
+    terms = {name: lines[name] for name in [*SearchConfig.model_fields, "opening_plies"] if name in lines}
     game = read_info(champion(run)).game
-    return Measurement(folder or run / "measured", game, search, progress)
+    return Measurement(folder or run / "measured", game, terms, progress)
 
 
 def last_player(run: Path, readouts: int) -> str:
