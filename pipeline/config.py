@@ -159,6 +159,13 @@ class GatherConfig(StageConfig):
         le=1,
         description="Share of the draws that goes to positions whose search surprised the network (KataGo: 0.5).",
     )
+    td_lambda: float = Field(
+        1.0,
+        ge=0,
+        le=1,
+        description="What the value learns: this times what it learns of the next position, the rest what the search "
+        "said; 1 = the result alone.",
+    )
     positions_per_chunk: int = Field(2_048, ge=1, description="Positions in each chunk.")
     chunks_to_make: int = Field(190, ge=1, description="Chunks to make.")
     min_positions: int = Field(0, ge=0, description="Exit 75 (not yet) while the window holds fewer positions.")

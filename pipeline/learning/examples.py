@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pipeline.errors import FileError, IllegalMove
 from pipeline.games.base import Game, History, States
 from pipeline.records.chunks import column_types
-from pipeline.records.shards import BOTH, POLICY_COUNTS, End, Shard
+from pipeline.records.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, Shard
 
 Columns = dict[str, NDArray[Any]]
 IndexArray = NDArray[np.int64]
@@ -39,9 +39,12 @@ class Wanted:
         return len(self.ply)
 
 
-def make_examples(game: Game, shards: Sequence[Shard], wanted: Wanted) -> Columns:
+def make_examples(
+    game: Game, shards: Sequence[Shard], wanted: Wanted, td_lambda: NDArray[np.float32] | None = None
+) -> Columns:
     """The examples of the wanted positions, in their order; columns as in chunks.column_types.
 
+    td_lambda: [N] of TD(lambda), the same for all positions of a game; None: 1, the value learns the result alone.
     All games that hold a wanted position are replayed in one batch, to their end; the others are not looked at.
     The column shard is the index into shards.
     Raises FileError, whose path is the shard's, if its game is another one, a move is illegal, a result is not
@@ -66,12 +69,13 @@ def make_examples(game: Game, shards: Sequence[Shard], wanted: Wanted) -> Column
     policy, policy_weight = _policies(game, table, wanted, table.row)
     _check_legal(table, wanted, policy, replay.legal)
     _check_targets(table, wanted.ply, table.row, policy_weight, to_move)
+    values = table.results[table.row] if td_lambda is None else _td_values(table, replay.movers, td_lambda)
     reply, reply_weight = _replies(game, table, wanted, replay.next_to_move)
     columns: Columns = {
         "planes": replay.planes,
         "policy": policy,
         "policy_weight": policy_weight,
-        "value": table.results[table.row] * sign,
+        "value": values * sign,
         "ownership": ownership,
         "score": score,
         "final_weight": played_out,
@@ -107,7 +111,7 @@ class _GameTable:
         self.results = self._gather("results", keys)
         self.ends = self._gather("ends", keys)
         self.learners = self._gather("learners", keys)
-        self.moves = self._moves()  # [T, G] int32, -1 after a game's end
+        self.moves = self.per_move("moves", np.int32(-1))  # [T, G] int32, -1 after a game's end
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -115,13 +119,15 @@ class _GameTable:
     def _gather(self, name: str, keys: IndexArray) -> NDArray[Any]:
         return np.concatenate([getattr(shard, name) for shard in self.shards])[keys] if len(keys) else np.zeros(0)
 
-    def _moves(self) -> NDArray[np.int32]:
-        moves = np.full((int(self.lengths.max(initial=0)), len(self)), -1, np.int32)
+    def per_move(self, name: str, missing: np.generic) -> NDArray[Any]:
+        """[T, G] of an array of the shards that has an entry per move, as the type of `missing`, which stands after a
+        game's end."""
+        found = np.full((int(self.lengths.max(initial=0)), len(self)), missing)
         for row in range(len(self)):
             shard = self.shards[self.shard[row]]
             start = shard.move_offsets[self.game[row]]
-            moves[: self.lengths[row], row] = shard.moves[start : start + self.lengths[row]]
-        return moves
+            found[: self.lengths[row], row] = getattr(shard, name)[start : start + self.lengths[row]]
+        return found
 
     def error(self, row: int, problem: str) -> FileError:
         return FileError(self.shards[self.shard[row]].path, f"game {self.game[row]}{problem}")
@@ -130,12 +136,13 @@ class _GameTable:
 @dataclass
 class _Replay:
     """planes [N, bits], legal [N, A], to_move [N] of the wanted positions, next_to_move [N] of those after them, which
-    may be the last ones; final_states [G, S]."""
+    may be the last ones; movers [T, G] who made each move, 0 after a game's end; final_states [G, S]."""
 
     planes: NDArray[np.uint8]
     legal: NDArray[np.bool_]
     to_move: NDArray[np.int8]
     next_to_move: NDArray[np.int8]
+    movers: NDArray[np.int8]
     final_states: States
 
 
@@ -147,6 +154,7 @@ def _replay(game: Game, table: _GameTable) -> _Replay:
         legal=np.empty((num_wanted, game.num_actions), np.bool_),
         to_move=np.empty(num_wanted, np.int8),
         next_to_move=np.empty(num_wanted, np.int8),
+        movers=np.zeros(table.moves.shape, np.int8),
         final_states=np.empty((len(table), game.state_size), np.int16),
     )
     by_ply = np.lexsort((table.row, table.ply))
@@ -159,6 +167,7 @@ def _replay(game: Game, table: _GameTable) -> _Replay:
         alive = int(running[ply])
         states, moves = states[:alive], moves[:alive]
         history = History(history.keys[:alive], history.lengths[:alive])
+        replay.movers[ply, :alive] = game.to_move(states)
         here = by_ply[starts[ply] : starts[ply + 1]]
         if len(here):
             rows = table.row[here]
@@ -166,7 +175,7 @@ def _replay(game: Game, table: _GameTable) -> _Replay:
             legal, planes = game.look(seen, history.select(rows))
             replay.planes[here] = np.packbits(planes.reshape(len(here), num_bits), axis=1)
             replay.legal[here] = legal
-            replay.to_move[here] = game.to_move(seen)
+            replay.to_move[here] = replay.movers[ply, rows]
         try:
             states = game.play(states, moves, history)
         except IllegalMove as error:
@@ -202,6 +211,27 @@ def _check_results(game: Game, table: _GameTable, final_states: States) -> None:
         raise table.error(int(row), f": recorded result {found} (first player); the final position gives {wanted}")
     for row in np.flatnonzero(~played_out & (table.results == 0)):
         raise table.error(int(row), ": resigned with recorded result 0; wanted +1 or -1")
+
+
+def _td_values(
+    table: _GameTable, movers: NDArray[np.int8], td_lambda: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """[N] what the value learns, seen by the first player: lambda times the same of the next position, or the result
+    behind the last one, and for the rest what the search said here, if it said anything.
+
+    Source: TD(lambda), Sutton 1988; with the values of searches, Willemsen, Baier, Kaisers 2020.
+    """
+    share = np.ones(len(table), np.float32)
+    share[table.row] = td_lambda
+    said = table.per_move("root_values", np.float32(0)) * (1 - 2 * movers)
+    is_silent = table.per_move("flags", np.uint8(NO_VALUE)) & NO_VALUE != 0
+    share_here = np.where(is_silent, np.float32(1), share)
+    targets = np.empty(table.moves.shape, np.float32)
+    target = table.results.astype(np.float32)
+    for ply in reversed(range(len(targets))):
+        target = share_here[ply] * target + (1 - share_here[ply]) * said[ply]
+        targets[ply] = target
+    return targets[table.ply, table.row]
 
 
 def _policies(

@@ -47,15 +47,17 @@ class Reader:
         self.bad: set[int] = set()
         self.shards_read = 0
 
-    def extract(self, scratch: Scratch, wanted: Positions, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def extract(
+        self, scratch: Scratch, wanted: Positions, rows: NDArray[np.int64], td_lambda: NDArray[np.float32]
+    ) -> NDArray[np.int64]:
         """Put the examples of N wanted positions into these rows [N]; the rows that damaged shards left empty, sorted.
 
-        The column shard is then an index into the window's metas.
+        td_lambda: [N], see make_examples. The column shard is then an index into the window's metas.
         """
         failed = [np.zeros(0, np.int64)]
 
         def work(group: NDArray[np.int64]) -> _Extracted:
-            return self._extract_group(scratch, wanted.at(group), rows[group])
+            return self._extract_group(scratch, wanted.at(group), rows[group], td_lambda[group])
 
         for done in in_threads(work, _groups(wanted)):
             self.shards_read += done.shards_read
@@ -67,7 +69,9 @@ class Reader:
             self._progress.advance(done.num_rows - len(done.failed))
         return np.sort(np.concatenate(failed))
 
-    def _extract_group(self, scratch: Scratch, wanted: Positions, rows: NDArray[np.int64]) -> _Extracted:
+    def _extract_group(
+        self, scratch: Scratch, wanted: Positions, rows: NDArray[np.int64], td_lambda: NDArray[np.float32]
+    ) -> _Extracted:
         """The work of one thread: read whole shards, make their examples in one batch, put them into their rows."""
         numbers = np.unique(wanted.shard)
         shards: dict[int, Shard] = {}
@@ -86,7 +90,7 @@ class Reader:
             known = np.array(sorted(shards))
             local = Wanted(np.searchsorted(known, here.shard), here.game, here.ply)
             try:
-                columns = make_examples(self._game, [shards[number] for number in known.tolist()], local)
+                columns = make_examples(self._game, [shards[one] for one in known.tolist()], local, td_lambda[good])
             except FileError as error:  # one shard spoils the batch: try again without it
                 spoilt = next(number for number in shards if shards[number].path == error.path)
                 del shards[spoilt]

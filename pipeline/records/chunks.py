@@ -34,7 +34,7 @@ def column_types(game: Game) -> dict[str, tuple[str, tuple[int, ...]]]:
     planes         C·P bits in C order, packed by numpy.packbits, seen by the player to move
     policy         [A] sums to 1, 0 for illegal actions; all 0 where policy_weight is 0 and nothing was searched
     policy_weight  1 if policy is a target
-    value          result of the game, seen by the player to move
+    value          result of the game, or what gather --td-lambda makes of it; seen by the player to move
     ownership      [P] of the final position, seen by the player to move; +1 own
     score          of the final position, seen by the player to move
     final_weight   1 if ownership and score are known: the game was played out

@@ -290,7 +290,10 @@ class _Run:
         with closing(Scratch(self.output, num_rows + len(holdout), column_types(self.game))) as scratch:
             wanted = _joined(drawn.at(rows), holdout)
             self.progress.start("reading games", len(wanted), "positions")
-            failed = self.reader.extract(scratch, wanted, np.arange(len(wanted)))
+            # What is held out says how good the value is at results, whatever it learns from.
+            td_lambda = np.full(len(wanted), self.config.td_lambda, np.float32)
+            td_lambda[num_rows:] = 1
+            failed = self.reader.extract(scratch, wanted, np.arange(len(wanted)), td_lambda)
             if self.bad and len(missing) < num_chunks:
                 self.progress.finish()  # damaged since the others were made
                 self._remove_partial()
@@ -340,7 +343,8 @@ class _Run:
             others = self._pool(frozenset(self.bad)).draw_others(len(failed), drawn, rng)
             if not len(others):
                 break
-            again = self.reader.extract(scratch, others, failed[: len(others)])
+            td_lambda = np.full(len(others), self.config.td_lambda, np.float32)
+            again = self.reader.extract(scratch, others, failed[: len(others)], td_lambda)
             failed = np.sort(np.concatenate([again, failed[len(others) :]]))
             drawn = _joined(drawn, others)
         return failed

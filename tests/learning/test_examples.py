@@ -14,7 +14,7 @@ from pipeline.games.registry import parse_game
 from pipeline.learning.dataset import make_batch
 from pipeline.learning.examples import Wanted, make_examples
 from pipeline.records.chunks import column_types
-from pipeline.records.shards import POLICY_COUNTS, End, GameRecord, Shard, read_shard, write_shard
+from pipeline.records.shards import NO_VALUE, POLICY_COUNTS, End, GameRecord, Shard, read_shard, write_shard
 from tests.records.random_games import random_games
 
 DRAWN = [0, 1, 2, 4, 3, 5, 7, 6, 8]  # tic-tac-toe without a line
@@ -120,6 +120,56 @@ def test_territory_counts_for_its_owner(tmp_path: Path) -> None:
     assert (ownership[:, :2] == -1).all() and (ownership[:, 3:] == 1).all()
     assert ownership[:, 2].tolist() == [0, 0, -1, 0, 0]
     assert columns["score"][:2].tolist() == [0.5, -0.5]
+
+
+# TD(lambda)
+
+
+def test_td_targets_by_hand(tmp_path: Path) -> None:
+    """lambda 1/2, the first player wins; root values seen by the mover, by the first player: .5 .2 .4 0 .8."""
+    values = np.array([0.5, -0.2, 0.4, 0.0, 0.8])
+    shard = shard_of(tmp_path, "tictactoe", record(FIRST_WINS, 1.0, root_values=values))
+    columns = make_examples(parse_game("tictactoe"), [shard], everything([shard]), np.full(5, 0.5, np.float32))
+    # .8/2 + 1/2 = .9;  0/2 + .9/2 = .45;  .4/2 + .45/2 = .425;  .2/2 + .425/2 = .3125;  .5/2 + .3125/2 = .40625
+    np.testing.assert_allclose(columns["value"], [0.40625, -0.3125, 0.425, -0.45, 0.9], rtol=1e-6)
+
+
+def test_td_targets_pass_over_movers_without_an_opinion(tmp_path: Path) -> None:
+    flags = np.array([NO_VALUE, POLICY_COUNTS, NO_VALUE, POLICY_COUNTS, NO_VALUE])
+    values = np.array([0, -0.2, 0, 0.4, 0])
+    game = record(FIRST_WINS, 1.0, root_values=values, flags=flags)
+    shard = shard_of(tmp_path, "tictactoe", game)
+    columns = make_examples(parse_game("tictactoe"), [shard], everything([shard]), np.full(5, 0.5, np.float32))
+    # by the first player: 1;  -.4/2 + 1/2 = .3;  .3;  .2/2 + .3/2 = .25;  .25
+    np.testing.assert_allclose(columns["value"], [0.25, -0.25, 0.3, -0.3, 1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("spec", ["connect4", "go:5"])
+def test_td_targets_of_games_with_lambdas_of_their_own(tmp_path: Path, spec: str) -> None:
+    game, rng = parse_game(spec), np.random.default_rng(3)
+    games = random_games(game, 10, seed=8, resign_share=0.4)
+    games = [replace(one, root_values=rng.uniform(-1, 1, len(one.moves)).astype(np.float32)) for one in games]
+    shard = shard_of(tmp_path, spec, *games)
+    wanted = everything([shard])
+    lambdas = np.array([1, 0, 0.9, *rng.random(7)], np.float32)
+    columns = make_examples(game, [shard], wanted, lambdas[wanted.game])
+    for index, one in enumerate(games):
+        here = wanted.game == index
+        target, expected = one.result_first_player, []
+        for ply in reversed(range(len(one.moves))):  # in both games the players take turns
+            sign = 1 if ply % 2 == 0 else -1
+            target = lambdas[index] * target + (1 - lambdas[index]) * sign * one.root_values[ply]
+            expected.append(sign * target)
+        np.testing.assert_allclose(columns["value"][here], expected[::-1], atol=1e-6)
+    plain = make_examples(game, [shard], wanted)
+    of_first = wanted.game == 0
+    np.testing.assert_array_equal(columns["value"][of_first], plain["value"][of_first])
+    for name in set(columns) - {"value"}:
+        np.testing.assert_array_equal(columns[name], plain[name], err_msg=name)
+    some = np.flatnonzero(rng.random(len(wanted)) < 0.3)  # the rest of a game counts though it isn't wanted
+    few = Wanted(wanted.shard[some], wanted.game[some], wanted.ply[some])
+    chosen = make_examples(game, [shard], few, lambdas[few.game])
+    np.testing.assert_array_equal(chosen["value"], columns["value"][some])
 
 
 # Replies

@@ -179,6 +179,24 @@ def test_hold_out_games_stay_held_out_in_the_next_window(tmp_path: Path, selfpla
     assert held <= {position[:2] for position in positions(holdout_of(tmp_path / "chunks"))}
 
 
+def test_what_is_held_out_has_results_whatever_the_value_learns_from(tmp_path: Path, selfplay: Path) -> None:
+    plain, mixed = tmp_path / "chunks", tmp_path / "mixed"
+    gather(config(tmp_path))
+    gather(config(tmp_path, output_directory=mixed, td_lambda=0.5))
+    for name, column in holdout_of(plain).columns.items():
+        np.testing.assert_array_equal(column, holdout_of(mixed).columns[name])
+    for one, other in zip(chunks_of(plain), chunks_of(mixed), strict=True):
+        np.testing.assert_array_equal(one.columns["planes"], other.columns["planes"])
+        assert set(one.columns["value"].tolist()) <= {-1, 0, 1}
+        assert len(set(other.columns["value"].tolist())) > len(other.columns["value"]) / 2
+    # A chunk that is made again gets the same values.
+    lost = sorted(mixed.glob("*-of-*.h5"))[3]
+    whole = lost.read_bytes()
+    lost.unlink()
+    gather(config(tmp_path, output_directory=mixed, td_lambda=0.5))
+    assert lost.read_bytes() == whole
+
+
 def test_the_hold_out_is_bounded(tmp_path: Path, selfplay: Path) -> None:
     summary = gather(config(tmp_path, positions_per_chunk=16, holdout_share=0.5))
     assert summary.holdout_positions == 64 == holdout_of(tmp_path / "chunks").num_examples
