@@ -219,7 +219,7 @@ def _td_values(
     """[N] what the value learns, seen by the first player: lambda times the same of the next position, or the result
     behind the last one, and for the rest what the search said here, if it said anything.
 
-    Source: TD(lambda), Sutton 1988; with the values of searches, Willemsen, Baier, Kaisers 2020.
+    Source: TD(lambda), Sutton 1988; with the values of searches, Willemsen, Baier, Kaisers 2021.
     """
     share = np.ones(len(table), np.float32)
     share[table.row] = td_lambda
