@@ -218,7 +218,7 @@ def report(plan: Plan, folder: Path, measurement: Measurement) -> None:
     """Print and write what the runs are worth, and what that says of the changes."""
     fit = bradley_terry([encounter_of(match) for match in measurement.matches()])
     errors = fit.errors()
-    rows = []
+    rows: list[dict[str, Any]] = []
     for arm in plan.arms:
         run, name = folder / arm.folder, name_of(last_player(folder / arm.folder, plan.readouts))
         clock, last, metas = Clock.read(run / CLOCK), champions(run, 1)[-1], list(newest_shards(run / "data/selfplay"))

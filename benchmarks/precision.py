@@ -14,9 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.arena.openings import make_openings
-from pipeline.arena.statistics import elo_interval, wilson_interval
-from pipeline.arena.verdict import score_of
+from benchmarks.tune import ROWS, meet, told
 from pipeline.config import available_cores
 from pipeline.errors import MuGoError
 from pipeline.games.base import Planes
@@ -24,11 +22,9 @@ from pipeline.games.registry import parse_game
 from pipeline.networks.inference import Evaluator, evaluation_rate, softmax
 from pipeline.records.models import read_model, resolve_champion
 from pipeline.reports.progress import ConsoleProgress
-from pipeline.stages.bench_match import NetworkMatch
+from pipeline.stages.bench_match import SEARCH
 from pipeline.stages.lanes import load_evaluators, typical_positions
 
-ROWS = 128  # games of a lane
-OPENING_PLIES = 6
 SECONDS = 3.0
 BACKENDS = ("int8", "openvino")
 
@@ -50,17 +46,7 @@ def compare(path: Path, games: int, readouts: int, progress: ConsoleProgress) ->
     print(f"apart on {len(planes)} positions:")
     print(f"  policy by {divergence:.5f} nats, at most {np.abs(policy - exact).max():.3f} in any move's probability")
     print(f"  the same best move in {same:.1%}; value by {apart.mean():.4f}, at most {apart.max():.3f}")
-    openings = make_openings(game, [one[0] for one in evaluators], games // 2, OPENING_PLIES, 0, ROWS)
-    match = NetworkMatch(game, openings, readouts)
-    progress.start("match", games, "games")
-    score = score_of(match.play(evaluators, range(games), lanes, ROWS, None, progress).values())
-    progress.finish()
-    low, high = wilson_interval(score)
-    below, elo, above = elo_interval(score)
-    print(
-        f"int8: {score.wins} won, {score.draws} drawn, {score.losses} lost: {score.share:.1%} ({low:.1%} to {high:.1%})"
-    )
-    print(f"{elo:+.0f} Elo ({below:+.0f} to {above:+.0f})")
+    print(f"int8: {told(meet(game, evaluators, (SEARCH, SEARCH), games, readouts, progress))}")
 
 
 def answers(evaluator: Evaluator, planes: Planes) -> list[np.ndarray]:

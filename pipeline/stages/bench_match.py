@@ -126,12 +126,19 @@ def bench_match(config: BenchConfig, progress: Progress = SILENT) -> MatchBenchS
 
 
 class NetworkMatch:
-    """A match between two networks that can be played in several ways."""
+    """A match between two networks, each with its search, that can be played in several ways."""
 
-    def __init__(self, game: Game, openings: Sequence[Sequence[int]], readouts: int) -> None:
+    def __init__(
+        self,
+        game: Game,
+        openings: Sequence[Sequence[int]],
+        readouts: int,
+        searches: tuple[SearchConfig, SearchConfig] = (SEARCH, SEARCH),
+    ) -> None:
         self._game = game
         self._openings = openings
         self._readouts = readouts
+        self._searches = searches
 
     def play(
         self,
@@ -144,8 +151,8 @@ class NetworkMatch:
     ) -> dict[int, MatchGame]:
         """These games by number; with seconds, those that ended within them."""
 
-        def maker(lanes: Sequence[Evaluator]) -> MakePlayer:
-            return lambda game, rows, lane: SearchPlayer(game, rows, lanes[lane], SEARCH, self._readouts)
+        def maker(lanes: Sequence[Evaluator], search: SearchConfig) -> MakePlayer:
+            return lambda game, rows, lane: SearchPlayer(game, rows, lanes[lane], search, self._readouts)
 
         found: dict[int, MatchGame] = {}
         stop = time.perf_counter() + (seconds if seconds is not None else float("inf"))
@@ -155,7 +162,7 @@ class NetworkMatch:
             progress.advance(len(games))
             return time.perf_counter() < stop
 
-        makers = (maker(evaluators[0]), maker(evaluators[1]))
+        makers = (maker(evaluators[0], self._searches[0]), maker(evaluators[1], self._searches[1]))
         pairing = Pairing(self._game, makers, NAMES, 0, self._openings)
         conduct(ThreadCrew(pairing, threads, rows), list(numbers), on_outcomes)
         return found

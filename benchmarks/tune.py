@@ -1,0 +1,107 @@
+"""Which settings of its search a model plays best with: it meets itself, searching otherwise.
+
+    python -m benchmarks.tune --model saved_models/best_model --readouts 200 c_puct=1 fpu_reduction=0.4,c_puct=1
+
+Each argument is a player: the settings that it changes, as in a preset's evaluate section. All meet the model with the
+default settings, or with those of --base; openings are played both ways. Matches and self-play take the best by a line
+of a preset. Of many settings the best is partly luck: play it again with another --seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from pipeline.arena.openings import make_openings
+from pipeline.arena.statistics import Score, elo_interval, wilson_interval
+from pipeline.arena.verdict import score_of
+from pipeline.config import SearchConfig, available_cores
+from pipeline.errors import MuGoError, UsageError
+from pipeline.games.base import Game
+from pipeline.games.registry import parse_game
+from pipeline.networks.inference import Evaluator
+from pipeline.progress import Progress
+from pipeline.recipes import make_config
+from pipeline.records.models import read_model, resolve_champion
+from pipeline.reports.progress import ConsoleProgress
+from pipeline.stages.bench_match import SEARCH, NetworkMatch
+from pipeline.stages.lanes import load_evaluators
+
+ROWS = 128  # games of a lane
+OPENING_PLIES = 6
+
+
+def meet(
+    game: Game,
+    evaluators: Sequence[Sequence[Evaluator]],
+    searches: tuple[SearchConfig, SearchConfig],
+    games: int,
+    readouts: int,
+    progress: Progress,
+    opening_plies: int = OPENING_PLIES,
+    seed: int = 0,
+) -> Score:
+    """The first one's score. evaluators: of both, one per lane; games: even."""
+    plies = min(opening_plies, game.max_plies - 1)
+    openings = make_openings(game, [one[0] for one in evaluators], games // 2, plies, seed, ROWS)
+    match = NetworkMatch(game, openings, readouts, searches)
+    progress.start("match", games, "games")
+    found = match.play(evaluators, range(games), len(evaluators[0]), ROWS, None, progress)
+    progress.finish()
+    return score_of(found.values())
+
+
+def told(score: Score) -> str:
+    """In words: games, share and Elo with their 95 % intervals."""
+    low, high = wilson_interval(score)
+    below, elo, above = elo_interval(score)
+    return (
+        f"{score.wins} won, {score.draws} drawn, {score.losses} lost: {score.share:.1%} ({low:.1%} to {high:.1%}), "
+        f"{elo:+.0f} Elo ({below:+.0f} to {above:+.0f})"
+    )
+
+
+def changed(base: SearchConfig, changes: str) -> SearchConfig:
+    """base with "c_puct=1,algorithm=gumbel". Raises UsageError for what no search has."""
+    lines = base.model_dump()
+    for change in filter(None, changes.split(",")):
+        name, equals, text = change.partition("=")
+        if not equals or name not in lines:
+            raise UsageError(f"{change!r}: wanted NAME=VALUE, NAME one of {', '.join(lines)}")
+        lines[name] = yaml.safe_load(text)
+    return make_config(SearchConfig, "search", None, **lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.tune", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("settings", nargs="+", metavar="NAME=VALUE[,NAME=VALUE…]", help="a player")
+    parser.add_argument("--model", type=Path, default=Path("saved_models/best_model"))
+    parser.add_argument("--base", default="", metavar="NAME=VALUE[,…]", help="whom they meet [default: the defaults]")
+    parser.add_argument("--games", type=int, default=400, help="of each")
+    parser.add_argument("--readouts", type=int, default=200)
+    parser.add_argument("--opening-plies", type=int, default=OPENING_PLIES)
+    parser.add_argument("--seed", type=int, default=0, help="of the openings")
+    options = parser.parse_args(arguments)
+    if options.games < 2 or options.games % 2:
+        parser.error(f"--games {options.games}: wanted an even number: every opening is played both ways")
+    try:
+        base = changed(SEARCH, options.base)
+        players = {text: changed(base, text) for text in options.settings}
+        with ConsoleProgress() as progress:
+            model = read_model(resolve_champion(options.model))
+            game = parse_game(model.info.game)
+            evaluators = load_evaluators(model, ROWS, available_cores(), "auto", progress)
+            for text, search in players.items():
+                terms = (options.games, options.readouts, progress, options.opening_plies, options.seed)
+                print(f"{text}: {told(meet(game, [evaluators, evaluators], (search, base), *terms))}", flush=True)
+    except MuGoError as error:
+        parser.error(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""The benchmarks that let a model meet itself: other settings of the search, another precision."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import precision, tune
+from pipeline.config import SearchConfig
+from pipeline.errors import UsageError
+from tests.stages.helpers import make_model
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return make_model(Path("saved_models"))
+
+
+def test_settings_are_read() -> None:
+    base = SearchConfig(c_puct=2.0)
+    found = tune.changed(base, "fpu_reduction=0.4,algorithm=gumbel")
+    assert (found.c_puct, found.fpu_reduction, found.algorithm) == (2.0, 0.4, "gumbel")
+    assert tune.changed(base, "") == base
+    for wrong in ("c_pact=1", "c_puct", "c_puct=much", "c_puct=-1", "algorithm=minimax"):
+        with pytest.raises(UsageError):
+            tune.changed(base, wrong)
+
+
+def test_each_setting_meets_the_base(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tune.main(
+        ["--model", str(model), "--games", "20", "--readouts", "16", "--opening-plies", "2", "c_puct=1", "c_puct=1.5"]
+    )
+    changed, same = capsys.readouterr().out.splitlines()
+    assert changed.startswith("c_puct=1: ") and changed.endswith(")")
+    assert same.startswith("c_puct=1.5: ") and "50.0%" in same  # against itself every pair of games is even
+
+
+def test_who_searches_more_wisely_wins(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exploration without end plays the readouts evenly over all moves: it doesn't see three in a row coming."""
+    tune.main(["--model", str(model), "--games", "60", "--readouts", "64", "--opening-plies", "2", "c_puct=1000"])
+    share = float(capsys.readouterr().out.split("lost: ")[1].split("%")[0])
+    assert share < 45
+
+
+def test_wrong_calls_are_refused(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for wrong in (["--games", "3", "c_puct=1"], ["c_pact=1"], ["--model", "nowhere", "c_puct=1"], []):
+        with pytest.raises(SystemExit) as error:
+            tune.main([*wrong, *(["--model", str(model)] if "--model" not in wrong else [])])
+        assert error.value.code == 2
+    assert "c_pact" in capsys.readouterr().err
+
+
+def test_precision_says_what_it_found(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    precision.main(["--model", str(model), "--games", "8", "--readouts", "8"])
+    out = capsys.readouterr().out
+    assert "apart on" in out and "int8: " in out and "Elo" in out
