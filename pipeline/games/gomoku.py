@@ -21,6 +21,9 @@ school 42 program:
                  with ``threes_by_capture=off`` it may not, and the threes that count are those after the capture.
     draw         when the player to move has no move left
 
+What a network sees (Gomoku.plane_names): stones, the last move, and, as it sees liberties in Go, what a stone of either
+colour would make on each empty point. With captures also the pairs taken, forbidden points, and a five to be answered.
+
 Spec: ``gomoku:SIZE[,exact]`` or ``gomoku:SIZE,capture[,pairs=N][,threes_by_capture=off][,breakable=off]``.
 Actions are points; their names are a column letter, I included, and a row number from below: ``H8``.
 """
@@ -52,6 +55,9 @@ from pipeline.games.stones import COLUMNS, RowGame, named_point, point_name
 MIN_SIZE, MAX_SIZE = 9, 19
 MIN_PAIRS, MAX_PAIRS, DEFAULT_PAIRS = 3, 7, 5
 OFF = "off"
+# Planes that tell what a stone on an empty point would make by the lines alone: nobody looks at captures. A threat is a
+# straight four, a four or a three.
+SHAPES = ("a five", "a straight four", "a four", "a three", "threats on two lines")
 
 REFUSALS = {
     kernels.OUT_OF_RANGE: "no such action",
@@ -85,6 +91,8 @@ class Gomoku(RowGame):
         if exact:
             self.spec += ",exact"
         self.plane_names = ("own stones", "opponent's stones", "last move", "second player to move")
+        for who in ("own", "opponent's"):
+            self.plane_names += tuple(f"{who} stone would make {shape}" for shape in SHAPES)
         if pairs:
             self.spec += ",capture"
             self.spec += f",pairs={pairs}" if pairs != DEFAULT_PAIRS else ""
@@ -166,24 +174,25 @@ class Gomoku(RowGame):
 
     def observe(self, states: States, legal: BoolArray) -> Planes:
         planes = np.empty((len(states), self.num_planes, *self.board_shape), np.uint8)
-        kernels.observe(states, self.rules, legal, planes.reshape(len(states), self.num_planes, self.num_points))
+        flat = planes.reshape(len(states), self.num_planes, self.num_points)
+        kernels.observe(states, self.rules, self._sequence, shape_table(), legal, flat)
         return planes
 
     def look(
         self, states: States, history: History, out: tuple[BoolArray, Planes] | None = None
     ) -> tuple[BoolArray, Planes]:
         if out is None:
-            legal = self.legal(states, history)
-            return legal, self.observe(states, legal)
-        kernels.legal(states, self.rules, self._sequence, shape_table(), out[0])
-        kernels.observe(states, self.rules, out[0], out[1].reshape(len(states), self.num_planes, self.num_points))
+            planes = np.empty((len(states), self.num_planes, *self.board_shape), np.uint8)
+            out = np.empty((len(states), self.num_actions), np.bool_), planes
+        flat = out[1].reshape(len(states), self.num_planes, self.num_points)
+        kernels.look(states, self.rules, self._sequence, shape_table(), out[0], flat)
         return out
 
-    def shapes(self, states: States, players: NDArray[np.int8]) -> NDArray[np.uint8]:
-        """[B, P, 5] on how many lines a stone of players [B] on each empty point makes each shape (see kernels)."""
-        counts = np.empty((len(states), self.num_points, 5), np.uint8)
+    def shapes(self, states: States) -> NDArray[np.uint8]:
+        """[B, 2, P, 5] on how many lines a stone of each player on each empty point makes each shape (see kernels)."""
+        counts = np.empty((len(states), 2, self.num_points, 5), np.uint8)
         for row, state in enumerate(states):
-            kernels.shapes(state, int(players[row]), self._sequence, shape_table(), counts[row])
+            kernels.shapes(state, self._sequence, shape_table(), counts[row])
         return counts
 
     def fives(self, states: States, players: NDArray[np.int8]) -> BoolArray:

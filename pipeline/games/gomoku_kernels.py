@@ -36,6 +36,7 @@ NOTHING, THREE, FOUR, STRAIGHT_FOUR, FIVE_SHAPE = 0, 1, 2, 3, 4
 REACH = 4  # points to either side that a window has
 WINDOWS = 1 << (2 * 2 * REACH)
 BASE_PLANES = 4
+SHAPE_PLANES = 5  # of each side
 
 kernel = njit(cache=True, nogil=True)
 
@@ -108,20 +109,22 @@ def shape_table():
 
 
 @kernel
-def shapes(state, player, sequence, table, counts):
-    """Count, for every empty point, on how many lines a stone of `player` (0, 1) makes each shape.
+def shapes(state, sequence, table, counts):
+    """Count, for every empty point, on how many lines a stone of either player makes each shape.
 
     sequence [L] int16: what line_sequence() gives.
-    counts [P, 5] uint8, by shape: is filled. A NOTHING isn't counted.
+    counts [2, P, 5] uint8, by player and shape: is filled. A NOTHING isn't counted.
     """
     counts[:] = 0
     seen = 0x3FFFF  # all OFF
     for i in range(len(sequence)):
         seen = ((seen << 2) | state[sequence[i]]) & 0x3FFFF  # nine points, the middle of which is REACH back
         if (seen >> (2 * REACH)) & 3 == EMPTY:
-            shape = table[player, ((seen >> (2 * REACH + 2)) << (2 * REACH)) | (seen & 0xFF)]
-            if shape != NOTHING:
-                counts[sequence[i - REACH], shape] += 1
+            window = ((seen >> (2 * REACH + 2)) << (2 * REACH)) | (seen & 0xFF)
+            for player in range(2):
+                shape = table[player, window]
+                if shape != NOTHING:
+                    counts[player, sequence[i - REACH], shape] += 1
 
 
 @kernel
@@ -169,9 +172,9 @@ def all_captures(states, size, players):
 
 
 @kernel
-def makes_five(state, rules, point):
-    """Whether the stone on `point` stands in a winning row."""
-    size, colour = rules.size, state[point]
+def makes_five(state, rules, point, colour):
+    """Whether a stone of this colour on `point` stands in a winning row, or would."""
+    size = rules.size
     row, column = point // size, point % size
     for line in range(4):
         down, across = (0 if line == 0 else 1), (1, 0, 1, -1)[line]
@@ -193,20 +196,17 @@ def five_points(states, rules, players):
     num_points = rules.size * rules.size
     found = np.zeros((len(states), num_points), np.bool_)
     for b in range(len(states)):
-        state = states[b].copy()
         for point in range(num_points):
-            if state[point] == EMPTY:
-                state[point] = players[b] + 1
-                found[b, point] = makes_five(state, rules, point)
-                state[point] = EMPTY
+            if states[b, point] == EMPTY:
+                found[b, point] = makes_five(states[b], rules, point, players[b] + 1)
     return found
 
 
 @kernel
 def has_five(state, rules, colour):
     """Whether a winning row of this colour stands anywhere."""
-    for point in range(rules.size * rules.size):  # noqa: SIM110 (kernels know no generators)
-        if state[point] == colour and makes_five(state, rules, point):
+    for point in range(rules.size * rules.size):
+        if state[point] == colour and makes_five(state, rules, point, colour):
             return True
     return False
 
@@ -277,7 +277,7 @@ def winner_after(state, rules, point, player, table):
         if has_five(state, rules, enemy):
             return enemy
         state[num_points + FIVE] = 0
-    if makes_five(state, rules, point):
+    if makes_five(state, rules, point, own):
         if rules.goal == 0 or not rules.breakable or not can_answer(state, rules, 1 - player, table):
             return own
         state[num_points + FIVE] = own
@@ -328,52 +328,86 @@ def legal(states, rules, sequence, table, allowed):
 
     Plain twin: GomokuReference.legal.
     """
-    num_points = rules.size * rules.size
-    counts = np.zeros((num_points, 5), np.uint8)
+    counts = np.zeros((2, rules.size * rules.size, 5), np.uint8)
     for b in range(len(states)):
-        state = states[b]
-        if state[num_points + OVER]:
-            allowed[b] = False
-            continue
-        for point in range(num_points):
-            allowed[b, point] = state[point] == EMPTY
-        if not rules.threes:
-            continue
-        player = state[num_points + TO_MOVE]
-        shapes(state, player, sequence, table, counts)
-        for point in range(num_points):
-            if state[point] != EMPTY:
-                continue
-            # Without by_capture a capture may open threes that aren't there yet: such moves are looked at one by one.
-            suspect = counts[point, THREE] >= 2
-            if not suspect and rules.goal > 0 and not rules.by_capture:
-                suspect = captures(state, rules.size, point, player, False) > 0
-            if suspect:
-                allowed[b, point] = not is_double_three(state, rules, point, player, table)
+        if rules.threes:
+            shapes(states[b], sequence, table, counts)
+        allow(states[b], rules, table, counts, allowed[b])
 
 
 @kernel
-def observe(states, rules, allowed, planes):
+def observe(states, rules, sequence, table, allowed, planes):
     """Fill planes [B, C, P] uint8 in the order of Gomoku.plane_names, from the mover's side. allowed: see legal."""
-    num_points = rules.size * rules.size
+    counts = np.zeros((2, rules.size * rules.size, 5), np.uint8)
     for b in range(len(states)):
-        state, plane = states[b], planes[b]
-        mover = state[num_points + TO_MOVE]
-        for point in range(num_points):
-            found = state[point]
-            plane[0, point] = found == mover + 1
-            plane[1, point] = found == 2 - mover
-            plane[2, point] = state[num_points + LAST] == point
-            plane[3, point] = mover
-        if rules.goal == 0:
+        shapes(states[b], sequence, table, counts)
+        paint(states[b], rules, counts, allowed[b], planes[b])
+
+
+@kernel
+def look(states, rules, sequence, table, allowed, planes):
+    """legal and observe in one: fill allowed [B, A] and planes [B, C, P]."""
+    counts = np.zeros((2, rules.size * rules.size, 5), np.uint8)
+    for b in range(len(states)):
+        shapes(states[b], sequence, table, counts)
+        allow(states[b], rules, table, counts, allowed[b])
+        paint(states[b], rules, counts, allowed[b], planes[b])
+
+
+@kernel
+def allow(state, rules, table, counts, allowed):
+    """One row of legal. counts: of shapes; not read where nothing is forbidden."""
+    num_points = rules.size * rules.size
+    if state[num_points + OVER]:
+        allowed[:] = False
+        return
+    player = state[num_points + TO_MOVE]
+    for point in range(num_points):
+        allowed[point] = state[point] == EMPTY
+        if not rules.threes or state[point] != EMPTY:
             continue
-        for pairs in range(1, rules.goal):
-            plane[BASE_PLANES + pairs - 1, :] = state[num_points + PAIRS + mover] >= pairs
-            plane[BASE_PLANES + rules.goal + pairs - 2, :] = state[num_points + PAIRS + 1 - mover] >= pairs
-        rest = BASE_PLANES + 2 * (rules.goal - 1)
+        # Without by_capture a capture may open threes that aren't there yet: such moves are looked at one by one.
+        suspect = counts[player, point, THREE] >= 2
+        if not suspect and rules.goal > 0 and not rules.by_capture:
+            suspect = captures(state, rules.size, point, player, False) > 0
+        if suspect:
+            allowed[point] = not is_double_three(state, rules, point, player, table)
+
+
+@kernel
+def paint(state, rules, counts, allowed, plane):
+    """One row of observe. counts: of shapes."""
+    num_points = rules.size * rules.size
+    mover = state[num_points + TO_MOVE]
+    for point in range(num_points):
+        found = state[point]
+        plane[0, point] = found == mover + 1
+        plane[1, point] = found == 2 - mover
+        plane[2, point] = state[num_points + LAST] == point
+        plane[3, point] = mover
+    for side in range(2):
+        player, first = (mover if side == 0 else 1 - mover), BASE_PLANES + side * SHAPE_PLANES
         for point in range(num_points):
-            plane[rest, point] = state[point] == EMPTY and not allowed[b, point]
-        plane[rest + 1, :] = state[num_points + FIVE] != 0
+            count = counts[player, point]
+            straight, four, three = count[STRAIGHT_FOUR], count[FOUR], count[THREE]
+            five = count[FIVE_SHAPE] > 0
+            if five and rules.exact:
+                five = makes_five(state, rules, point, player + 1)
+            plane[first, point] = five
+            plane[first + 1, point] = straight > 0
+            plane[first + 2, point] = four > 0
+            plane[first + 3, point] = three > 0
+            plane[first + 4, point] = straight + four + three > 1
+    if rules.goal == 0:
+        return
+    rest = BASE_PLANES + 2 * SHAPE_PLANES
+    for pairs in range(1, rules.goal):
+        plane[rest + pairs - 1, :] = state[num_points + PAIRS + mover] >= pairs
+        plane[rest + rules.goal + pairs - 2, :] = state[num_points + PAIRS + 1 - mover] >= pairs
+    rest += 2 * (rules.goal - 1)
+    for point in range(num_points):
+        plane[rest, point] = state[point] == EMPTY and not allowed[point]
+    plane[rest + 1, :] = state[num_points + FIVE] != 0
 
 
 def line_sequence(size: int) -> NDArray[np.int16]:

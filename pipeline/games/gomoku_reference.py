@@ -149,6 +149,21 @@ def placed(board: Board, row: int, column: int, stone: str) -> Board:
     return after
 
 
+def shape_of(board: Board, line: Line, point: tuple[int, int]) -> str:
+    """What the stone on `point` makes on this line: "five", "straight four", "four", "three" or "". Overlines count as
+    fives."""
+    text, here = text_of(board, line), line.index(point)
+    own = text[here]
+    if holds(text, here, own * 5):
+        return "five"
+    if holds(text, here, "." + own * 4 + "."):
+        return "straight four"
+    for i, mark in enumerate(text):
+        if mark == "." and holds(text[:i] + own + text[i + 1 :], here, own * 5, i):
+            return "four"
+    return "three" if makes_free_three(board, line, point) else ""
+
+
 def makes_free_three(board: Board, line: Line, point: tuple[int, int]) -> bool:
     """Whether the stone on `point` stands in a free three on this line; see gomoku.py for what that is."""
     text, here = text_of(board, line), line.index(point)

@@ -31,14 +31,14 @@ def gomoku_scores(game: Game, states: States, history: History) -> Scores:
     assert isinstance(game, Gomoku)
     legal = game.legal(states, history)
     movers = game.to_move(states)
-    own, theirs = game.shapes(states, movers), game.shapes(states, 1 - movers)
+    shapes, every = game.shapes(states), np.arange(len(states))
+    own, theirs = shapes[every, movers], shapes[every, 1 - movers]
     scores = _worth(own) + THEIRS * _worth(theirs)
     scores += PROMISE * line_promise(states, game.num_points, movers, game.board_shape, LENGTH)
     decisive, threats = game.fives(states, movers), game.fives(states, 1 - movers)
     if game.rules.goal:
         taken, lost = game.captures(states, movers), game.captures(states, 1 - movers)
         pairs = game.pairs(states)
-        every = np.arange(len(states))
         ours, their = pairs[every, movers][:, None], pairs[every, 1 - movers][:, None]
         scores += PAIR * taken * (1 + ours) + THEIRS * PAIR * lost * (1 + their)
         decisive |= taken > 0  # may win by pairs, or break a five

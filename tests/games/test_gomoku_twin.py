@@ -15,7 +15,7 @@ import pytest
 from pipeline.games import gomoku_kernels as kernels
 from pipeline.games.base import History
 from pipeline.games.gomoku import Gomoku
-from pipeline.games.gomoku_reference import GomokuReference
+from pipeline.games.gomoku_reference import GomokuReference, lines_through, shape_of
 from pipeline.games.registry import parse_game
 from tests.games.playing import assert_same_board
 
@@ -41,7 +41,7 @@ def lively_move(game: Gomoku, state: np.ndarray, legal: np.ndarray, rng: np.rand
     near = sum(np.roll(padded, shift, (0, 1)) for shift in ((0, 1), (1, 0), (1, 1), (1, -1), (0, -1), (-1, 0)))
     weights = 0.02 + 1.0 * (near[1:-1, 1:-1].ravel() > 0)
     for player in (0, 1):
-        shapes = game.shapes(state, np.array([player], np.int8))[0]
+        shapes = game.shapes(state)[0, player]
         weights += (shapes[:, kernels.THREE :] @ np.array([1, 2, 2, 1])) * rng.choice([0, 1, 6])
         if game.rules.goal:
             weights += game.captures(state, np.array([player], np.int8))[0] * rng.choice([0, 2, 20])
@@ -53,13 +53,42 @@ def lively_move(game: Gomoku, state: np.ndarray, legal: np.ndarray, rng: np.rand
     return int(rng.choice(len(weights), p=weights / weights.sum()))
 
 
+def assert_same_planes(game: Gomoku, state: np.ndarray, legal: np.ndarray, twin: GomokuReference, where: str) -> int:
+    """What a stone of either player would make on every empty point; how many points are marked."""
+    wanted = np.zeros((2 * kernels.SHAPE_PLANES, game.size, game.size), np.uint8)
+    other = "O" if twin.to_move == "X" else "X"
+    for side, stone in enumerate((twin.to_move, other)):
+        for row in range(game.size):
+            for column in range(game.size):
+                if twin.board[row][column] != ".":
+                    continue
+                after = [list(marks) for marks in twin.board]  # by the lines alone: captures aren't looked at
+                after[row][column] = stone
+                lines = lines_through(game.size, row, column)
+                shapes = [shape_of(after, line, (row, column)) for line in lines]
+                first = side * kernels.SHAPE_PLANES
+                before = twin.has_five(twin.board, stone)  # with captures a five may stand, for now
+                if twin.exact and not before:
+                    shapes = ["" if shape == "five" and not twin.has_five(after, stone) else shape for shape in shapes]
+                for plane, shape in enumerate(("five", "straight four", "four", "three")):
+                    wanted[first + plane, row, column] = shape in shapes
+                threats = sum(shape in ("straight four", "four", "three") for shape in shapes)
+                wanted[first + 4, row, column] = threats > 1
+    planes = game.observe(state, legal[None])[0]
+    found = planes[kernels.BASE_PLANES :][: 2 * kernels.SHAPE_PLANES]
+    names = game.plane_names[kernels.BASE_PLANES :]
+    for number, (plane, right) in enumerate(zip(found, wanted, strict=True)):
+        np.testing.assert_array_equal(plane, right, err_msg=f"{where}: {names[number]}\n{game.diagram(state[0])}")
+    return int(wanted.sum())
+
+
 @cache
 def play_beside_the_twin(spec: str) -> dict[str, int]:
     """Play random games with both, which must agree at every ply; what came up in them."""
     game = parse_game(spec)
     assert isinstance(game, Gomoku) and game.spec == spec
     rng = np.random.default_rng(sum(spec.encode()))
-    seen = {"pairs": 0, "forbidden": 0, "five to be answered": 0, "answered": 0, "won": 0, "drawn": 0}
+    seen = {"pairs": 0, "forbidden": 0, "five to be answered": 0, "answered": 0, "won": 0, "drawn": 0, "planes": 0}
     games = max(1, round(GAMES * FEWER.get(spec, 1)))
     for number in range(games):
         state, twin = game.initial(1), GomokuReference(game.size, **VARIANTS[spec])
@@ -69,6 +98,8 @@ def play_beside_the_twin(spec: str) -> dict[str, int]:
             where = f"{spec}, game {number}, ply {int(game.plies(state)[0])}"
             assert np.flatnonzero(legal).tolist() == twin.legal(), f"{where}\n{game.diagram(state[0])}"
             seen["forbidden"] += int((~legal & (state[0, : game.num_points] == kernels.EMPTY)).sum())
+            if rng.random() < (0.2 if game.size < 15 else 0.05):
+                seen["planes"] += assert_same_planes(game, state, legal, twin, where)
             action = lively_move(game, state, legal, rng)
             state = game.play(state, np.array([action], np.int32), History.empty(1, 1))
             twin.play(action)
@@ -92,7 +123,7 @@ def play_beside_the_twin(spec: str) -> dict[str, int]:
 @pytest.mark.parametrize("spec", VARIANTS)
 def test_the_kernels_play_as_the_twin_does(spec: str) -> None:
     seen = play_beside_the_twin(spec)
-    assert seen["won"] > 0
+    assert seen["won"] > 0 and seen["planes"] > 0
     if "capture" in spec:
         assert seen["pairs"] > 0 and (seen["five to be answered"] == 0 or "breakable=off" not in spec)
 
