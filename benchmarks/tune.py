@@ -27,11 +27,10 @@ from pipeline.progress import Progress
 from pipeline.recipes import make_config
 from pipeline.records.models import read_model, resolve_champion
 from pipeline.reports.progress import ConsoleProgress
-from pipeline.stages.bench_match import SEARCH, NetworkMatch
+from pipeline.stages.bench_match import OPENING_PLIES, SEARCH, NetworkMatch
 from pipeline.stages.lanes import load_evaluators
 
 ROWS = 128  # games of a lane
-OPENING_PLIES = 6
 
 
 def meet(

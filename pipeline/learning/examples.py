@@ -69,7 +69,9 @@ def make_examples(
     policy, policy_weight = _policies(game, table, wanted, table.row)
     _check_legal(table, wanted, policy, replay.legal)
     _check_targets(table, wanted.ply, table.row, policy_weight, to_move)
-    values = table.results[table.row] if td_lambda is None else _td_values(table, replay.movers, td_lambda)
+    values = table.results[table.row]
+    if td_lambda is not None and (td_lambda < 1).any():
+        values = _td_values(table, replay.movers, td_lambda)
     reply, reply_weight = _replies(game, table, wanted, replay.next_to_move)
     columns: Columns = {
         "planes": replay.planes,

@@ -67,8 +67,7 @@ def assert_same_planes(game: Gomoku, state: np.ndarray, legal: np.ndarray, twin:
                 lines = lines_through(game.size, row, column)
                 shapes = [shape_of(after, line, (row, column)) for line in lines]
                 first = side * kernels.SHAPE_PLANES
-                before = twin.has_five(twin.board, stone)  # with captures a five may stand, for now
-                if twin.exact and not before:
+                if twin.exact:
                     shapes = ["" if shape == "five" and not twin.has_five(after, stone) else shape for shape in shapes]
                 for plane, shape in enumerate(("five", "straight four", "four", "three")):
                     wanted[first + plane, row, column] = shape in shapes
