@@ -52,12 +52,22 @@ def num_games(columns: dict[str, NDArray[Any]]) -> int:
     return len(np.unique(np.stack([columns["shard"], columns["game"]], axis=1), axis=0))
 
 
+def are_results(values: NDArray[np.floating]) -> bool:
+    """Whether the value learns from results alone: nothing between a win, a draw and a loss."""
+    return bool(np.isin(values, (-1, 0, 1)).all())
+
+
 def distributions(columns: dict[str, NDArray[Any]]) -> dict[str, object]:
     value, policy = columns["value"], columns["policy"].astype(np.float32)
     targets = columns["policy_weight"] > 0
     known = columns["final_weight"] > 0
-    facts: dict[str, object] = {
-        "result": f"won {np.mean(value > 0):.1%}, drawn {np.mean(value == 0):.1%}, lost {np.mean(value < 0):.1%}",
+    facts: dict[str, object] = {}
+    if are_results(value):
+        won, drawn, lost = np.mean(value > 0), np.mean(value == 0), np.mean(value < 0)
+        facts["result"] = f"won {won:.1%}, drawn {drawn:.1%}, lost {lost:.1%}"
+    else:
+        facts["value"] = f"{value.mean():+.2f} on average, deviation {value.std():.2f}; mixed by gather --td-lambda"
+    facts |= {
         "policy targets": f"{np.mean(targets):.1%} of the examples",
         "replies known": f"{np.mean(columns['reply_weight'] > 0):.1%} of the examples",
         "plies": f"{columns['ply'].min()} to {columns['ply'].max()}, {columns['ply'].mean():.1f} on average",
@@ -90,7 +100,8 @@ def example(game: Game, chunk: Chunk, index: int) -> str:
         lines.append("    policy  not a target")
     if columns["reply_weight"][index]:
         lines.append(f"    reply   {top_moves(game, np.arange(game.num_actions), columns['reply'][index])}")
-    lines.append(f"    result  {columns['value'][index]:+g}")
+    label, precision = ("result", "g") if are_results(columns["value"]) else ("value ", ".3f")
+    lines.append(f"    {label}  {columns['value'][index]:+{precision}}")
     if columns["final_weight"][index]:
         lines.append(f"    score   {columns['score'][index]:+g} at the end")
     return "\n".join(lines)

@@ -131,6 +131,13 @@ def test_chunk(tmp_path: Path) -> None:
     assert f"{game.action_name(5)} 75%  {game.action_name(0)} 25%" in text
     assert text.count(f"reply   {game.action_name(7)} 100%") == 2 and "50.0% of the examples" in text
     assert "000001-a/w00/x.gz, game 0, ply 2" in text and "score" not in text  # final_weight is 0
+    assert "result  +1" in text and "td-lambda" not in text
+
+    columns["value"][:] = [1, 0.25, -1, 0]  # not all of them are results
+    mixed = tmp_path / chunk_name(set_name, 1, 2)
+    write_chunk(mixed, game, header, columns, ["000001-a/w00/x.gz"])
+    text = text_of(show_chunk(mixed))
+    assert "+0.06 on average" in text and "td-lambda" in text and "value   +0.250" in text and "result" not in text
 
 
 def test_top_moves_are_the_heaviest() -> None:
