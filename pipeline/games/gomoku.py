@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.games import gomoku_kernels as kernels
-from pipeline.games import line_kernels
+from pipeline.games import gomoku_shapes
 from pipeline.games.base import (
     ON,
     Actions,
@@ -68,9 +68,9 @@ REFUSALS = {
 
 
 @lru_cache(maxsize=1)
-def shape_table() -> NDArray[np.uint8]:
-    """See gomoku_kernels.shape_table: two players times 65,536 windows, looked at once per process."""
-    return kernels.shape_table()
+def shape_table() -> NDArray[np.int32]:
+    """See gomoku_shapes.shape_table: 65,536 windows, looked at once per process."""
+    return gomoku_shapes.shape_table()
 
 
 class Gomoku(RowGame):
@@ -78,8 +78,6 @@ class Gomoku(RowGame):
 
     pairs: captured pairs that win; 0: no captures, and nothing else of that variant either.
     """
-
-    words_before = kernels.TO_MOVE - line_kernels.TO_MOVE
 
     def __init__(
         self, size: int, exact: bool = False, pairs: int = 0, threes_by_capture: bool = True, breakable: bool = True
@@ -107,7 +105,7 @@ class Gomoku(RowGame):
         # Every move adds a stone, and before the last capture at most 2 (pairs - 1) pairs have gone.
         self.max_plies = points + 4 * max(0, pairs - 1)
         self.symmetries = board_symmetries(size, size)
-        self._sequence = kernels.line_sequence(size)
+        self._lines = gomoku_shapes.board_lines(size)
 
     @staticmethod
     def from_spec(size: str | None, options: dict[str, str]) -> Gomoku:
@@ -137,7 +135,6 @@ class Gomoku(RowGame):
 
     def initial(self, num_games: int) -> States:
         states = np.zeros((num_games, self.state_size), np.int16)
-        states[:, self.num_points] = kernels.OFF
         states[:, self.num_points + kernels.LAST] = -1
         return states
 
@@ -151,13 +148,14 @@ class Gomoku(RowGame):
         state = self.initial(1)
         if len(first) - len(second) not in (0, 1) or len({*first, *second}) < len(first) + len(second):
             raise IllegalMove(f"{len(first)} and {len(second)} stones, or two on one point: no position of {self.spec}")
-        state[0, list(first)], state[0, list(second)] = kernels.FIRST, kernels.SECOND
+        colours = (gomoku_shapes.FIRST, gomoku_shapes.SECOND)
+        state[0, list(first)], state[0, list(second)] = colours
         words = state[0, self.num_points :]
         words[kernels.TO_MOVE] = mover = len(first) - len(second)
         words[kernels.PLY] = len(first) + len(second)
         moved = (second, first)[mover]
         words[kernels.LAST] = moved[-1] if moved else -1
-        if any(kernels.has_five(state[0], self.rules, colour) for colour in (kernels.FIRST, kernels.SECOND)):
+        if any(kernels.has_five(state[0], self.rules, colour) for colour in colours):
             raise IllegalMove(f"a five stands already: this game of {self.spec} is over")
         return state
 
@@ -169,13 +167,13 @@ class Gomoku(RowGame):
 
     def legal(self, states: States, history: History) -> BoolArray:
         allowed = np.empty((len(states), self.num_actions), np.bool_)
-        kernels.legal(states, self.rules, self._sequence, shape_table(), allowed)
+        kernels.legal(states, self.rules, self._lines, shape_table(), allowed)
         return allowed
 
     def observe(self, states: States, legal: BoolArray) -> Planes:
         planes = np.empty((len(states), self.num_planes, *self.board_shape), np.uint8)
         flat = planes.reshape(len(states), self.num_planes, self.num_points)
-        kernels.observe(states, self.rules, self._sequence, shape_table(), legal, flat)
+        kernels.observe(states, self.rules, self._lines, shape_table(), legal, flat)
         return planes
 
     def look(
@@ -185,14 +183,13 @@ class Gomoku(RowGame):
             planes = np.empty((len(states), self.num_planes, *self.board_shape), np.uint8)
             out = np.empty((len(states), self.num_actions), np.bool_), planes
         flat = out[1].reshape(len(states), self.num_planes, self.num_points)
-        kernels.look(states, self.rules, self._sequence, shape_table(), out[0], flat)
+        kernels.look(states, self.rules, self._lines, shape_table(), out[0], flat)
         return out
 
     def shapes(self, states: States) -> NDArray[np.uint8]:
         """[B, 2, P, 5] on how many lines a stone of each player on each empty point makes each shape (see kernels)."""
         counts = np.empty((len(states), 2, self.num_points, 5), np.uint8)
-        for row, state in enumerate(states):
-            kernels.shapes(state, self._sequence, shape_table(), counts[row])
+        gomoku_shapes.count_shapes(states, self._lines, shape_table(), counts)
         return counts
 
     def fives(self, states: States, players: NDArray[np.int8]) -> BoolArray:

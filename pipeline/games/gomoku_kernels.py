@@ -2,9 +2,8 @@
 
 Axes: B batch, P points (row-major, row 0 at the top), S state words, A = P actions, C planes.
 
-One state row, S = P + 9 words:
+One state row, S = P + 8 words:
     0 .. P-1   the points: EMPTY, FIRST or SECOND
-    P          OFF, always: what stands outside the board
     P + TO_MOVE     0 first player, 1 second
     P + PLY         moves made
     P + OVER        1 after a win, or when nobody may move
@@ -13,8 +12,7 @@ One state row, S = P + 9 words:
     P + FIVE        who has a five that the player to move can still answer, FIRST or SECOND; 0 nobody
     P + PAIRS, + 1  pairs that the first player has captured, and the second
 
-What stands on a line around a point is a *window*: the four points before it and the four behind it, two bits each,
-the first in the highest bits. ``shape_table`` says of every window what a stone in its middle makes there.
+`table` and `lines` are gomoku_shapes.shape_table() and board_lines(), `marks` [P] what its shapes() adds up.
 
 Kernels run one thread and take all parameters as arguments. They don't check array shapes.
 """
@@ -24,21 +22,25 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
-EMPTY, FIRST, SECOND, OFF = 0, 1, 2, 3
-TO_MOVE, PLY, OVER, WINNER, LAST, FIVE, PAIRS = 1, 2, 3, 4, 5, 6, 7
-EXTRA_WORDS = 9
+from pipeline.games.gomoku_shapes import (
+    EMPTY,
+    FIVE_SHAPE,
+    FOUR,
+    OFF,
+    REACH,
+    STRAIGHT_FOUR,
+    THREE,
+    count_in,
+    kernel,
+    shapes,
+)
+
+TO_MOVE, PLY, OVER, WINNER, LAST, FIVE, PAIRS = 0, 1, 2, 3, 4, 5, 6
+EXTRA_WORDS = 8
 LEGAL, OUT_OF_RANGE, GAME_OVER, OCCUPIED, DOUBLE_THREE = 0, 1, 2, 3, 4
-# What a stone makes on one line; see shape_of.
-NOTHING, THREE, FOUR, STRAIGHT_FOUR, FIVE_SHAPE = 0, 1, 2, 3, 4
-REACH = 4  # points to either side that a window has
-WINDOWS = 1 << (2 * 2 * REACH)
 BASE_PLANES = 4
 SHAPE_PLANES = 5  # of each side
-
-kernel = njit(cache=True, nogil=True)
 
 
 class Rules(NamedTuple):
@@ -50,81 +52,6 @@ class Rules(NamedTuple):
     threes: int  # 1: a move that makes two free threes is forbidden
     by_capture: int  # 1: but not if it captures
     breakable: int  # 1: a five wins only when it can't be answered
-
-
-@kernel
-def shape_of(line):
-    """What the stone in the middle of `line` [9] makes; entries are 1 own, 0 empty, 2 anything else. Overlines count as
-    fives, whatever the variant.
-
-    FIVE_SHAPE     five or more in a row
-    STRAIGHT_FOUR  four in a row, both ends empty
-    FOUR           one more stone would make five
-    THREE          one more stone would make a straight four, and it is no four yet
-    All of them contain the stone in the middle.
-    """
-    low, high = run_around(line)
-    if high - low >= 4:
-        return FIVE_SHAPE
-    if high - low == 3 and line[low - 1] == 0 and line[high + 1] == 0:
-        return STRAIGHT_FOUR
-    three = False
-    for more in range(9):
-        if line[more] != 0:
-            continue
-        line[more] = 1
-        low, high = run_around(line)
-        line[more] = 0
-        if high - low >= 4:
-            return FOUR
-        if high - low == 3 and low >= 1 and high <= 7 and line[low - 1] == 0 and line[high + 1] == 0:
-            three = True
-    return THREE if three else NOTHING
-
-
-@kernel
-def run_around(line):
-    """(first, last) index of the row of own stones around the middle of `line` [9]."""
-    low, high = REACH, REACH
-    while low > 0 and line[low - 1] == 1:
-        low -= 1
-    while high < 2 * REACH and line[high + 1] == 1:
-        high += 1
-    return low, high
-
-
-@kernel
-def shape_table():
-    """-> [2, WINDOWS] uint8: shape_of a stone of FIRST, and of SECOND, in the middle of every window."""
-    table = np.zeros((2, WINDOWS), np.uint8)
-    line = np.zeros(2 * REACH + 1, np.int64)
-    for player in range(2):
-        for window in range(WINDOWS):
-            for i in range(2 * REACH):
-                found = (window >> (2 * (2 * REACH - 1 - i))) & 3
-                line[i if i < REACH else i + 1] = 0 if found == EMPTY else (1 if found == player + 1 else 2)
-            line[REACH] = 1
-            table[player, window] = shape_of(line)
-    return table
-
-
-@kernel
-def shapes(state, sequence, table, counts):
-    """Count, for every empty point, on how many lines a stone of either player makes each shape.
-
-    sequence [L] int16: what line_sequence() gives.
-    counts [2, P, 5] uint8, by player and shape: is filled. A NOTHING isn't counted.
-    """
-    counts[:] = 0
-    seen = 0x3FFFF  # all OFF
-    for i in range(len(sequence)):
-        seen = ((seen << 2) | state[sequence[i]]) & 0x3FFFF  # nine points, the middle of which is REACH back
-        if (seen >> (2 * REACH)) & 3 == EMPTY:
-            window = ((seen >> (2 * REACH + 2)) << (2 * REACH)) | (seen & 0xFF)
-            for player in range(2):
-                shape = table[player, window]
-                if shape != NOTHING:
-                    counts[player, sequence[i - REACH], shape] += 1
 
 
 @kernel
@@ -226,18 +153,16 @@ def is_double_three(state, rules, point, player, table):
         board = state.copy()
         captures(board, size, point, player, True)
     row, column = point // size, point % size
-    found = 0
+    marks = 0
     for line in range(4):
         down, across = (0 if line == 0 else 1), (1, 0, 1, -1)[line]
-        window = 0
+        window, shift = 0, 0
         for step in range(-REACH, REACH + 1):
             if step != 0:
-                window = (window << 2) | at(board, size, row + step * down, column + step * across)
-        shape = table[player, window]
-        if shape == FIVE_SHAPE:
-            return False
-        found += shape == THREE
-    return found >= 2
+                window |= at(board, size, row + step * down, column + step * across) << shift
+                shift += 2
+        marks += table[window]
+    return count_in(marks, player, FIVE_SHAPE) == 0 and count_in(marks, player, THREE) >= 2
 
 
 @kernel
@@ -323,104 +248,97 @@ def play(states, actions, rules, table):
 
 
 @kernel
-def legal(states, rules, sequence, table, allowed):
+def legal(states, rules, lines, table, allowed):
     """Fill allowed [B, A] bool: empty points but forbidden ones; nothing once the game is over.
 
     Plain twin: GomokuReference.legal.
     """
-    counts = np.zeros((2, rules.size * rules.size, 5), np.uint8)
+    numbers, marks = np.empty(len(lines.blank) + 1, np.int64), np.empty(rules.size * rules.size, np.int32)
     for b in range(len(states)):
         if rules.threes:
-            shapes(states[b], sequence, table, counts)
-        allow(states[b], rules, table, counts, allowed[b])
+            shapes(states[b], lines, table, numbers, marks)
+        allow(states[b], rules, table, marks, allowed[b])
 
 
 @kernel
-def observe(states, rules, sequence, table, allowed, planes):
+def observe(states, rules, lines, table, allowed, planes):
     """Fill planes [B, C, P] uint8 in the order of Gomoku.plane_names, from the mover's side. allowed: see legal."""
-    counts = np.zeros((2, rules.size * rules.size, 5), np.uint8)
+    numbers, marks = np.empty(len(lines.blank) + 1, np.int64), np.empty(rules.size * rules.size, np.int32)
     for b in range(len(states)):
-        shapes(states[b], sequence, table, counts)
-        paint(states[b], rules, counts, allowed[b], planes[b])
+        shapes(states[b], lines, table, numbers, marks)
+        paint(states[b], rules, marks, allowed[b], planes[b])
 
 
 @kernel
-def look(states, rules, sequence, table, allowed, planes):
+def look(states, rules, lines, table, allowed, planes):
     """legal and observe in one: fill allowed [B, A] and planes [B, C, P]."""
-    counts = np.zeros((2, rules.size * rules.size, 5), np.uint8)
+    numbers, marks = np.empty(len(lines.blank) + 1, np.int64), np.empty(rules.size * rules.size, np.int32)
     for b in range(len(states)):
-        shapes(states[b], sequence, table, counts)
-        allow(states[b], rules, table, counts, allowed[b])
-        paint(states[b], rules, counts, allowed[b], planes[b])
+        shapes(states[b], lines, table, numbers, marks)
+        allow(states[b], rules, table, marks, allowed[b])
+        paint(states[b], rules, marks, allowed[b], planes[b])
 
 
 @kernel
-def allow(state, rules, table, counts, allowed):
-    """One row of legal. counts: of shapes; not read where nothing is forbidden."""
+def allow(state, rules, table, marks, allowed):
+    """One row of legal. marks: of shapes; not read where nothing is forbidden."""
     num_points = rules.size * rules.size
     if state[num_points + OVER]:
         allowed[:] = False
         return
-    player = state[num_points + TO_MOVE]
     for point in range(num_points):
         allowed[point] = state[point] == EMPTY
-        if not rules.threes or state[point] != EMPTY:
-            continue
+    if not rules.threes:
+        return
+    player = state[num_points + TO_MOVE]
+    for point in range(num_points):
+        suspect = count_in(marks[point], player, THREE) >= 2
         # Without by_capture a capture may open threes that aren't there yet: such moves are looked at one by one.
-        suspect = counts[player, point, THREE] >= 2
-        if not suspect and rules.goal > 0 and not rules.by_capture:
+        if not suspect and not rules.by_capture and state[point] == EMPTY:
             suspect = captures(state, rules.size, point, player, False) > 0
         if suspect:
             allowed[point] = not is_double_three(state, rules, point, player, table)
 
 
 @kernel
-def paint(state, rules, counts, allowed, plane):
-    """One row of observe. counts: of shapes."""
+def paint(state, rules, marks, allowed, plane):
+    """One row of observe. marks: of shapes."""
     num_points = rules.size * rules.size
     mover = state[num_points + TO_MOVE]
+    own, enemy = mover + 1, 2 - mover
+    plane[:] = 0
     for point in range(num_points):
-        found = state[point]
-        plane[0, point] = found == mover + 1
-        plane[1, point] = found == 2 - mover
-        plane[2, point] = state[num_points + LAST] == point
-        plane[3, point] = mover
-    for side in range(2):
-        player, first = (mover if side == 0 else 1 - mover), BASE_PLANES + side * SHAPE_PLANES
-        for point in range(num_points):
-            count = counts[player, point]
-            straight, four, three = count[STRAIGHT_FOUR], count[FOUR], count[THREE]
-            five = count[FIVE_SHAPE] > 0
-            if five and rules.exact:
-                five = makes_five(state, rules, point, player + 1)
-            plane[first, point] = five
-            plane[first + 1, point] = straight > 0
-            plane[first + 2, point] = four > 0
-            plane[first + 3, point] = three > 0
-            plane[first + 4, point] = straight + four + three > 1
+        plane[0, point] = state[point] == own
+        plane[1, point] = state[point] == enemy
+    if state[num_points + LAST] >= 0:
+        plane[2, state[num_points + LAST]] = 1
+    if mover:
+        plane[3, :] = 1
+    for point in range(num_points):
+        if marks[point] != 0:
+            for side in range(2):
+                player, first = (mover if side == 0 else 1 - mover), BASE_PLANES + side * SHAPE_PLANES
+                straight = count_in(marks[point], player, STRAIGHT_FOUR)
+                four = count_in(marks[point], player, FOUR)
+                three = count_in(marks[point], player, THREE)
+                five = count_in(marks[point], player, FIVE_SHAPE) > 0
+                if five and rules.exact:
+                    five = makes_five(state, rules, point, player + 1)
+                plane[first, point] = five
+                plane[first + 1, point] = straight > 0
+                plane[first + 2, point] = four > 0
+                plane[first + 3, point] = three > 0
+                plane[first + 4, point] = straight + four + three > 1
     if rules.goal == 0:
         return
     rest = BASE_PLANES + 2 * SHAPE_PLANES
     for pairs in range(1, rules.goal):
-        plane[rest + pairs - 1, :] = state[num_points + PAIRS + mover] >= pairs
-        plane[rest + rules.goal + pairs - 2, :] = state[num_points + PAIRS + 1 - mover] >= pairs
+        if state[num_points + PAIRS + mover] >= pairs:
+            plane[rest + pairs - 1, :] = 1
+        if state[num_points + PAIRS + 1 - mover] >= pairs:
+            plane[rest + rules.goal + pairs - 2, :] = 1
     rest += 2 * (rules.goal - 1)
     for point in range(num_points):
         plane[rest, point] = state[point] == EMPTY and not allowed[point]
-    plane[rest + 1, :] = state[num_points + FIVE] != 0
-
-
-def line_sequence(size: int) -> NDArray[np.int16]:
-    """[L] int16: the points of every row, column and diagonal that has room for five, one line after the other.
-
-    Between two lines and at both ends stands REACH times P, the word that says OFF.
-    """
-    points = np.arange(size * size).reshape(size, size)
-    lines = [*points, *points.T]
-    lines += [board.diagonal(offset) for board in (points, points[:, ::-1]) for offset in range(-size + 1, size)]
-    gap = np.full(REACH, size * size)
-    parts = [gap]
-    for line in lines:
-        if len(line) >= 5:
-            parts += [line, gap]
-    return np.concatenate(parts).astype(np.int16)
+    if state[num_points + FIVE] != 0:
+        plane[rest + 1, :] = 1

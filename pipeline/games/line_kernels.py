@@ -122,13 +122,12 @@ def observe(states: States, num_points: int) -> Planes:
 
 
 @kernel
-def keys(states: States, num_points: int) -> KeyArray:
-    """-> [B] uint64, a hash of the points: multiply and fold, once per point."""
+def keys(states: States, weights: KeyArray) -> KeyArray:
+    """-> [B] uint64, a hash of the points: their sum, each times its random weight [P] (Carter and Wegman 1979)."""
     found = np.empty(len(states), np.uint64)
     for b in range(len(states)):
         key = np.uint64(0)
-        for point in range(num_points):
-            key = (key ^ np.uint64(states[b, point] + 1)) * np.uint64(0x9E3779B97F4A7C15)
-            key ^= key >> np.uint64(32)
+        for point in range(len(weights)):
+            key += np.uint64(states[b, point]) * weights[point]
         found[b] = key
     return found

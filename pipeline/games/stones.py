@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from typing import ClassVar
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,14 +28,17 @@ def named_point(text: str, height: int, width: int, columns: str = COLUMNS) -> i
     return (height - row) * width + column if column >= 0 and 1 <= row <= height else -1
 
 
+@lru_cache(maxsize=16)
+def _key_weights(num_points: int) -> KeyArray:
+    return np.random.Generator(np.random.PCG64(0)).integers(0, 2**64, num_points, np.uint64)
+
+
 class RowGame(Game):
     """A game that a row of stones wins, or something else that is written down as a winner, and that can draw.
 
-    A state is the points, each 0, FIRST or SECOND; perhaps words of the game's own; then TO_MOVE, PLY, OVER and WINNER
-    as in line_kernels; perhaps more words. Stones own their points; the score is the result.
+    A state is the points, each 0, FIRST or SECOND; then TO_MOVE, PLY, OVER and WINNER as in line_kernels; perhaps more
+    words of the game's own. Stones own their points; the score is the result.
     """
-
-    words_before: ClassVar[int] = 0  # the game's own, between the points and TO_MOVE
 
     def is_over(self, states: States) -> BoolArray:
         return self._word(states, line_kernels.OVER) != 0
@@ -51,7 +54,7 @@ class RowGame(Game):
         return self._word(states, line_kernels.PLY).astype(np.int32)
 
     def keys(self, states: States) -> KeyArray:
-        return line_kernels.keys(states, self.num_points)
+        return line_kernels.keys(states, _key_weights(self.num_points))
 
     def scores(self, states: States) -> FloatArray:
         return self.returns(states)
@@ -62,7 +65,7 @@ class RowGame(Game):
 
     def _word(self, states: States, word: int) -> NDArray[np.int16]:
         """[B] of states [B, S]; word: as line_kernels counts them."""
-        found: NDArray[np.int16] = states[:, self.num_points + self.words_before + word]
+        found: NDArray[np.int16] = states[:, self.num_points + word]
         return found
 
     def _whose_turn(self, state: States) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from pipeline.games import gomoku_kernels as kernels
+from pipeline.games import gomoku_shapes
 from pipeline.games.base import Game, History, States
 from pipeline.games.gomoku import Gomoku
 from pipeline.players.line_promise import DECISIVE, Scores, line_promise, no_history
@@ -58,7 +59,9 @@ def gomoku_scores(game: Game, states: States, history: History) -> Scores:
 
 def _worth(shapes: np.ndarray) -> Scores:
     """[n, A] of what a stone makes; shapes [n, A, 5] as Gomoku.shapes gives them."""
-    straight, fours, threes = (shapes[:, :, shape] for shape in (kernels.STRAIGHT_FOUR, kernels.FOUR, kernels.THREE))
+    straight, fours, threes = (
+        shapes[:, :, shape] for shape in (gomoku_shapes.STRAIGHT_FOUR, gomoku_shapes.FOUR, gomoku_shapes.THREE)
+    )
     fork = (fours >= 2) | ((fours >= 1) & (threes >= 1))
     worth = STRAIGHT_FOUR * (straight > 0) + FORK * fork + TWO_THREES * (threes >= 2)
     return worth + FOUR * (fours > 0) + THREE * (threes > 0)

@@ -27,14 +27,21 @@ def bring_best_untried(tree, row, node):
     for i in range(first + 1, count):
         if prior[i] > prior[best] or (prior[i] == prior[best] and actions[i] < actions[best]):
             best = i
-    if best != first:
-        actions[first], actions[best] = actions[best], actions[first]
-        a, b = start + first, start + best
-        tree.edge_prior[row, a], tree.edge_prior[row, b] = tree.edge_prior[row, b], tree.edge_prior[row, a]
-        if node == ROOT:
-            swapped = tree.root_prior[row, first]
-            tree.root_prior[row, first] = tree.root_prior[row, best]
-            tree.root_prior[row, best] = swapped
+    swap_untried(tree, row, node, first, best)
+
+
+@kernel
+def swap_untried(tree, row, node, edge, other):
+    """Let two untried edges, both counted from edge_start, change places."""
+    if edge == other:
+        return
+    start = tree.node[row, node].edge_start
+    a, b = start + edge, start + other
+    tree.edge_action[row, a], tree.edge_action[row, b] = tree.edge_action[row, b], tree.edge_action[row, a]
+    tree.edge_prior[row, a], tree.edge_prior[row, b] = tree.edge_prior[row, b], tree.edge_prior[row, a]
+    if node == ROOT:
+        prior = tree.root_prior[row]
+        prior[edge], prior[other] = prior[other], prior[edge]
 
 
 @kernel

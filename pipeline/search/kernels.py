@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from pipeline.search import gumbel_kernels
-from pipeline.search.edges import bring_best_untried, comes_before, kernel
+from pipeline.search.edges import bring_best_untried, comes_before, kernel, swap_untried
 from pipeline.search.exploration import forced_edge
 from pipeline.search.random import uniform
 from pipeline.search.tree import NO_PARENT, PENDING, ROOT, UNVISITED
@@ -191,13 +191,14 @@ def accept(tree, out_row, out_node, out_edge, states, keys, movers, legal, logit
         index = link(tree, row, node, edge, states[i], keys[i], movers[i], values[i], 0)
         start = tree.num_edges[row]
         highest = np.float32(-np.inf)
-        count = 0
+        count, best = 0, 0
         for action in range(num_actions):
             if legal[i, action]:
                 at = start + count
                 tree.edge_action[row, at] = action
                 tree.edge_prior[row, at] = logits[i, action]
-                highest = max(highest, logits[i, action])
+                if logits[i, action] > highest:
+                    highest, best = logits[i, action], count
                 count += 1
         total = np.float32(0.0)
         for at in range(start, start + count):
@@ -209,7 +210,7 @@ def accept(tree, out_row, out_node, out_edge, states, keys, movers, legal, logit
         tree.node[row, index].edge_count = count
         tree.num_edges[row] += count
         if node != NO_PARENT:
-            bring_best_untried(tree, row, index)
+            swap_untried(tree, row, index, 0, best)
             add_along_path(tree, row, node, edge, movers[i], values[i], 0, np.float32(-virtual_loss))
 
 

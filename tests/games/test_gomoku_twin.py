@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from pipeline.games import gomoku_kernels as kernels
+from pipeline.games import gomoku_shapes
 from pipeline.games.base import History
 from pipeline.games.gomoku import Gomoku
 from pipeline.games.gomoku_reference import GomokuReference, lines_through, shape_of
@@ -36,13 +37,13 @@ FEWER = {"gomoku:19,capture": 0.34}  # large boards take the twin long
 
 def lively_move(game: Gomoku, state: np.ndarray, legal: np.ndarray, rng: np.random.Generator) -> int:
     """A random legal move of state [1, S], rather near others, capturing, or making shapes."""
-    grid = (state[0, : game.num_points] != kernels.EMPTY).reshape(game.board_shape)
+    grid = (state[0, : game.num_points] != gomoku_shapes.EMPTY).reshape(game.board_shape)
     padded = np.pad(grid, 1)
     near = sum(np.roll(padded, shift, (0, 1)) for shift in ((0, 1), (1, 0), (1, 1), (1, -1), (0, -1), (-1, 0)))
     weights = 0.02 + 1.0 * (near[1:-1, 1:-1].ravel() > 0)
     for player in (0, 1):
         shapes = game.shapes(state)[0, player]
-        weights += (shapes[:, kernels.THREE :] @ np.array([1, 2, 2, 1])) * rng.choice([0, 1, 6])
+        weights += (shapes[:, gomoku_shapes.THREE :] @ np.array([1, 2, 2, 1])) * rng.choice([0, 1, 6])
         if game.rules.goal:
             weights += game.captures(state, np.array([player], np.int8))[0] * rng.choice([0, 2, 20])
     weights = weights * legal
@@ -96,7 +97,7 @@ def play_beside_the_twin(spec: str) -> dict[str, int]:
             legal = game.legal(state, History.empty(1, 1))[0]
             where = f"{spec}, game {number}, ply {int(game.plies(state)[0])}"
             assert np.flatnonzero(legal).tolist() == twin.legal(), f"{where}\n{game.diagram(state[0])}"
-            seen["forbidden"] += int((~legal & (state[0, : game.num_points] == kernels.EMPTY)).sum())
+            seen["forbidden"] += int((~legal & (state[0, : game.num_points] == gomoku_shapes.EMPTY)).sum())
             if rng.random() < (0.2 if game.size < 15 else 0.05):
                 seen["planes"] += assert_same_planes(game, state, legal, twin, where)
             action = lively_move(game, state, legal, rng)
