@@ -132,16 +132,39 @@ def shapes(state, lines, table, numbers, marks):
                 numbers[lines.of[direction, point]] |= np.int64(state[point]) << lines.shift[direction, point]
     marks[:] = 0
     for i in range(num_lines):
-        stones = numbers[i] ^ lines.blank[i]  # one bit for each stone
+        number = numbers[i]
+        stones = number ^ lines.blank[i]  # one bit for each stone
         if stones & (stones - 1) == 0:
             continue
-        for place in range(lines.length[i]):
-            near = (stones >> (2 * place)) & 0x3FFFF  # nine points, this one in the middle
-            # No shape needs fewer than two stones besides the new one.
-            if near & (near - 1) != 0 and near & (3 << (2 * REACH)) == 0:
-                seen = numbers[i] >> (2 * place)
+        worth = (promising(number, 0) | promising(number, 1)) >> (2 * REACH)
+        place = 0
+        while worth != 0:
+            if worth & 1:
+                seen = number >> (2 * place)  # nine points, this one in the middle
                 window = (seen & 0xFF) | ((seen >> 2) & 0xFF00)
                 marks[lines.points[i, place]] += table[window]
+            worth >>= 2
+            place += 1
+
+
+@kernel
+def promising(number, player):
+    """Which points of a line (a bit at each one's place) are empty and in a row of five without an enemy and with two
+    own stones or more. Elsewhere a stone makes no shape: all come from such a row.
+    """
+    places = 0x15555555555555  # a bit each, 27 of them
+    own, other = (number >> player) & places, (number >> (1 - player)) & places
+    own, other = own & ~other, other  # OFF has both bits: nobody's own, in everyone's way
+    blocked, one, two = other, own, 0
+    for step in range(2, 10, 2):
+        blocked |= other >> step
+        two |= one & (own >> step)
+        one |= own >> step
+    good = two & ~blocked
+    rows = good
+    for step in range(2, 10, 2):
+        rows |= good << step
+    return rows & ~((number | (number >> 1)) & places)
 
 
 @kernel
