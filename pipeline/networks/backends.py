@@ -8,9 +8,10 @@ Here: the interface, what the processor can do, and OpenVINO, which needs no tor
 The torch engines are in ``torch_backends.py``.
 
 Precision names: ``float32``, ``bfloat16``, ``float16``, ``int8``. The last means that kernels and inputs of
-convolutions are whole numbers: kernels from -127 to 127 times a scale for each output channel; inputs, which a ReLU
-leaves at 0 or more, from 0 to 255 times a scale for each convolution, such that MARGIN times the largest of typical
-positions is 255. Everything else is computed as in bfloat16, or in float32 where the processor has no bfloat16.
+convolutions are whole numbers: kernels from -127 to 127 (or -64 to 64, see ``largest_int8_kernel``) times a scale for
+each output channel; inputs, which a ReLU leaves at 0 or more, from 0 to 255 times a scale for each convolution, such
+that MARGIN times the largest of typical positions is 255. Everything else is computed as in bfloat16, or in float32
+where the processor has no bfloat16.
 """
 
 from __future__ import annotations
@@ -84,13 +85,16 @@ def has_fast_bfloat16() -> bool:
     return bool(_flags() & {"avx512_bf16", "amx_bf16", "bf16"})
 
 
-def has_int8_dot_products() -> bool:
-    """Whether the processor sums products of 8-bit numbers in 32 bits (AVX VNNI, AMX, or Arm's dot products).
+def largest_int8_kernel() -> int:
+    """The largest whole number that kernels are rounded to for int8; 0: the processor has nothing that int8 gains by.
 
-    Older ones sum pairs in 16 bits, which overflows silently: int8 would be wrong there, not only slow.
-    Source: OpenVINO's documentation, "Saturation (overflow) issue workaround".
+    127 where products of 8-bit numbers are summed in 32 bits (AVX VNNI, AMX, or Arm's dot products). Older x86
+    processors with AVX2 sum them by pairs in 16 bits, which saturate silently: at most 64 keeps 2 * 255 * 64 within
+    them. Source: OpenVINO's documentation, "Saturation (overflow) issue workaround".
     """
-    return bool(_flags() & {"avx512_vnni", "avx_vnni", "amx_int8", "asimddp"})
+    if _flags() & {"avx512_vnni", "avx_vnni", "amx_int8", "asimddp"}:
+        return 127
+    return 64 if "avx2" in _flags() else 0
 
 
 def _flags() -> set[str]:
@@ -212,6 +216,7 @@ def openvino_model(
             watched[name] = ops.reduce_max(x, np.array([0, 1, 2, 3]), False)
         if maxima is not None and name != "stem":
             largest = np.maximum(np.abs(weight).max(axis=(1, 2, 3), keepdims=True), LEAST_SCALED)
+            largest *= 127 / largest_int8_kernel()
             kernel = scaled(kernel, -largest, largest, 255)
             x = scaled(x, 0.0, max(MARGIN * maxima[name], LEAST_SCALED), 256)
         y = ops.convolution(x, kernel, [1, 1], margin, margin, [1, 1])

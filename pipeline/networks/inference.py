@@ -42,8 +42,8 @@ from pipeline.networks.backends import (
     OpenVinoBackend,
     Planes,
     has_fast_bfloat16,
-    has_int8_dot_products,
     is_installed,
+    largest_int8_kernel,
     processor_name,
 )
 from pipeline.networks.folding import fold
@@ -224,6 +224,8 @@ def available_engines(backend: str, device: str | None = None) -> list[Engine]:
     if device != "cpu":
         return [Engine("torch", device, precision) for precision in ("float16", "bfloat16", "float32")]
     if backend == "int8":
+        if not largest_int8_kernel():
+            raise UsageError("inference backend int8: this processor has nothing to gain by it; use --backend auto")
         return [Engine("openvino", "cpu", "int8")]
     precisions = ("bfloat16", "float32") if has_fast_bfloat16() else ("float32",)
     names = [backend]
@@ -231,7 +233,7 @@ def available_engines(backend: str, device: str | None = None) -> list[Engine]:
         fastest_last = ["openvino"] if is_installed("openvino") else ["compile"] if compiler else []
         names = [*fastest_last, "torch"]
     exact = [Engine(name, "cpu", precision) for precision in precisions for name in names]
-    int8 = backend == "auto" and is_installed("openvino") and has_int8_dot_products()
+    int8 = backend == "auto" and is_installed("openvino") and largest_int8_kernel() > 0
     return [Engine("openvino", "cpu", "int8"), *exact] if int8 else exact
 
 

@@ -365,7 +365,7 @@ def test_int8_is_what_rounding_to_whole_numbers_gives(
             return exact(x, folded, name)
         step = backends.MARGIN * maxima[name] / 255
         kernel = folded[f"{name}.weight"]
-        scale = np.abs(kernel).max(axis=(1, 2, 3), keepdims=True) / 127
+        scale = np.abs(kernel).max(axis=(1, 2, 3), keepdims=True) / backends.largest_int8_kernel()
         rounded = {f"{name}.weight": np.rint(kernel / scale) * scale, f"{name}.bias": folded[f"{name}.bias"]}
         return exact(np.clip(np.rint(x / step), 0, 255) * step, rounded, name)
 
@@ -380,6 +380,28 @@ def test_int8_is_what_rounding_to_whole_numbers_gives(
     monkeypatch.setattr(reference, "_convolve", exact)
     exact_logits, _ = evaluate_plain(architecture, folded, planes)
     assert np.quantile(np.abs(logits - exact_logits), 0.5) > 1e-4  # and it isn't just float32
+
+
+@needs_openvino
+def test_int8_sums_of_the_largest_numbers_do_not_saturate() -> None:
+    """All kernels are the largest they can be, and so are inputs: pairs of their products need more than 16 bits."""
+    folded, planes = fold(GO, lively_weights(GO)), np.ones_like(random_planes(GO, 48))
+    for name in folded:
+        if name.startswith(("stem", "blocks")):
+            fan_in = folded[name][0].size if folded[name].ndim == 4 else np.inf
+            folded[name] = np.full_like(folded[name], 1 / fan_in)
+    logits, value = Engine("openvino", "cpu", "int8").build(GO, folded, 1, planes).lane(0)(planes)
+    wanted_logits, wanted_value = evaluate_plain(GO, folded, planes)
+    np.testing.assert_allclose(logits, wanted_logits, atol=0.05)
+    np.testing.assert_allclose(value, wanted_value, atol=0.05)
+
+
+def test_int8_kernels_are_as_large_as_the_processor_can_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    for flags, wanted in (({"avx2", "avx512_vnni"}, 127), ({"asimd", "asimddp"}, 127), ({"avx2"}, 64), ({"asimd"}, 0)):
+        monkeypatch.setattr(backends, "_flags", lambda flags=flags: flags)
+        assert backends.largest_int8_kernel() == wanted
+    with pytest.raises(UsageError, match="int8"):
+        available_engines("int8")
 
 
 @needs_openvino
