@@ -26,7 +26,7 @@ opponents: 2
 games: 8
 changes:
   init: {network_size: b1c8}
-  selfplay: {games: 20, readouts: 4}
+  selfplay: {games: 30, readouts: 4, backend: torch} # nothing is measured first
   gather: {chunks_to_make: 1}
   train: {epochs: 1}
   evaluate: {games: 4, readouts: 2, threshold: 0.01}
@@ -183,7 +183,12 @@ def test_arms_run_and_meet(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     rows = {row["arm"]: row for row in found["runs"]}
     assert set(rows) == {"base", "base again", "no ownership"}
     assert sum(row["elo"] for row in rows.values()) == pytest.approx(0, abs=1e-6)
-    assert all(row["minutes"] >= 0.2 and row["games"] >= 20 and row["error"] > 0 for row in rows.values())
+    assert all(row["minutes"] >= 0.2 and row["error"] > 0 for row in rows.values())
+    for folder, row in zip(("base", "base-again", "no-ownership"), rows.values(), strict=True):
+        # However many there are: a slow machine may not even finish the first generation.
+        metas = [json.loads(path.read_text()) for path in Path("runs", folder, "data/selfplay").rglob("*.meta")]
+        assert row["games"] == sum(meta["games"] for meta in metas)
+        assert row["evaluations"] == sum(meta["evaluations"] for meta in metas)
     assert all(row["at_minute"] <= row["minutes"] for row in rows.values())
     base = (rows["base"]["elo"] + rows["base again"]["elo"]) / 2
     (effect,) = found["effects"]
