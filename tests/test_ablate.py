@@ -114,7 +114,7 @@ def test_a_plan_is_read() -> None:
     base, again, without = plan.arms
     assert (base.folder, base.seed, again.folder, again.seed) == ("base", 0, "base-again", 1)
     assert without.changes == (*base.changes, "train.ownership_weight=0")
-    assert "selfplay.games=20" in base.changes
+    assert "selfplay.games=30" in base.changes
     assert (base.terms, again.terms, without.terms) == ((), (), ("no ownership",))
 
 
