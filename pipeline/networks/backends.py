@@ -216,8 +216,8 @@ def openvino_model(
             watched[name] = ops.reduce_max(x, np.array([0, 1, 2, 3]), False)
         if maxima is not None and name != "stem":
             largest = np.maximum(np.abs(weight).max(axis=(1, 2, 3), keepdims=True), LEAST_SCALED)
-            largest *= 127 / largest_int8_kernel()
-            kernel = scaled(kernel, -largest, largest, 255)
+            end = largest * 127 / largest_int8_kernel()  # 127 steps from 0, of which kernels use so many
+            kernel = scaled(kernel, -end, end, 255)
             x = scaled(x, 0.0, max(MARGIN * maxima[name], LEAST_SCALED), 256)
         y = ops.convolution(x, kernel, [1, 1], margin, margin, [1, 1])
         return ops.add(y, constant(f"{name}.bias", (1, -1, 1, 1)))
