@@ -7,9 +7,9 @@ network of that architecture here does it alike, however many rows and lanes the
 costs the next measurement. Nothing is remembered where an engine was refused: the next model may suit it.
 
 Nothing is used unchecked: at every start the engine about to be used answers a few positions, and is refused if it
-differs from plain float32 numpy by more than its tolerance (exact ones in any softmax probability, or in the value; int8
-on average). Exact engines answer made-up positions, int8 typical ones that its scales don't come from. Where the remembered engine is refused for
-these weights, the others are tried.
+differs from plain float32 numpy by more than its tolerance: exact ones in any softmax probability or value, int8 on
+average. Exact engines answer made-up positions, int8 typical ones that its scales don't come from. Where the remembered
+engine is refused for these weights, the others are tried.
 
 B batch, K rows asked for (0 ≤ K ≤ max_batch), C planes, H×W board, A actions. Values are seen by the player to move.
 """
@@ -53,8 +53,8 @@ from pipeline.threads import run_together
 
 POLICY_TOLERANCE = 0.03  # largest difference of any move's probability from float32
 VALUE_TOLERANCE = 0.05  # largest difference of the value, which spans -1 to 1
-# Of int8, on typical positions, since others may be beyond its scales; means over positions: what rounds to 255 steps
-# is now and then wrong in one of them, what is broken is wrong in all. Of the policy: the share of it that is misplaced.
+# Of int8, on typical positions, since others may be beyond its scales: means over positions, for what rounds to 255
+# steps is now and then wrong in one, what is broken in all. Of the policy: the share of it that is misplaced.
 INT8_POLICY_TOLERANCE, INT8_VALUE_TOLERANCE = 0.05, 0.05
 WORTH_INT8 = 1.1  # how much faster than an exact engine it must be
 CHECKED_POSITIONS = 8

@@ -20,6 +20,7 @@ from pipeline.networks.inference import (
     POLICY_TOLERANCE,
     VALUE_TOLERANCE,
     Engine,
+    Evaluator,
     available_engines,
     make_evaluators,
     measure_network,
@@ -199,6 +200,28 @@ class TestChoice:
         monkeypatch.setattr(inference, "VALUE_TOLERANCE", -1.0)
         with pytest.raises(MuGoError, match=r"openvino cpu int8 .differs .* torch cpu float32 .differs"):
             make_evaluators(GO, lively_weights(GO), 16, 1, typical=typical)
+
+    @pytest.mark.parametrize("wrong", [0, 1, 32])
+    def test_int8_may_be_wrong_now_and_then(
+        self, cache_file: Path, monkeypatch: pytest.MonkeyPatch, wrong: int
+    ) -> None:
+        """In so many of the 32 positions that are asked. Refused, it may yet do well with the next model's weights."""
+        int8, exact = Engine("openvino", "cpu", "int8"), Engine("torch", "cpu", "float32")
+        build, answer = Engine.build, Evaluator.__call__
+
+        def call(evaluator: Evaluator, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            logits, values = answer(evaluator, planes)
+            if evaluator.engine == int8:
+                logits[:wrong], values[:wrong] = logits[:wrong, ::-1], values[:wrong] + 1
+            return logits, values
+
+        monkeypatch.setattr(Engine, "build", lambda _, *rest: build(exact, *rest[:3]))
+        monkeypatch.setattr(Evaluator, "__call__", call)
+        monkeypatch.setattr(inference, "available_engines", lambda *_: [int8, exact])
+        monkeypatch.setattr(inference, "WORTH_INT8", 0.01)  # wherever it isn't refused, it is chosen
+        found = make_evaluators(GO, lively_weights(GO), 32, 1, typical=random_planes(GO, 64))[0].engine
+        assert found == (exact if wrong == 32 else int8)
+        assert cache_file.exists() == (wrong < 32)
 
     @pytest.mark.parametrize("content", ["", "{", "[]", '{"x": 1}', "\x00\xff"])
     def test_a_damaged_cache_is_replaced(self, cache_file: Path, content: str) -> None:
