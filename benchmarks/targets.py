@@ -1,0 +1,202 @@
+"""What self-play's searches teach, and what they cost: how good is the policy that each setting's targets describe?
+
+    python -m benchmarks.targets --model saved_models/best_model \
+        readouts=100,forced_playouts=2 readouts=32,algorithm=gumbel,considered=8
+
+Each argument is a search: the settings that it changes, as in a preset's selfplay section, and its readouts. All search
+the same positions, drawn from the model's raw policy at all stages of a game, with self-play's noise; every legal move
+has its value from a search of the position after it with --deep readouts. Printed is, for the model's own policy and
+for each search's targets, the mean over positions and --repeats (nats, and values in [-1, 1] by the player to move):
+
+regret     how much less than the best move a move drawn from the policy is worth: what a perfect pupil will play like
+mode       the same of the policy's likeliest move: what a game is played with
+entropy    of the policy; best: the logarithm of what it gives the best move, on average over repeats
+
+A policy that gives all to one move teaches much regret away and closes the eyes to the rest: see entropy and best too.
+A network learns the average of many targets: cheap ones, and many of them, may be worth more than few good ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.tune import changed
+from pipeline.arena.openings import make_openings
+from pipeline.config import SearchConfig
+from pipeline.errors import MuGoError, UsageError
+from pipeline.games.base import BoolArray, FloatArray, Game
+from pipeline.games.registry import parse_game
+from pipeline.players.searching import Evaluate
+from pipeline.progress import Progress
+from pipeline.records.models import read_model, resolve_champion
+from pipeline.reports.progress import ConsoleProgress
+from pipeline.search.batch import BatchSearch
+from pipeline.stages.lanes import load_evaluators
+
+ROWS = 256  # positions searched at a time
+STAGES = 8  # of a game, as many positions of each
+LONGEST = 0.6  # plies of the last stage's positions, in points of the board
+LEAST = 1e-4  # a chance counts as this at least in `best`
+NO_NOISE = SearchConfig(noise_weight=0.0)
+
+
+@dataclass(frozen=True)
+class Positions:
+    """games [P] are the moves that lead there; priors and values [P, A] of the legal moves, for the player to move."""
+
+    games: list[list[int]]
+    priors: FloatArray
+    values: FloatArray
+    legal: BoolArray
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """See the module docstring."""
+
+    regret: float
+    mode: float
+    entropy: float
+    best: float
+
+    def __str__(self) -> str:
+        return f"regret {self.regret:.4f}  mode {self.mode:.4f}  entropy {self.entropy:.2f}  best {self.best:.2f}"
+
+
+def searched(
+    game: Game, evaluate: Evaluate, games: Sequence[Sequence[int]], config: SearchConfig, readouts: int, seed: int
+) -> BatchSearch:
+    """A search of the positions after games [P]; those that are over aren't searched."""
+    rows = np.arange(len(games))
+    search = BatchSearch(game, len(games), max(readouts, 1), config)
+    search.new_games(rows, np.random.default_rng(seed).integers(1, 2**63, len(games), dtype=np.uint64))
+    for ply in range(max(map(len, games))):
+        there = np.flatnonzero([len(moves) > ply for moves in games])
+        search.advance(there, np.array([games[row][ply] for row in there], np.int32))
+    rows = rows[~search.over(rows)]
+    search.begin(rows, np.full(len(rows), readouts, np.int32), np.ones(len(rows), np.bool_))
+    while len(search.finished()) < len(rows):
+        search.accept(*evaluate(search.leaves()))
+    return search
+
+
+def make_positions(game: Game, evaluate: Evaluate, count: int, deep: int, seed: int, progress: Progress) -> Positions:
+    """About count positions, as many of each stage of a game, and what their moves are worth."""
+    plies = np.unique(np.linspace(1, LONGEST * np.prod(game.board_shape), STAGES).astype(int))
+    games: list[list[int]] = []
+    for one in plies.tolist():
+        games += make_openings(game, [evaluate], -(-count // len(plies)), one, seed, ROWS)
+    return judged(game, evaluate, games, deep, seed, progress)
+
+
+def judged(
+    game: Game, evaluate: Evaluate, games: list[list[int]], deep: int, seed: int, progress: Progress
+) -> Positions:
+    """What the moves after games [P] are worth, by searches of what they lead to with `deep` readouts."""
+    found = []
+    for part in parts(len(games)):
+        search = searched(game, evaluate, games[part], NO_NOISE, 0, seed)
+        found.append(search.root_policy(np.arange(search.num_rows)))
+    priors = np.concatenate(found)
+    legal = priors > 0
+    moves = np.argwhere(legal)
+    values = np.zeros_like(priors)
+    progress.start("judging moves", len(moves), "moves")
+    for part in parts(len(moves)):
+        after = [[*games[row], action] for row, action in moves[part].tolist()]
+        rows = np.arange(len(after))
+        search = searched(game, evaluate, after, NO_NOISE, deep, seed)
+        by_mover = search.root_values(rows)
+        over = search.over(rows)
+        by_first = search.returns(rows)[over]
+        by_mover[over] = np.where(search.to_move(rows)[over] == 0, by_first, -by_first)
+        values[moves[part, 0], moves[part, 1]] = -by_mover
+        progress.advance(len(rows))
+    progress.finish()
+    return Positions(games, priors, values, legal)
+
+
+def parts(count: int) -> list[slice]:
+    """Of at most ROWS each."""
+    return [slice(start, start + ROWS) for start in range(0, count, ROWS)]
+
+
+def lesson(positions: Positions, policies: FloatArray) -> Lesson:
+    """Of policies [S, P, A], one set for each repeat."""
+    values = np.where(positions.legal, positions.values, -np.inf)
+    every, best = np.arange(len(values)), values.argmax(axis=1)
+    top = values[every, best]
+    expected = (policies * positions.values).sum(axis=2)
+    likeliest = np.take_along_axis(positions.values, policies.argmax(axis=2).T, axis=1).T
+    chance = policies.mean(axis=0)[every, best]
+    return Lesson(
+        regret=float((top - expected).mean()),
+        mode=float((top - likeliest).mean()),
+        entropy=float(-(policies * np.log(np.maximum(policies, 1e-12))).sum(axis=2).mean()),
+        best=float(np.log(np.maximum(chance, LEAST)).mean()),
+    )
+
+
+def taught(
+    game: Game, evaluate: Evaluate, positions: Positions, config: SearchConfig, readouts: int, repeats: int, seed: int
+) -> FloatArray:
+    """[S, P, A] the targets of `repeats` searches of each position, as chances."""
+    found = []
+    for repeat in range(repeats):
+        targets = []
+        for part in parts(len(positions.games)):
+            search = searched(game, evaluate, positions.games[part], config, readouts, seed + repeat)
+            targets.append(search.targets(np.arange(search.num_rows)))
+        visits = np.concatenate(targets).astype(np.float64)
+        found.append(visits / visits.sum(axis=1, keepdims=True))
+    return np.stack(found)
+
+
+def setting(text: str) -> tuple[SearchConfig, int]:
+    """ "readouts=32,considered=8" as a search and its readouts. Raises UsageError."""
+    lines = text.split(",")
+    readouts = [line.partition("=")[2] for line in lines if line.startswith("readouts=")]
+    if len(readouts) != 1 or not readouts[0].isdecimal() or not 2 <= int(readouts[0]) <= 100_000:
+        raise UsageError(f"{text!r}: wanted readouts=N once, N at least 2, e.g. readouts=32,algorithm=gumbel")
+    rest = ",".join(line for line in lines if not line.startswith("readouts="))
+    return changed(SearchConfig(), rest), int(readouts[0])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.targets", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("settings", nargs="+", metavar="readouts=N[,NAME=VALUE…]", help="a search")
+    parser.add_argument("--model", type=Path, default=Path("saved_models/best_model"))
+    parser.add_argument("--positions", type=int, default=64)
+    parser.add_argument("--deep", type=int, default=100, help="readouts that judge each move")
+    parser.add_argument("--repeats", type=int, default=4, help="searches of each position")
+    parser.add_argument("--seed", type=int, default=0, help="of positions and noise")
+    options = parser.parse_args(arguments)
+    for name, least in (("positions", 1), ("deep", 1), ("repeats", 1), ("seed", 0)):
+        if getattr(options, name) < least:
+            parser.error(f"--{name} {getattr(options, name)}: wanted at least {least}")
+    try:
+        settings = {text: setting(text) for text in options.settings}
+        with ConsoleProgress() as progress:
+            model = read_model(resolve_champion(options.model))
+            game = parse_game(model.info.game)
+            evaluate = load_evaluators(model, ROWS, 1, "auto", progress)[0]
+            positions = make_positions(game, evaluate, options.positions, options.deep, options.seed, progress)
+            print(f"{model.info.name}, {game.spec}: {len(positions.games)} positions, {positions.legal.sum()} moves")
+            width = max(map(len, ["the model itself", *settings]))
+            print(f"{'the model itself':<{width}}  {lesson(positions, positions.priors[None])}", flush=True)
+            for text, (config, readouts) in settings.items():
+                policies = taught(game, evaluate, positions, config, readouts, options.repeats, options.seed)
+                print(f"{text:<{width}}  {lesson(positions, policies)}", flush=True)
+    except MuGoError as error:
+        parser.error(str(error))
+
+
+if __name__ == "__main__":
+    main()
