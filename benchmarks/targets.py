@@ -25,6 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.strength import INTERRUPTED
 from benchmarks.tune import changed
 from pipeline.arena.openings import make_openings
 from pipeline.config import SearchConfig
@@ -196,6 +197,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 print(f"{text:<{width}}  {lesson(positions, policies)}", flush=True)
     except MuGoError as error:
         parser.error(str(error))
+    except KeyboardInterrupt:
+        parser.exit(INTERRUPTED, "stopped; what was printed stands\n")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import yaml
 
+from benchmarks.strength import INTERRUPTED
 from pipeline.arena.openings import make_openings
 from pipeline.arena.statistics import Score, elo_interval, wilson_interval
 from pipeline.arena.verdict import score_of
@@ -100,6 +101,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 print(f"{text}: {told(meet(game, [evaluators, evaluators], (search, base), *terms))}", flush=True)
     except MuGoError as error:
         parser.error(str(error))
+    except KeyboardInterrupt:
+        parser.exit(INTERRUPTED, "stopped; what was printed stands\n")
 
 
 if __name__ == "__main__":
