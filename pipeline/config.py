@@ -32,7 +32,10 @@ class SearchConfig(StageConfig):
     """What a search does with its readouts; shared by self-play and evaluation."""
 
     algorithm: str = Field(
-        "puct", pattern="^(puct|gumbel)$", description="puct, or gumbel: better with few readouts (16 or less)."
+        "puct",
+        pattern="^(puct|gumbel|mixed)$",
+        description="puct; gumbel: learns from few readouts; mixed: gumbel for self-play's full moves, and puct, which "
+        "keeps its tree from move to move, for the cheap ones and in matches.",
     )
     c_puct: float = Field(1.5, gt=0, description="Exploration constant of PUCT.")
     fpu_reduction: float = Field(

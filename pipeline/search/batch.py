@@ -13,7 +13,8 @@ resignation or opponents. Used by one thread at a time; rows never influence eac
         search.accept(*network(planes))
         for the rows in search.finished(): choose, record targets, advance, begin again
 
-config.algorithm says how it searches: PUCT, or Gumbel AlphaZero, which starts from the root's own evaluation each move.
+config.algorithm says how it searches: PUCT, which goes on with what it kept of the tree; Gumbel AlphaZero, which starts
+from the root's own evaluation each move; or mixed: Gumbel where begin() is told to explore, PUCT elsewhere.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from pipeline.games.base import (
     States,
 )
 from pipeline.search import exploration, gumbel_kernels, kernels
+from pipeline.search.gumbel_kernels import BY_PUCT
 from pipeline.search.halving import halving_table
 from pipeline.search.tree import EDGE_ARRAYS, NO_PARENT, ROOT, empty_tree
 
@@ -95,9 +97,10 @@ class BatchSearch:
         self.max_readouts = max_readouts
         self._config = config
         self._gumbel = _gumbel(config, num_rows, game.num_actions, max_readouts)
+        self._keeps_trees = config.algorithm != "gumbel"
         # A kept subtree may bring nodes of earlier searches along: room for three searches' worth, the newest go
         # beyond it. Gumbel keeps the root alone.
-        num_nodes = (4 if self._gumbel is None else 1) * max_readouts + leaves + 2
+        num_nodes = (4 if self._keeps_trees else 1) * max_readouts + leaves + 2
         self._max_kept = num_nodes - max_readouts - leaves - 1
         num_edges = max(4 * game.num_actions * leaves, num_nodes * min(game.num_actions, 64))
         self._tree = empty_tree(num_rows, num_nodes, num_edges, game.num_actions, game.state_size)
@@ -142,7 +145,7 @@ class BatchSearch:
         """
         after = self.game.play(self.states[rows], actions, self.history.select(rows))
         kernels.advance(self._tree, rows, np.asarray(actions, np.int32), self._max_kept)
-        if self._gumbel is not None:
+        if not self._keeps_trees:
             gumbel_kernels.clear_roots(self._tree, rows)
         self.states[rows] = after
         self.history.append(rows, self.game.keys(after))
@@ -169,12 +172,15 @@ class BatchSearch:
 
     def begin(self, rows: Rows, readouts: IntArray, explore: BoolArray) -> None:
         """Start a search on rows [n], whose games are not over. readouts [n], each at most max_readouts; explore [n]:
-        with noise at the root, and PUCT's forced playouts, as the config says.
+        with noise at the root, and PUCT's forced playouts, as the config says; by Gumbel, if that is mixed.
 
         The root's own evaluation is no readout; what an earlier search left in the tree doesn't count towards them.
         """
         if self._gumbel is not None:
-            gumbel_kernels.clear_roots(self._tree, rows)
+            halved = explore if self._keeps_trees else np.ones(len(rows), np.bool_)
+            self._gumbel.which[rows] = BY_PUCT
+            gumbel_kernels.clear_roots(self._tree, rows[halved])
+            self._budget(rows[halved], readouts[halved])
         if len(rows):
             most = int((self._tree.num_nodes[rows] + readouts).max()) + self.num_leaves + 1
             if most > self._tree.node.shape[1]:
@@ -182,8 +188,6 @@ class BatchSearch:
         self._tree.remaining[rows] = readouts
         self._explore[rows] = explore
         self._active[rows] = True
-        if self._gumbel is not None:
-            self._budget(rows, readouts)
         if self._forced is not None:
             self._forced[rows] = np.where(explore, np.float32(self._config.forced_playouts), np.float32(0.0))
         self._prepare_roots(rows[self._tree.num_nodes[rows] > 0])
@@ -277,19 +281,18 @@ class BatchSearch:
         table: what root_table(rows) gave, if the caller has it already.
         """
         actions = np.empty(len(rows), np.int32)
-        if self._gumbel is not None and len(rows):
-            searched = (self._tree.num_nodes[rows] > 0) & (self._tree.node[rows, ROOT]["visits"] > 0)
-            if searched.all():
-                gumbel_kernels.winners(self._tree, rows, self._gumbel, actions)
-                return actions
-            if searched.any():
-                for part in (searched, ~searched):
-                    actions[part] = self.choose(rows[part], np.asarray(temperature)[part])
-                return actions
-        visits, priors = table or self.root_table(rows)
-        kernels.sample_actions(
-            self._tree.streams, rows, visits, priors, np.asarray(temperature, np.float64), actions
-        )
+        halved = self._halved(rows) & (self._tree.num_nodes[rows] > 0) & (self._tree.node[rows, ROOT]["visits"] > 0)
+        if halved.any():
+            won = np.empty(np.count_nonzero(halved), np.int32)
+            gumbel_kernels.winners(self._tree, rows[halved], self._gumbel, won)
+            actions[halved] = won
+        rest = ~halved
+        if rest.any():
+            visits, priors = table or self.root_table(rows)
+            drawn = np.empty(np.count_nonzero(rest), np.int32)
+            temperatures = np.asarray(temperature, np.float64)[rest]
+            kernels.sample_actions(self._tree.streams, rows[rest], visits[rest], priors[rest], temperatures, drawn)
+            actions[rest] = drawn
         return actions
 
     def targets(self, rows: Rows, table: tuple[IntArray, FloatArray] | None = None) -> IntArray:
@@ -299,11 +302,16 @@ class BatchSearch:
         Gumbel: the improved policy softmax(logits + σ(completed Q)) in whole numbers that sum to about 65,535.
         table: what root_table(rows) gave, if the caller has it already; it isn't changed.
         """
-        if self._gumbel is not None:
-            improved = np.empty((len(rows), self.game.num_actions), np.int32)
-            gumbel_kernels.targets(self._tree, rows, self._gumbel, improved)
-            return improved
+        halved = self._halved(rows)
+        if halved.any():
+            improved = np.empty((np.count_nonzero(halved), self.game.num_actions), np.int32)
+            gumbel_kernels.targets(self._tree, rows[halved], self._gumbel, improved)
+            if halved.all():
+                return improved
         visits = (table or self.root_table(rows))[0]
+        if halved.any():
+            visits = visits.copy()
+            visits[halved] = improved
         if self._forced is None:
             return visits
         pruned = visits.copy()
@@ -374,15 +382,23 @@ class BatchSearch:
         batch.num_past[:] += 1
         return self.game.is_over(batch.states)
 
+    def _halved(self, rows: NDArray[np.integer]) -> BoolArray:
+        """[n] whether Gumbel's sequential halving searches the rows' roots."""
+        if self._gumbel is None:
+            return np.zeros(len(rows), np.bool_)
+        return self._gumbel.which[rows] != BY_PUCT
+
     def _prepare_roots(self, rows: NDArray[np.integer]) -> None:
         if not len(rows):
             return
-        config, explore = self._config, self._explore[rows]
-        if self._gumbel is not None:
-            gumbel_kernels.prepare_roots(self._tree, rows, np.where(explore, config.gumbel_scale, 0.0))
-        else:
+        config, explore, halved = self._config, self._explore[rows], self._halved(rows)
+        if halved.any():
+            scales = np.where(explore[halved], config.gumbel_scale, 0.0)
+            gumbel_kernels.prepare_roots(self._tree, rows[halved], scales)
+        if not halved.all():
+            rest = ~halved
             exploration.prepare_roots(
-                self._tree, rows, explore & (config.noise_weight > 0),
+                self._tree, rows[rest], explore[rest] & (config.noise_weight > 0),
                 config.noise_weight, config.noise_total, config.noise_shape,
             )  # fmt: skip
 
@@ -416,7 +432,7 @@ def _gumbel(
     config: SearchConfig, num_rows: int, num_actions: int, max_readouts: int
 ) -> gumbel_kernels.Gumbel | None:
     """The settings of Gumbel's kernels, without tables yet; None if the algorithm is another."""
-    if config.algorithm != "gumbel":
+    if config.algorithm == "puct":
         return None
     considered = min(config.considered, num_actions)
     return gumbel_kernels.Gumbel(

@@ -30,6 +30,7 @@ from pipeline.search.tree import ROOT
 
 LEAST_PRIOR = 1.1754943508222875e-38  # smallest normal float32
 LEAST_RANGE = 1e-8  # of completed q: below it they count as equal
+BY_PUCT = -1  # a row whose present search is none of Gumbel's
 TARGET_SUM = 65_535  # what a target's whole numbers sum to, but for rounding
 
 
@@ -37,7 +38,7 @@ class Gumbel(NamedTuple):
     """The settings of a batch of searches.
 
     tables  [B, M + 1, T] int32  halving tables of B budgets, for up to M considered moves
-    which   [R] int32            each row's budget
+    which   [R] int32            each row's budget, or BY_PUCT
     weights [A] float64          scratch
     """
 

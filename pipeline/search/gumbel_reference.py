@@ -87,6 +87,23 @@ class GumbelReference(ReferenceSearch):
         return (self._config.max_visit_init + visits.max()) * self._config.value_scale * rescaled
 
 
+class MixedReference(GumbelReference):
+    """Gumbel's search where noise is handed in; without, PUCT's, which goes on with the tree that is there."""
+
+    _by_puct: bool
+
+    def search(self, readouts: int, noise: FloatArray | None = None, force: bool = False) -> None:
+        """See the class's docstring. Nothing is forced."""
+        self._by_puct = noise is None
+        (ReferenceSearch if self._by_puct else GumbelReference).search(self, readouts, noise)
+
+    def targets(self) -> IntArray:
+        return (ReferenceSearch if self._by_puct else GumbelReference).targets(self)
+
+    def _choose(self, node: Node, priors: list[np.float32], is_root: bool) -> Edge:
+        return (ReferenceSearch if self._by_puct else GumbelReference)._choose(self, node, priors, is_root)
+
+
 def _actions(node: Node) -> IntArray:
     return np.array([edge.action for edge in node.edges])
 

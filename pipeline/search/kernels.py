@@ -76,8 +76,9 @@ def select(
     terminal node are backed up at once and cost a readout, not a place in the batch. Each walk counts as a visit from
     now on, with virtual_loss until its value comes. A row stops early where a walk meets a pending leaf.
 
-    forced  [R] float32: k of forced playouts at each root, or None; gumbel: Gumbel's choices instead of PUCT's, or
-    None. What is None costs nothing: the kernel is compiled for the types it gets, without the branches.
+    forced  [R] float32: k of forced playouts at each root, or None; gumbel: Gumbel's choices instead of PUCT's where
+    its `which` doesn't say BY_PUCT, or None. What is None costs nothing: the kernel is compiled for the types it gets,
+    without the branches.
     states [R, S], past [R, T] uint64, num_past [R]: where each game stands and the keys that occurred in it.
     out_states [K, S], out_actions [K]: the node's state and the action that leads to the leaf (a root's own state, no
     action); out_past [K, T'], out_num_past [K]: the keys that occurred before the leaf, its game's and its path's.
@@ -99,10 +100,13 @@ def select(
         while tree.remaining[row] > 0 and tree.pending[row] < leaves:
             node, edge = ROOT, 0
             while True:
-                if gumbel is None:
-                    reduction = root_fpu_reduction if node == ROOT else fpu_reduction
+                reduction = root_fpu_reduction if node == ROOT else fpu_reduction
+                by_puct = True
+                if gumbel is not None:
+                    by_puct = gumbel.which[row] == gumbel_kernels.BY_PUCT
+                if by_puct:
                     edge = choose_edge(tree, row, node, c_puct, reduction)
-                else:
+                if gumbel is not None and not by_puct:
                     edge = gumbel_kernels.choose_edge(tree, row, node, gumbel)
                 if forced is not None and node == ROOT:
                     edge = forced_edge(tree, row, forced[row], edge)

@@ -18,6 +18,7 @@ from pipeline.players.builtin import RandomPlayer
 from pipeline.players.searching import SearchPlayer
 from pipeline.records.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, read_shard, write_shard
 from pipeline.search.batch import BatchSearch
+from pipeline.search.gumbel_kernels import TARGET_SUM
 from tests.search.helpers import hashed_evaluator, zero_evaluator
 
 
@@ -431,6 +432,16 @@ def test_only_full_moves_are_policy_targets_and_cheap_ones_cost_less():
     assert abs(flags.mean() - 0.25) < 5 * np.sqrt(0.25 * 0.75 / len(flags))
     assert (visits[flags == 1] >= 40).all() and (visits[flags == 0] >= 6).all() and visits[flags == 0].min() < 12
     assert (surprises[flags == 0] == 0).all() and (surprises[flags == 1] > 0).mean() > 0.9
+
+
+def test_mixed_search_learns_from_gumbel_and_keeps_its_tree_for_cheap_moves():
+    game = parse_game("connect4")
+    search = SearchConfig(algorithm="mixed")
+    records = [f.record for f in play_capped("connect4", evaluate=hashed_evaluator(game), search=search)]
+    flags = np.concatenate([record.flags for record in records])
+    visits = np.concatenate([visits_of(record) for record in records])
+    assert (abs(visits[flags == 1] - TARGET_SUM) < 10).all()
+    assert visits[flags == 0].min() >= 6 and visits[flags == 0].mean() > 8 and visits[flags == 0].max() < 60
 
 
 def test_which_moves_are_full_depends_on_the_game_alone():

@@ -9,12 +9,13 @@ from pipeline.search import gumbel_kernels
 from pipeline.search import random as kernel_random
 from pipeline.search.batch import BatchSearch
 from pipeline.search.gumbel_kernels import TARGET_SUM, Gumbel
-from pipeline.search.gumbel_reference import GumbelReference
+from pipeline.search.gumbel_reference import GumbelReference, MixedReference
 from pipeline.search.tree import ROOT, empty_tree
 from tests.search.helpers import hashed_evaluator, run_searches, zero_evaluator
 
 ROW = np.arange(1)
 GUMBEL = SearchConfig(algorithm="gumbel")
+MIXED = SearchConfig(algorithm="mixed")
 
 
 def drawn_noise(search, legal, scale):
@@ -68,6 +69,63 @@ def test_kernels_equal_the_plain_twin(spec, readouts, settings):
                 assert fast.choose(ROW, np.array([temperature]))[0] == action
             plain.advance(action)
             fast.advance(ROW, np.array([action], np.int32))
+
+
+@pytest.mark.parametrize(("spec", "full", "cheap"), [("tictactoe", 20, 3), ("connect4", 60, 16), ("go:5", 40, 9)])
+def test_mixed_searches_equal_the_plain_twin(spec, full, cheap):
+    """Gumbel where it explores; elsewhere PUCT, which goes on with what either left of the tree."""
+    game = parse_game(spec)
+    kept = 0
+    for seed in range(4):
+        evaluate = hashed_evaluator(game, seed)
+        plain = MixedReference(game, MIXED, evaluate)
+        fast = BatchSearch(game, 1, full, MIXED)
+        fast.new_games(ROW, np.array([seed], np.uint64))
+        for ply in range(min(16, game.max_plies)):
+            if fast.over(ROW)[0]:
+                break
+            explore = (ply + seed) % 4 == 0
+            readouts = full if explore else cheap
+            noise = drawn_noise(fast, game.legal(fast.states, fast.history)[0], 1.0) if explore else None
+            plain.search(readouts, noise)
+            fast.begin(ROW, np.array([readouts], np.int32), np.array([explore]))
+            run_searches(fast, evaluate)
+            visits = fast.root_visits(ROW)[0]
+            assert plain.visits().tolist() == visits.tolist()
+            assert visits.sum() == full if explore else visits.sum() >= cheap
+            kept += int(visits.sum()) - readouts
+            assert plain.root_value() == fast.root_values(ROW)[0]
+            assert np.abs(plain.targets() - fast.targets(ROW)[0]).max() <= explore
+            action = int(fast.choose(ROW, np.zeros(1))[0])
+            assert visits[action] == visits.max()
+            assert not explore or action == plain.winner()
+            plain.advance(action)
+            fast.advance(ROW, np.array([action], np.int32))
+    assert kept > 0
+
+
+def test_rows_of_a_mixed_batch_dont_disturb_each_other():
+    game = parse_game("go:5")
+    evaluate = hashed_evaluator(game)
+
+    def found(numbers):
+        search = BatchSearch(game, len(numbers), 40, MIXED)
+        rows = np.arange(len(numbers))
+        search.new_games(rows, numbers.astype(np.uint64))
+        seen = []
+        for turn in range(6):
+            explore = (numbers + turn) % 3 == 0
+            search.begin(rows, np.where(explore, 40, 7).astype(np.int32), explore)
+            run_searches(search, evaluate)
+            targets = search.targets(rows)
+            actions = search.choose(rows, np.where(numbers % 2, 1.0, 0.0))
+            seen.append(np.column_stack([targets, search.root_visits(rows), actions]))
+            search.advance(rows, actions)
+        return np.stack(seen, axis=1)
+
+    together = found(np.arange(9))
+    for number in range(9):
+        assert (found(np.array([number]))[0] == together[number]).all()
 
 
 def random_node(rng, shuffled=True):
