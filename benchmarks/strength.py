@@ -29,7 +29,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -329,6 +330,17 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     return reported(lambda progress: options.command(options, progress))
+
+
+@contextmanager
+def ending(parser: argparse.ArgumentParser) -> Iterator[None]:
+    """Of a benchmark that prints as it goes: a MuGoError becomes the parser's own, Ctrl-C a line and its exit code."""
+    try:
+        yield
+    except MuGoError as error:
+        parser.error(str(error))
+    except KeyboardInterrupt:
+        parser.exit(INTERRUPTED, "stopped; what was printed stands\n")
 
 
 def reported(work: Callable[[Progress], None]) -> int:

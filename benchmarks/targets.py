@@ -25,11 +25,11 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.strength import INTERRUPTED
+from benchmarks.strength import ending
 from benchmarks.tune import changed
 from pipeline.arena.openings import make_openings
 from pipeline.config import SearchConfig
-from pipeline.errors import MuGoError, UsageError
+from pipeline.errors import UsageError
 from pipeline.games.base import BoolArray, FloatArray, Game
 from pipeline.games.registry import parse_game
 from pipeline.players.searching import Evaluate
@@ -182,7 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name, least in (("positions", 1), ("deep", 1), ("repeats", 1), ("seed", 0)):
         if getattr(options, name) < least:
             parser.error(f"--{name} {getattr(options, name)}: wanted at least {least}")
-    try:
+    with ending(parser):
         settings = {text: setting(text) for text in options.settings}
         with ConsoleProgress() as progress:
             model = read_model(resolve_champion(options.model))
@@ -195,10 +195,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for text, (config, readouts) in settings.items():
                 policies = taught(game, evaluate, positions, config, readouts, options.repeats, options.seed)
                 print(f"{text:<{width}}  {lesson(positions, policies)}", flush=True)
-    except MuGoError as error:
-        parser.error(str(error))
-    except KeyboardInterrupt:
-        parser.exit(INTERRUPTED, "stopped; what was printed stands\n")
 
 
 if __name__ == "__main__":

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import yaml
 
-from benchmarks.strength import INTERRUPTED
+from benchmarks.strength import ending
 from pipeline.arena.openings import make_openings
 from pipeline.arena.statistics import Score, elo_interval, wilson_interval
 from pipeline.arena.verdict import score_of
 from pipeline.config import SearchConfig, available_cores
-from pipeline.errors import MuGoError, UsageError
+from pipeline.errors import UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.networks.inference import Evaluator
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.games < 2 or options.games % 2:
         parser.error(f"--games {options.games}: wanted an even number: every opening is played both ways")
-    try:
+    with ending(parser):
         base = changed(SEARCH, options.base)
         players = {text: changed(base, text) for text in options.settings}
         with ConsoleProgress() as progress:
@@ -99,10 +99,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for text, search in players.items():
                 terms = (options.games, options.readouts, progress, options.opening_plies, options.seed)
                 print(f"{text}: {told(meet(game, [evaluators, evaluators], (search, base), *terms))}", flush=True)
-    except MuGoError as error:
-        parser.error(str(error))
-    except KeyboardInterrupt:
-        parser.exit(INTERRUPTED, "stopped; what was printed stands\n")
 
 
 if __name__ == "__main__":

@@ -281,18 +281,19 @@ class BatchSearch:
         table: what root_table(rows) gave, if the caller has it already.
         """
         actions = np.empty(len(rows), np.int32)
-        halved = self._halved(rows) & (self._tree.num_nodes[rows] > 0) & (self._tree.node[rows, ROOT]["visits"] > 0)
-        if halved.any():
-            won = np.empty(np.count_nonzero(halved), np.int32)
-            gumbel_kernels.winners(self._tree, rows[halved], self._gumbel, won)
-            actions[halved] = won
-        rest = ~halved
-        if rest.any():
+        temperature = np.asarray(temperature, np.float64)
+        decided = self._halved(rows)
+        if decided.any():
+            decided &= (self._tree.num_nodes[rows] > 0) & (self._tree.node[rows, ROOT]["visits"] > 0)
+        if not decided.any():
             visits, priors = table or self.root_table(rows)
-            drawn = np.empty(np.count_nonzero(rest), np.int32)
-            temperatures = np.asarray(temperature, np.float64)[rest]
-            kernels.sample_actions(self._tree.streams, rows[rest], visits[rest], priors[rest], temperatures, drawn)
-            actions[rest] = drawn
+            kernels.sample_actions(self._tree.streams, rows, visits, priors, temperature, actions)
+        elif decided.all():
+            gumbel_kernels.winners(self._tree, rows, self._gumbel, actions)
+        else:
+            for part in (decided, ~decided):
+                known = (table[0][part], table[1][part]) if table else None
+                actions[part] = self.choose(rows[part], temperature[part], known)
         return actions
 
     def targets(self, rows: Rows, table: tuple[IntArray, FloatArray] | None = None) -> IntArray:
@@ -308,10 +309,10 @@ class BatchSearch:
             gumbel_kernels.targets(self._tree, rows[halved], self._gumbel, improved)
             if halved.all():
                 return improved
+            found = (table or self.root_table(rows))[0].copy()
+            found[halved] = improved
+            return found
         visits = (table or self.root_table(rows))[0]
-        if halved.any():
-            visits = visits.copy()
-            visits[halved] = improved
         if self._forced is None:
             return visits
         pruned = visits.copy()

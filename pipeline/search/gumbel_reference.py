@@ -90,18 +90,18 @@ class GumbelReference(ReferenceSearch):
 class MixedReference(GumbelReference):
     """Gumbel's search where noise is handed in; without, PUCT's, which goes on with the tree that is there."""
 
-    _by_puct: bool
+    _searcher: type[ReferenceSearch]  # whose the present search is
 
     def search(self, readouts: int, noise: FloatArray | None = None, force: bool = False) -> None:
         """See the class's docstring. Nothing is forced."""
-        self._by_puct = noise is None
-        (ReferenceSearch if self._by_puct else GumbelReference).search(self, readouts, noise)
+        self._searcher = ReferenceSearch if noise is None else GumbelReference
+        self._searcher.search(self, readouts, noise)
 
     def targets(self) -> IntArray:
-        return (ReferenceSearch if self._by_puct else GumbelReference).targets(self)
+        return self._searcher.targets(self)
 
     def _choose(self, node: Node, priors: list[np.float32], is_root: bool) -> Edge:
-        return (ReferenceSearch if self._by_puct else GumbelReference)._choose(self, node, priors, is_root)
+        return self._searcher._choose(self, node, priors, is_root)
 
 
 def _actions(node: Node) -> IntArray:

@@ -10,7 +10,7 @@ from pipeline.search import exploration, reference
 from pipeline.search.batch import BatchSearch
 from pipeline.search.reference import ReferenceSearch
 from pipeline.search.tree import ROOT, empty_tree
-from tests.search.helpers import hashed_evaluator, run_searches, zero_evaluator
+from tests.search.helpers import run_searches, twin_games, zero_evaluator
 
 ROW = np.arange(1)
 FORCING = SearchConfig(forced_playouts=2.0, c_puct=1.1)
@@ -85,36 +85,29 @@ def test_forced_searches_and_targets_equal_the_plain_twin(spec, readouts):
     game = parse_game(spec)
     config = FORCING.model_copy(update={"noise_weight": 1.0, "noise_total": 3.0})
     forced_somewhere = pruned_somewhere = False
-    for seed in range(3):
-        evaluate = hashed_evaluator(game, seed)
-        plain = ReferenceSearch(game, config, evaluate)
-        fast = BatchSearch(game, 1, readouts, config)
-        fast.new_games(ROW, np.array([seed], np.uint64))
-        for ply in range(min(9, game.max_plies)):
-            if fast.over(ROW)[0]:
-                break
-            explore = ply % 3 != 2
-            fast.begin(ROW, np.array([readouts], np.int32), np.array([explore]))
-            run_searches(fast, evaluate)
-            noise = by_action(fast) if explore else None
-            plain.search(readouts, noise, force=explore)
-            table = fast.root_table(ROW)
-            visits, targets = table[0][0], fast.targets(ROW, table)[0]
-            assert plain.visits().tolist() == visits.tolist()
-            assert plain.targets().tolist() == targets.tolist() == fast.targets(ROW)[0].tolist()
-            assert plain.root_value() == fast.root_values(ROW)[0]
-            assert (targets <= visits).all() and targets[visits.argmax()] == visits.max()
-            if not explore:
-                assert (targets == visits).all()
-            else:
-                tried = visits > 1
-                wanted = np.sqrt(config.forced_playouts * noise * visits.sum())
-                assert (visits[tried] >= wanted[tried] - 1).all() or visits.sum() > readouts
-                forced_somewhere |= bool((visits != plain_visits(game, config, evaluate, plain, readouts, noise)).any())
-                pruned_somewhere |= bool((targets < visits).any())
-            action = int(visits.argmax())
-            plain.advance(action)
-            fast.advance(ROW, np.array([action], np.int32))
+    for _seed, ply, evaluate, plain, fast in twin_games(ReferenceSearch, game, config, readouts, 3, 9):
+        explore = ply % 3 != 2
+        fast.begin(ROW, np.array([readouts], np.int32), np.array([explore]))
+        run_searches(fast, evaluate)
+        noise = by_action(fast) if explore else None
+        plain.search(readouts, noise, force=explore)
+        table = fast.root_table(ROW)
+        visits, targets = table[0][0], fast.targets(ROW, table)[0]
+        assert plain.visits().tolist() == visits.tolist()
+        assert plain.targets().tolist() == targets.tolist() == fast.targets(ROW)[0].tolist()
+        assert plain.root_value() == fast.root_values(ROW)[0]
+        assert (targets <= visits).all() and targets[visits.argmax()] == visits.max()
+        if not explore:
+            assert (targets == visits).all()
+        else:
+            tried = visits > 1
+            wanted = np.sqrt(config.forced_playouts * noise * visits.sum())
+            assert (visits[tried] >= wanted[tried] - 1).all() or visits.sum() > readouts
+            forced_somewhere |= bool((visits != plain_visits(game, config, evaluate, plain, readouts, noise)).any())
+            pruned_somewhere |= bool((targets < visits).any())
+        action = int(visits.argmax())
+        plain.advance(action)
+        fast.advance(ROW, np.array([action], np.int32))
     assert forced_somewhere and pruned_somewhere
 
 

@@ -11,7 +11,7 @@ from pipeline.search.batch import BatchSearch
 from pipeline.search.gumbel_kernels import TARGET_SUM, Gumbel
 from pipeline.search.gumbel_reference import GumbelReference, MixedReference
 from pipeline.search.tree import ROOT, empty_tree
-from tests.search.helpers import hashed_evaluator, run_searches, zero_evaluator
+from tests.search.helpers import hashed_evaluator, run_searches, twin_games, zero_evaluator
 
 ROW = np.arange(1)
 GUMBEL = SearchConfig(algorithm="gumbel")
@@ -44,31 +44,24 @@ def test_kernels_equal_the_plain_twin(spec, readouts, settings):
     """Visits and choices are the same, move for move; targets too but for the last of 65,535."""
     game = parse_game(spec)
     config = GUMBEL.model_copy(update=settings)
-    for seed in range(3):
-        evaluate = hashed_evaluator(game, seed)
-        plain = GumbelReference(game, config, evaluate)
-        fast = BatchSearch(game, 1, readouts, config)
-        fast.new_games(ROW, np.array([seed], np.uint64))
-        for ply in range(min(12, game.max_plies)):
-            if fast.over(ROW)[0]:
-                break
-            explore = ply % 3 != 2
-            legal = game.legal(fast.states, fast.history)[0]
-            noise = drawn_noise(fast, legal, config.gumbel_scale) if explore else None
-            before = fast._tree.streams.copy()
-            plain.search(readouts, noise)
-            fast.begin(ROW, np.array([readouts], np.int32), np.array([explore]))
-            run_searches(fast, evaluate)
-            assert plain.visits().tolist() == fast.root_visits(ROW)[0].tolist()
-            assert plain.policy().tolist() == fast.root_policy(ROW)[0].tolist()
-            assert plain.root_value() == fast.root_values(ROW)[0]
-            assert np.abs(plain.targets() - fast.targets(ROW)[0]).max() <= 1
-            assert explore or (fast._tree.streams == before).all()
-            action = plain.winner()
-            for temperature in (0.0, 1.0):
-                assert fast.choose(ROW, np.array([temperature]))[0] == action
-            plain.advance(action)
-            fast.advance(ROW, np.array([action], np.int32))
+    for _seed, ply, evaluate, plain, fast in twin_games(GumbelReference, game, config, readouts, 3, 12):
+        explore = ply % 3 != 2
+        legal = game.legal(fast.states, fast.history)[0]
+        noise = drawn_noise(fast, legal, config.gumbel_scale) if explore else None
+        before = fast._tree.streams.copy()
+        plain.search(readouts, noise)
+        fast.begin(ROW, np.array([readouts], np.int32), np.array([explore]))
+        run_searches(fast, evaluate)
+        assert plain.visits().tolist() == fast.root_visits(ROW)[0].tolist()
+        assert plain.policy().tolist() == fast.root_policy(ROW)[0].tolist()
+        assert plain.root_value() == fast.root_values(ROW)[0]
+        assert np.abs(plain.targets() - fast.targets(ROW)[0]).max() <= 1
+        assert explore or (fast._tree.streams == before).all()
+        action = plain.winner()
+        for temperature in (0.0, 1.0):
+            assert fast.choose(ROW, np.array([temperature]))[0] == action
+        plain.advance(action)
+        fast.advance(ROW, np.array([action], np.int32))
 
 
 @pytest.mark.parametrize(("spec", "full", "cheap"), [("tictactoe", 20, 3), ("connect4", 60, 16), ("go:5", 40, 9)])
@@ -76,31 +69,24 @@ def test_mixed_searches_equal_the_plain_twin(spec, full, cheap):
     """Gumbel where it explores; elsewhere PUCT, which goes on with what either left of the tree."""
     game = parse_game(spec)
     kept = 0
-    for seed in range(4):
-        evaluate = hashed_evaluator(game, seed)
-        plain = MixedReference(game, MIXED, evaluate)
-        fast = BatchSearch(game, 1, full, MIXED)
-        fast.new_games(ROW, np.array([seed], np.uint64))
-        for ply in range(min(16, game.max_plies)):
-            if fast.over(ROW)[0]:
-                break
-            explore = (ply + seed) % 4 == 0
-            readouts = full if explore else cheap
-            noise = drawn_noise(fast, game.legal(fast.states, fast.history)[0], 1.0) if explore else None
-            plain.search(readouts, noise)
-            fast.begin(ROW, np.array([readouts], np.int32), np.array([explore]))
-            run_searches(fast, evaluate)
-            visits = fast.root_visits(ROW)[0]
-            assert plain.visits().tolist() == visits.tolist()
-            assert visits.sum() == full if explore else visits.sum() >= cheap
-            kept += int(visits.sum()) - readouts
-            assert plain.root_value() == fast.root_values(ROW)[0]
-            assert np.abs(plain.targets() - fast.targets(ROW)[0]).max() <= explore
-            action = int(fast.choose(ROW, np.zeros(1))[0])
-            assert visits[action] == visits.max()
-            assert not explore or action == plain.winner()
-            plain.advance(action)
-            fast.advance(ROW, np.array([action], np.int32))
+    for seed, ply, evaluate, plain, fast in twin_games(MixedReference, game, MIXED, full, 4, 16):
+        explore = (ply + seed) % 4 == 0
+        readouts = full if explore else cheap
+        noise = drawn_noise(fast, game.legal(fast.states, fast.history)[0], 1.0) if explore else None
+        plain.search(readouts, noise)
+        fast.begin(ROW, np.array([readouts], np.int32), np.array([explore]))
+        run_searches(fast, evaluate)
+        visits = fast.root_visits(ROW)[0]
+        assert plain.visits().tolist() == visits.tolist()
+        assert visits.sum() == full if explore else visits.sum() >= cheap
+        kept += int(visits.sum()) - readouts
+        assert plain.root_value() == fast.root_values(ROW)[0]
+        assert np.abs(plain.targets() - fast.targets(ROW)[0]).max() <= explore
+        action = int(fast.choose(ROW, np.zeros(1))[0])
+        assert visits[action] == visits.max()
+        assert not explore or action == plain.winner()
+        plain.advance(action)
+        fast.advance(ROW, np.array([action], np.int32))
     assert kept > 0
 
 

@@ -6,9 +6,8 @@ import pytest
 from pipeline.config import SearchConfig
 from pipeline.errors import IllegalMove
 from pipeline.games.registry import parse_game
-from pipeline.search.batch import BatchSearch
 from pipeline.search.reference import Node, ReferenceSearch, mean_value
-from tests.search.helpers import hashed_evaluator, run_searches, zero_evaluator
+from tests.search.helpers import hashed_evaluator, run_searches, twin_games, zero_evaluator
 
 CALM = SearchConfig(noise_weight=0.0)
 ROW = np.arange(1)
@@ -207,22 +206,16 @@ def test_nothing_to_search_when_the_game_is_over():
 )
 def test_kernels_equal_it_move_for_move(spec, readouts, config):
     game = parse_game(spec)
-    for seed in range(3):
-        evaluate = hashed_evaluator(game, seed)
-        plain = ReferenceSearch(game, config, evaluate)
-        fast = BatchSearch(game, 1, readouts, config)
-        fast.new_games(ROW, np.array([seed], np.uint64))
-        rng = np.random.default_rng(seed)
-        for _ in range(min(12, game.max_plies)):
-            if fast.over(ROW)[0]:
-                break
-            plain.search(readouts)
-            fast.begin(ROW, np.array([readouts], np.int32), np.zeros(1, np.bool_))
-            run_searches(fast, evaluate)
-            assert plain.visits().tolist() == fast.root_visits(ROW)[0].tolist()
-            assert plain.policy().tolist() == fast.root_policy(ROW)[0].tolist()
-            assert plain.root_value() == fast.root_values(ROW)[0]
-            visits = plain.visits()
-            action = int(visits.argmax()) if rng.random() < 0.5 else int(rng.choice(np.flatnonzero(visits)))
-            plain.advance(action)
-            fast.advance(ROW, np.array([action], np.int32))
+    rngs = [np.random.default_rng(seed) for seed in range(3)]
+    for seed, _ply, evaluate, plain, fast in twin_games(ReferenceSearch, game, config, readouts, 3, 12):
+        plain.search(readouts)
+        fast.begin(ROW, np.array([readouts], np.int32), np.zeros(1, np.bool_))
+        run_searches(fast, evaluate)
+        assert plain.visits().tolist() == fast.root_visits(ROW)[0].tolist()
+        assert plain.policy().tolist() == fast.root_policy(ROW)[0].tolist()
+        assert plain.root_value() == fast.root_values(ROW)[0]
+        visits = plain.visits()
+        rng = rngs[seed]
+        action = int(visits.argmax()) if rng.random() < 0.5 else int(rng.choice(np.flatnonzero(visits)))
+        plain.advance(action)
+        fast.advance(ROW, np.array([action], np.int32))
