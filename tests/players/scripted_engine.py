@@ -1,10 +1,11 @@
 """A fake GTP engine for tests: plays on empty points that have an empty neighbour, and misbehaves as it is told.
 
-    python scripted_engine.py [MODE] [--at N] [--log FILE] [--seconds S]
+    python scripted_engine.py [MODE] [--at N] [--once FILE] [--log LOG] [--seconds S]
 
 It misbehaves from its N-th genmove on (counted from 1 over the whole process), except for the modes that concern other
-commands. Every line that it receives goes to FILE, after its process number. The functions at the top are for the tests
-that start it and see it gone.
+commands. With --once only the first process misbehaves: it makes FILE, and those that find it just play. Every line
+that it receives goes to the log, after its process number. The functions at the top are for the tests that start it and
+see it gone.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("mode", nargs="?", default="play")
     parser.add_argument("--at", type=int, default=1)
+    parser.add_argument("--once")
     parser.add_argument("--log")
     parser.add_argument("--seconds", type=float, default=0.2)
     return parser.parse_args()
@@ -145,6 +147,10 @@ def write(text: str) -> None:
 def main() -> None:
     arguments = read_arguments()
     mode = arguments.mode
+    if arguments.once:
+        if os.path.exists(arguments.once):
+            mode = "play"
+        open(arguments.once, "w").close()
     engine = Engine(mode, arguments.at, arguments.seconds)
     if mode == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
