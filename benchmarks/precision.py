@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.strength import ending
 from benchmarks.tune import ROWS, meet, told
 from pipeline.config import available_cores
-from pipeline.errors import MuGoError
 from pipeline.games.base import Planes
 from pipeline.games.registry import parse_game
 from pipeline.networks.inference import Evaluator, evaluation_rate, softmax
@@ -65,11 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.games % 2:
         parser.error(f"--games {options.games}: wanted an even number: every opening is played both ways")
-    try:
-        with ConsoleProgress() as progress:
-            compare(options.model, options.games, options.readouts, progress)
-    except MuGoError as error:
-        parser.error(str(error))
+    with ending(parser), ConsoleProgress() as progress:
+        compare(options.model, options.games, options.readouts, progress)
 
 
 if __name__ == "__main__":

@@ -22,9 +22,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.strength import ending
 from pipeline.arena.statistics import Score, wilson_interval
 from pipeline.config import EvaluateConfig
-from pipeline.errors import MuGoError, UsageError
+from pipeline.errors import UsageError
 from pipeline.games.base import Actions, BoolArray, FloatArray, Game, States
 from pipeline.games.connect4 import ConnectFour
 from pipeline.games.registry import parse_game
@@ -231,7 +232,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the positions, the opponents and the search")
     parser.add_argument("--backend", default="auto")
     options = parser.parse_args(arguments)
-    try:
+    with ending(parser):
         path = resolve_champion(options.model)
         game = parse_game(read_model(path).info.game)
         if not isinstance(game, TicTacToe | ConnectFour):
@@ -249,8 +250,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             parser.error(f"--games {options.games}: wanted at most {ROWS}")
         else:
             report_tictactoe(game, players, options.games, options.seed)
-    except MuGoError as error:
-        parser.error(str(error))
 
 
 if __name__ == "__main__":
