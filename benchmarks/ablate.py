@@ -21,6 +21,9 @@ are runs of one thing:
       Gumbel: {selfplay: {algorithm: gumbel}}
       Gumbel again: {seed: 1, selfplay: {algorithm: gumbel}}
 
+With `start: RUN` all arms go on from copies of that run's models and games instead of from nothing: that tells what
+pays later on, and they differ by less luck. Schedules count from where it stood; lines of init mean nothing then.
+
 As many runs go at a time as there are cores, a core each. All have neighbours as busy as they are: a core that has no
 run left gets a throw-away one. A minute of those on every core comes first, which has the kernels compiled off the
 clock. Then the last champions meet, each opening played both ways.
@@ -36,6 +39,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -49,12 +53,21 @@ import yaml
 
 from benchmarks.factorial import effects, plackett_burman, spare_runs
 from benchmarks.loop_clock import CLOCK, Clock, start, stop
-from benchmarks.measuring import Measurement, champions, last_player, measurement_of, name_of
-from benchmarks.strength import changed_preset, reported
+from benchmarks.measuring import (
+    MODELS,
+    SETTINGS,
+    Measurement,
+    champions,
+    has_champion,
+    last_player,
+    measurement_of,
+    name_of,
+)
+from benchmarks.strength import changed_preset, reported, shard_time
 from pipeline.arena.ratings import bradley_terry
 from pipeline.errors import MuGoError, UsageError
 from pipeline.progress import Progress
-from pipeline.records import atomic
+from pipeline.records import atomic, layout
 from pipeline.records.shards import newest_shards
 from pipeline.stages.ratings import encounter_of
 
@@ -77,9 +90,10 @@ class Arm:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is compared. minutes: of one core; readouts, opponents, games: of the matches."""
+    """What is compared. start: a run to go on from; minutes: of a core; readouts, opponents, games: of the matches."""
 
     preset: str
+    start: Path | None
     minutes: float
     readouts: int
     opponents: int
@@ -93,7 +107,7 @@ def read_plan(path: Path) -> Plan:
         raw = yaml.safe_load(path.read_text())
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
         raise UsageError(f"plan {path}: not readable: {' '.join(str(error).split())}") from error
-    wanted = {"preset", "changes", "minutes", "readouts", "opponents", "games", "factors", "arms"}
+    wanted = {"preset", "start", "changes", "minutes", "readouts", "opponents", "games", "factors", "arms"}
     if not isinstance(raw, dict) or set(raw) - wanted or not (raw.get("factors") or raw.get("arms")):
         raise UsageError(f"plan {path}: wanted the lines {', '.join(sorted(wanted))}; factors or arms must be there")
     where = "changes"
@@ -117,7 +131,10 @@ def read_plan(path: Path) -> Plan:
         raise UsageError(f"plan {path}: wanted factors and arms with names of their own, none of them mixed-NUMBER")
     if spare_runs([arm.terms for arm in arms]) < 1:
         raise UsageError(f"plan {path}: nothing says how much runs differ by luck: repeat an arm with another seed")
-    plan = Plan(str(raw.get("preset", "go9")), *numbers, *matches, tuple(arms))
+    start = Path(str(raw["start"])) if raw.get("start") else None
+    if start and not has_champion(start):
+        raise UsageError(f"plan {path}, start: {start} is no run with a champion")
+    plan = Plan(str(raw.get("preset", "go9")), start, *numbers, *matches, tuple(arms))
     for arm in plan.arms:
         changed_preset(plan.preset, arm.changes, arm.seed)
     return plan
@@ -187,12 +204,41 @@ def neighbour(plan: Plan, core: int) -> Arm:
 
 
 def begin(plan: Plan, arm: Arm, minutes: float, folder: Path, core: int) -> subprocess.Popen[bytes]:
+    if plan.start:
+        branch(plan.start, folder / arm.folder)
     command = [sys.executable, "-m", "benchmarks.strength", "run", str((folder / arm.folder).resolve()), "--train-only"]
     command += ["--preset", plan.preset, "--minutes", str(minutes), "--cores", "1", "--seed", str(arm.seed)]
     command += [word for change in arm.changes for word in ("--set", change)]
     environment = {**os.environ, "MUGO_PYTHON": sys.executable}
     with (folder / f"{arm.folder}.log").open("ab") as output:
         return start(command, [core], cwd=ROOT, stdout=output, stderr=output, env=environment)
+
+
+def branch(run: Path, folder: Path) -> None:
+    """Begin a run in a folder where none has begun, as a copy of another: its models, games and pool, not its clock.
+
+    Raises FileError while the other is going on.
+    """
+    if (folder / MODELS).exists():
+        return
+    copy = folder / "copy"
+    for rest in (copy, folder / "data"):  # of a copy that was cut off
+        shutil.rmtree(rest, ignore_errors=True)
+    with atomic.file_lock(run / SETTINGS, wait=False):
+        ignored = shutil.ignore_patterns("evaluate", "logs", "*.lock")
+        for name in ("data", MODELS):
+            shutil.copytree(run / name, copy / name, symlinks=True, ignore=ignored, copy_function=link_shards)
+    for name in ("data", MODELS):  # with its models it has begun
+        (copy / name).rename(folder / name)
+    copy.rmdir()
+
+
+def link_shards(source: str, target: str) -> None:
+    """Shards are most of a run, and never change."""
+    if source.endswith((layout.SHARD_SUFFIX, layout.META_SUFFIX)):
+        os.link(source, target)
+    else:
+        shutil.copy2(source, target)
 
 
 # Measuring
@@ -221,7 +267,9 @@ def report(plan: Plan, folder: Path, measurement: Measurement) -> None:
     rows: list[dict[str, Any]] = []
     for arm in plan.arms:
         run, name = folder / arm.folder, name_of(last_player(folder / arm.folder, plan.readouts))
-        clock, last, metas = Clock.read(run / CLOCK), champions(run, 1)[-1], list(newest_shards(run / "data/selfplay"))
+        clock, last = Clock.read(run / CLOCK), champions(run, 1)[-1]
+        began = clock.stretches[0][0]
+        metas = [meta for meta in newest_shards(run / "data/selfplay") if shard_time(meta) >= began]
         spent = {"games": sum(meta.games for meta in metas), "evaluations": sum(meta.evaluations for meta in metas)}
         times = {"at_minute": clock.seconds_at(last.time) / 60, "minutes": clock.seconds / 60}
         rating = {"elo": fit.ratings[name], "error": errors[name]}

@@ -28,6 +28,7 @@ from pipeline.stages.tournament import tournament
 GNUGO_LEVELS = (1, 5, 10)
 GNUGO = "gnugo-{level}=gtp:{program} --mode gtp --level {level} --chinese-rules --capture-all-dead --positional-superko"
 MODELS = "saved_models"  # in a run
+SETTINGS = "strength.json"  # in a run: what it was asked for
 PLACING_PAIRS = 2  # pairs of games before it is asked again whom a player should meet
 EARLIER = 3  # champions measured before that one meets
 
@@ -79,7 +80,7 @@ def anchors(game_spec: str) -> list[str]:
 
 def known_anchors(run: Path, game_spec: str) -> list[str]:
     """The anchors that the run began with. Raises MuGoError if one of them isn't installed any more."""
-    wanted = atomic.read_json(run / "strength.json", "the settings of a run")["anchors"]
+    wanted = atomic.read_json(run / SETTINGS, "the settings of a run")["anchors"]
     found = {name_of(one): one for one in ["heuristic", *anchors(game_spec)]}
     missing = [name for name in wanted if name not in found]
     if missing:
@@ -148,6 +149,10 @@ def measurement_of(run: Path, progress: Progress, folder: Path | None = None) ->
 def last_player(run: Path, readouts: int) -> str:
     """The champion of a run, under a name that says the run."""
     return player(champion(run), readouts, f"{run.resolve().name}-")
+
+
+def has_champion(run: Path) -> bool:
+    return (run / MODELS / layout.CHAMPION).exists()
 
 
 def champion(run: Path) -> Path:

@@ -40,12 +40,13 @@ import yaml
 from benchmarks.loop_clock import CLOCK, Clock, run_loop, stopped_by_signals
 from benchmarks.measuring import (
     EARLIER,
-    MODELS,
+    SETTINGS,
     Measurement,
     Result,
     anchors,
     champion,
     champions,
+    has_champion,
     known_anchors,
     last_player,
     measurement_of,
@@ -122,7 +123,7 @@ def changed_preset(name: str, changes: Sequence[str], seed: int) -> dict[str, di
 def prepare(run: Path, settings: Settings) -> Path:
     """The run's preset, written when the run begins. Raises UsageError if the run was begun with other settings."""
     atomic.make_folder(run)
-    wanted, path = json.loads(json.dumps(asdict(settings))), run / "strength.json"
+    wanted, path = json.loads(json.dumps(asdict(settings))), run / SETTINGS
     if path.exists():
         found = atomic.read_json(path, "the settings of a run")
         if found != wanted:
@@ -208,7 +209,7 @@ def curve(
 
 def report(run: Path, clock: Clock, measurement: Measurement, results: Sequence[Result], readouts: int) -> None:
     """Print what was measured; write curve.json and curve.svg."""
-    settings = atomic.read_json(run / "strength.json", "the settings of a run")
+    settings = atomic.read_json(run / SETTINGS, "the settings of a run")
     names = [name_of(one) for one in known_anchors(run, measurement.game)]
     encounters = [encounter_of(match) for match in measurement.matches()]
     fit = bradley_terry(encounters)
@@ -251,7 +252,7 @@ def run_command(options: argparse.Namespace, progress: Progress) -> None:
     names = tuple(name_of(one) for one in anchors(parse_game(game).spec))
     settings = Settings(options.preset, tuple(options.set), options.seed, options.cores, names)
     atomic.make_folder(options.run)
-    with atomic.file_lock(options.run / "strength.json", wait=False):
+    with atomic.file_lock(options.run / SETTINGS, wait=False):
         preset = prepare(options.run, settings)
         clock = train(options.run, preset, options.minutes, options.cores)
         if options.train_only:
@@ -323,7 +324,7 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
             wanted = "wanted an even number of at least 2: every opening is played both ways"
             parser.error(f"--{name.replace('_', '-')} {given[name]}: {wanted}")
     for run in [*given.get("against", []), *([options.other] if "other" in given else [])]:
-        if not (run / MODELS / layout.CHAMPION).exists():
+        if not has_champion(run):
             parser.error(f"{run}: no run with a champion")
 
 

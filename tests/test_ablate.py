@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -11,10 +12,12 @@ import pytest
 
 from benchmarks import ablate
 from benchmarks.factorial import effects, plackett_burman, spare_runs
+from benchmarks.measuring import SETTINGS
 from benchmarks.strength import changed_preset
 from pipeline.config import CONFIGS
-from pipeline.errors import UsageError
+from pipeline.errors import FileError, UsageError
 from pipeline.recipes import make_config
+from pipeline.records import atomic
 
 PLANS = sorted((Path(ablate.__file__).parent / "plans").glob("*.yaml"))
 
@@ -157,6 +160,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("arms: {a: {}}", "repeat an arm"),
         ("arms: {a: {}, b: {selfplay: {games: 3}}}", "repeat an arm"),
         ("arms: {a b: {}, a-b: {}}", "names of their own"),
+        ("start: nowhere\narms: {a: {}, b: {}}", "start: nowhere is no run with a champion"),
         ("arms: {a: {selfplay: 3}}", "arm a"),
         ("arms: {a: 3}", "arm a"),
         ("factors: {a: 3}", "factors"),
@@ -175,28 +179,82 @@ def test_a_missing_plan_is_named() -> None:
     assert ablate.main(["nowhere.yaml", "runs"]) == 2
 
 
-def test_arms_run_and_meet(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ablate, "WARM_UP_SECONDS", 1.0)
-    plan = write(SMALL.replace("0.2", "0.5"))  # time to start and play, even where other tests are busy
-    assert ablate.main([str(plan), "runs"]) == 0
-    found = json.loads(Path("runs/ablation.json").read_text())
+@pytest.fixture(scope="module")
+def ablation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a small plan that was run from nothing."""
+    folder = tmp_path_factory.mktemp("ablation")
+    plan = write(SMALL.replace("0.2", "0.5"), folder / "plan.yaml")  # time to start and play, even beside other tests
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ablate, "WARM_UP_SECONDS", 1.0)
+        assert ablate.main([str(plan), str(folder / "runs")]) == 0
+    assert not still_running()
+    return folder
+
+
+def still_running() -> list[psutil.Process]:
+    return [one for one in psutil.Process().children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_arms_run_and_meet(ablation: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = ablation / "runs"
+    found = json.loads((runs / "ablation.json").read_text())
     rows = {row["arm"]: row for row in found["runs"]}
     assert set(rows) == {"base", "base again", "no ownership"}
     assert sum(row["elo"] for row in rows.values()) == pytest.approx(0, abs=1e-6)
     assert all(row["minutes"] >= 0.5 and row["games"] >= 20 and row["error"] > 0 for row in rows.values())
-    for folder, row in zip(("base", "base-again", "no-ownership"), rows.values(), strict=True):
-        metas = [json.loads(path.read_text()) for path in Path("runs", folder, "data/selfplay").rglob("*.meta")]
+    for name, row in rows.items():
+        metas = sidecars(runs / name.replace(" ", "-"))
         assert row["games"] == sum(meta["games"] for meta in metas)
         assert row["evaluations"] == sum(meta["evaluations"] for meta in metas)
     assert all(row["at_minute"] <= row["minutes"] for row in rows.values())
     base = (rows["base"]["elo"] + rows["base again"]["elo"]) / 2
     (effect,) = found["effects"]
     assert (effect["name"], effect["value"]) == ("no ownership", pytest.approx(rows["no ownership"]["elo"] - base))
-    assert "no ownership" in capsys.readouterr().out
-    matches = list(Path("runs/measured").glob("[a-z]*-vs-*"))
+    matches = list((runs / "measured").glob("[a-z]*-vs-*"))
     assert len(matches) == 3  # everybody everybody
-    assert not [one for one in psutil.Process().children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE]
-    assert ablate.main([str(plan), "runs"]) == 0  # all is there
+    assert ablate.main([str(ablation / "plan.yaml"), str(runs)]) == 0  # all is there
+    assert "no ownership" in capsys.readouterr().out
+
+
+def sidecars(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in (run / "data" / "selfplay").rglob("*.meta")]
+
+
+def test_arms_go_on_from_a_run(ablation: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ablate, "WARM_UP_SECONDS", 0.0)
+    start = ablation / "runs" / "base"
+    before = (last_model(start), sidecars(start), (start / "saved_models/promotions.jsonl").read_bytes())
+    plan = write(SMALL.replace("minutes: 0.2", f"minutes: 0.3\nstart: {start}").replace("  no own", "  # "))
+    assert ablate.main([str(plan), "runs"]) == 0
+    assert (last_model(start), sidecars(start), (start / "saved_models/promotions.jsonl").read_bytes()) == before
+    for row in json.loads(Path("runs/ablation.json").read_text())["runs"]:
+        run = Path("runs", row["arm"].replace(" ", "-"))
+        assert last_model(run) > before[0]
+        both = sum(meta["games"] for meta in sidecars(run))
+        assert 0 < row["games"] == both - sum(meta["games"] for meta in before[1])
+        assert (run / "saved_models" / before[0]).is_dir() and row["at_minute"] <= row["minutes"]
+
+
+def last_model(run: Path) -> str:
+    return max(path.name for path in (run / "saved_models").glob("0*"))
+
+
+def test_a_copy_that_was_cut_off_is_made_again(ablation: Path, tmp_path: Path) -> None:
+    start, arm = ablation / "runs" / "base", tmp_path / "arm"
+    for rest in ("copy/data/selfplay", "copy/saved_models/000099-half", "data/selfplay/000099-half"):
+        (arm / rest).mkdir(parents=True)
+    ablate.branch(start, arm)
+    assert sorted(path.name for path in arm.iterdir()) == ["data", "saved_models"]
+    assert sidecars(arm) == sidecars(start) and not list(arm.rglob("*half"))
+    (arm / "saved_models" / "000099-mine").mkdir()
+    ablate.branch(start, arm)  # it has begun
+    assert (arm / "saved_models" / "000099-mine").exists()
+
+
+def test_nothing_goes_on_from_a_run_that_is_going_on(ablation: Path, tmp_path: Path) -> None:
+    start = ablation / "runs" / "base"
+    with atomic.file_lock(start / SETTINGS), pytest.raises(FileError, match="another process is at work on it"):
+        ablate.branch(start, tmp_path / "arm")
 
 
 def test_an_arm_that_fails_stops_the_others(
@@ -211,4 +269,4 @@ def test_an_arm_that_fails_stops_the_others(
     plan = write(broken.replace("0.2", "5"))
     assert ablate.main([str(plan), "runs"]) == 1
     assert "bad failed with exit code" in capsys.readouterr().err
-    assert not [one for one in psutil.Process().children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE]
+    assert not still_running()
