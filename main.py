@@ -78,6 +78,7 @@ class Interrupts:
 
 
 INTERRUPTS = Interrupts()
+NOTHING_KEPT = {"bench", "engine", "show", "presets"}  # commands that begin anew however they ended
 DISK_TROUBLE = {
     errno.ENOSPC: "free some space and run it again",
     errno.EDQUOT: "free some space and run it again",
@@ -101,7 +102,8 @@ def reported(command: str) -> Iterator[None]:
         print(f"mugo {command}: {text}", file=sys.stderr)
         raise typer.Exit(error.exit_code) from error
     except KeyboardInterrupt as error:
-        print(f"mugo {command}: interrupted; the same command goes on where it stood", file=sys.stderr)
+        goes_on = "" if command in NOTHING_KEPT else "; the same command goes on where it stood"
+        print(f"mugo {command}: interrupted{goes_on}", file=sys.stderr)
         raise typer.Exit(INTERRUPTS.exit_code) from error
     except BrokenPipeError:
         # The reader (head, less) has seen enough. Point stdout elsewhere, or the exit would try to flush it again.

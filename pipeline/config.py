@@ -70,7 +70,10 @@ class SearchConfig(StageConfig):
 
 
 class InitConfig(StageConfig):
-    game: str = Field("go:9", description="Game spec, e.g. go:9, go:9,komi=7, connect4, tictactoe.")
+    game: str = Field(
+        "go:9",
+        description="Game spec: go:9, go:9,komi=7, gomoku:15, gomoku:19,capture, connect4, tictactoe; README has all.",
+    )
     network_size: str = Field("b2c32", description="Blocks and channels of the network, e.g. b2c32, b4c64, b6c96.")
     new_model: Path = Field(
         Path("saved_models/000000-init"), description="Directory to make. An existing one is never overwritten."
@@ -333,7 +336,7 @@ class BenchConfig(StageConfig):
         description="pipeline: every stage; evaluate: a match in batches, and one game after another.",
         json_schema_extra={"argument": True},
     )
-    game: str = Field("go:9", description="Game spec.")
+    game: str = Field("go:9", description="Game spec, e.g. gomoku:15; see init --help.")
     network_size: str = Field("b6c96", description="Blocks and channels of a randomly initialised network.")
     games: int | None = Field(
         None, ge=1, description="Games in parallel [default: 256]; with evaluate, games of the match [default: 400]."

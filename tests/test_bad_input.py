@@ -85,7 +85,11 @@ def test_games_of_two_boards_do_not_mix_and_train_refuses_another_game(tmp_path)
     make_model(tmp_path / "saved_models", number=1, spec="go:5")
     refused = run(tmp_path, "train")
     assert refused.returncode == 1 and "go:5" in last_line(refused) and "tictactoe" in last_line(refused)
-    assert run(tmp_path, "selfplay", "--network", "saved_models/000001-test", *small).returncode == 0
+    other = ["selfplay", "--network", "saved_models/000001-test", *small]
+    refused = run(tmp_path, *other)
+    assert refused.returncode == 1 and "go:5" in last_line(refused) and "tictactoe" in last_line(refused)
+    assert run(tmp_path, *other, "--output-dir", "elsewhere").returncode == 0
+    (tmp_path / "elsewhere" / "000001-test").rename(tmp_path / "data" / "selfplay" / "000001-test")  # by hand
     mixed = run(tmp_path, "gather", "--chunks-to-make", "1", "--positions-per-chunk", "8", "--seed", "1")
     assert mixed.returncode == 1 and "go:5" in last_line(mixed) and "tictactoe" in last_line(mixed)
     assert len(list((tmp_path / "data" / "training_data").glob("*-of-*.h5"))) == 1

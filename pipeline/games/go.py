@@ -93,7 +93,8 @@ class Go(Game):
     def from_spec(size: str | None, options: dict[str, str]) -> Go:
         """Raises UsageError for a size outside 5–19, an unknown option or a value that is no number."""
         if size is None or not MIN_SIZE <= small_number(size) <= MAX_SIZE:
-            raise UsageError(f"game go: size {size!r}; wanted a number from {MIN_SIZE} to {MAX_SIZE}, e.g. go:9")
+            found = "no size" if size is None else f"size {size!r}"
+            raise UsageError(f"game go: {found}; wanted a number from {MIN_SIZE} to {MAX_SIZE}, e.g. go:9")
         board = int(size)
         komi, max_plies = DEFAULT_KOMI, None
         for name, text in options.items():

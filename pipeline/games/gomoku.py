@@ -111,9 +111,8 @@ class Gomoku(RowGame):
     def from_spec(size: str | None, options: dict[str, str]) -> Gomoku:
         """Raises UsageError for a size outside 9–19, an unknown option, or one that doesn't go with the others."""
         if size is None or not MIN_SIZE <= small_number(size) <= MAX_SIZE:
-            raise UsageError(
-                f"game gomoku: size {size!r}; wanted a number from {MIN_SIZE} to {MAX_SIZE}, e.g. gomoku:15"
-            )
+            found = "no size" if size is None else f"size {size!r}"
+            raise UsageError(f"game gomoku: {found}; wanted a number from {MIN_SIZE} to {MAX_SIZE}, e.g. gomoku:15")
         where = f"game gomoku:{size}"
         known = ("exact", "capture", "pairs", "threes_by_capture", "breakable")
         for name, text in options.items():
@@ -146,8 +145,12 @@ class Gomoku(RowGame):
         aren't those of players who take turns, or a five stands already.
         """
         state = self.initial(1)
-        if len(first) - len(second) not in (0, 1) or len({*first, *second}) < len(first) + len(second):
-            raise IllegalMove(f"{len(first)} and {len(second)} stones, or two on one point: no position of {self.spec}")
+        if len(first) - len(second) not in (0, 1):
+            raise IllegalMove(f"{len(first)} and {len(second)} stones: no position of {self.spec}")
+        everywhere = [*first, *second]
+        twice = sorted({self.action_name(point) for point in everywhere if everywhere.count(point) > 1})
+        if twice:
+            raise IllegalMove(f"two stones on {', '.join(twice)}: no position of {self.spec}")
         colours = (gomoku_shapes.FIRST, gomoku_shapes.SECOND)
         state[0, list(first)], state[0, list(second)] = colours
         words = state[0, self.num_points :]

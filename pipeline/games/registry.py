@@ -65,10 +65,10 @@ def parse_game(spec: str) -> Game:
     for text in option_texts:
         key, equals, value = text.partition("=")
         if not key or (equals and not value):
-            raise UsageError(f"game {spec!r}: option {text!r} is not of the form name=value")
+            raise UsageError(f"game {spec!r}: option {text!r}; wanted NAME=VALUE, or NAME for what is on")
         if key in options:
             raise UsageError(f"game {spec!r}: option {key!r} stands twice")
         options[key] = value if equals else ON
     if colon and not size:
-        raise UsageError(f"game {spec!r}: nothing after ':'; write e.g. 'go:9'")
+        raise UsageError(f"game {spec!r}: nothing after ':'; wanted a size, e.g. {name}:9")
     return GAMES[name](size if colon else None, options)

@@ -58,11 +58,11 @@ class Gomocup:
             if self._board is not None and command not in WITHIN_BOARD:
                 if command != "DONE" and line.strip()[:1].isalpha():
                     self._board = None
-                    raise ProtocolError(f"{words[0]} before the DONE of a BOARD, which is dropped")
+                    raise ProtocolError(f"{_shown(words[0])} before the DONE of a BOARD, which is dropped")
                 return self._board_line(line.strip())
             method = getattr(self, f"_on_{command.lower()}", None)
             if method is None:
-                return [f"UNKNOWN command {words[0]}; known: {', '.join(self._known())}"]
+                return [f"UNKNOWN command {_shown(words[0])}; known: {', '.join(self._known())}"]
             return method(rest)
         except ProtocolError as error:
             return [f"ERROR {error}"]
@@ -89,13 +89,13 @@ class Gomocup:
 
     def _on_begin(self, rest: str) -> list[str]:
         self._need_start()
-        if self._moves:
-            raise ProtocolError(f"BEGIN after {len(self._moves)} moves; wanted TURN X,Y, BOARD or RESTART")
+        if self._moves and not self._is_over():
+            raise ProtocolError(f"BEGIN within a game (ply {len(self._moves)}); wanted TURN X,Y, BOARD or RESTART")
         return [self._move()]
 
     def _on_turn(self, rest: str) -> list[str]:
         self._need_start()
-        self._play(self._point(rest))
+        self._play(self._point("TURN", rest))
         return [self._move()]
 
     def _on_board(self, rest: str) -> list[str]:
@@ -105,7 +105,7 @@ class Gomocup:
 
     def _on_takeback(self, rest: str) -> list[str]:
         self._need_start()
-        point = self._point(rest)
+        point = self._point("TAKEBACK", rest)
         if not self._moves or self._moves[-1] != point:
             last = self._text(self._moves[-1]) if self._moves else "none"
             raise ProtocolError(f"TAKEBACK {rest}: that isn't the last move ({last})")
@@ -119,8 +119,8 @@ class Gomocup:
                 seconds = float(value) / 1000
             except ValueError:
                 seconds = math.nan
-            if not math.isfinite(seconds):
-                return [f"MESSAGE INFO {key}: {value[:20]!r} is no number; ignored"]
+            if not (math.isfinite(seconds) and seconds >= 0):
+                return [f"MESSAGE INFO {key}: {value[:20]!r} is no number of milliseconds; ignored"]
             self._limits[key] = seconds
         if key == "rule":
             wanted = EXACT_RULE if self._game.rules.exact else FREE_RULE
@@ -146,7 +146,7 @@ class Gomocup:
                     raise ProtocolError(
                         f"BOARD line {line[:20]!r}; wanted X,Y,1 for own stones, X,Y,2 for theirs, or DONE"
                     )
-                self._board.append((parts[2], self._point(",".join(parts[:2]))))
+                self._board.append((parts[2], self._point("BOARD", ",".join(parts[:2]))))
             except ProtocolError as error:
                 self._broken = self._broken or str(error)  # answered at DONE: a manager expects nothing before
             return []
@@ -192,11 +192,14 @@ class Gomocup:
         self._moves.append(point)
 
     def _move(self) -> str:
-        if self._game.is_over(self._mind.state)[0]:
+        if self._is_over():
             raise ProtocolError("the game is over; wanted RESTART or START")
         action = self._mind.think(self._seconds())
         self._play(action)
         return self._text(action)
+
+    def _is_over(self) -> bool:
+        return bool(self._game.is_over(self._mind.state)[0])
 
     def _seconds(self) -> float | None:
         """For one move; None without limits. A turn's limit of 0 means: as fast as possible."""
@@ -206,13 +209,18 @@ class Gomocup:
         limits = [limit for limit in (turn, None if rest is None else rest / MOVES_LEFT) if limit is not None]
         return max(0.0, min(limits) - MARGIN_SECONDS) if limits else None
 
-    def _point(self, text: str) -> int:
+    def _point(self, command: str, text: str) -> int:
         parts = [part.strip() for part in text.split(",")]
         size = self._game.size
         if len(parts) != 2 or not all(0 <= small_number(part) < size for part in parts):
-            raise ProtocolError(f"{text[:20]!r} is no point; wanted X,Y, each from 0 to {size - 1}")
+            raise ProtocolError(f"{command} {text[:20]!r} is no point; wanted X,Y, each from 0 to {size - 1}")
         return int(parts[1]) * size + int(parts[0])
 
     def _text(self, action: int) -> str:
         row, column = divmod(action, self._game.size)
         return f"{column},{row}"
+
+
+def _shown(word: str) -> str:
+    """What a manager sent, as one short printable word of an answer."""
+    return "".join(letter if letter.isprintable() else "?" for letter in word[:20])

@@ -13,6 +13,7 @@ from pipeline.players.searching import Evaluate
 from pipeline.search.batch import BatchSearch
 
 ROW = np.array([0])
+WARM_UP_READOUTS = 64  # two batches and more
 
 
 class Mind(Protocol):
@@ -51,10 +52,15 @@ class SearchMind:
         self.restart()
 
     def warm_up(self) -> None:
-        """Do everything twice, so that what is compiled at its first use isn't compiled on a move's time. Restarts."""
+        """Do everything twice, so that what is compiled at its first use isn't compiled on a move's time. Restarts.
+
+        With few readouts, however many a move will get: a manager is waiting.
+        """
+        readouts, self._readouts = self._readouts, np.minimum(self._readouts, np.int32(WARM_UP_READOUTS))
         for _ in range(2):
             self.think(None)
             self.play(self.think(0.0))
+        self._readouts = readouts
         self.restart()
 
     def restart(self, state: States | None = None) -> None:

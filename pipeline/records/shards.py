@@ -248,6 +248,17 @@ def prepare_folder(output_dir: Path, model_name: str, worker: str) -> None:
         os.fsync(file.fileno())
 
 
+def check_same_game(output_dir: Path, game_spec: str) -> None:
+    """Raises FileError if the newest shard there is of another game: its window would mix two."""
+    newest = next(newest_shards(output_dir, lambda error: None), None)
+    if newest is not None and newest.game != game_spec:
+        raise FileError(
+            output_dir,
+            f"holds games of {newest.game} ({newest.id}), these would be of {game_spec}; "
+            "wanted a folder for each game, e.g. another --output-dir",
+        )
+
+
 def _columns(games: Sequence[GameRecord], opponents: list[str]) -> dict[str, NDArray[Any]]:
     if not games:
         raise ValueError("a shard holds at least one game")

@@ -90,7 +90,7 @@ def show_match(path: Path, index: int | None, moves: bool) -> Iterator[str]:
     yield ""
     yield f"More: show {path} --game N for every move of game N, and --moves for every board."
     if (path / layout.MATCH_SGF).is_dir():
-        yield f"Game records for any Go program: {path / layout.MATCH_SGF}"
+        yield f"Game records (SGF): {path / layout.MATCH_SGF}"
 
 
 def _facts(match: Match) -> dict[str, object]:

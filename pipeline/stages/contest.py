@@ -325,7 +325,10 @@ def write_sgfs(game: Game, writer: MatchWriter, directory: Path | None) -> None:
         if path.exists() and one.index not in writer.added:
             continue
         black, white = names if one.challenger_player == 0 else reversed(names)
-        comments = ["opening" if value is None else f"value {value:+.3f} to move" for value in one.values_to_move]
+        comments = [
+            "opening" if ply < one.opening_plies else "" if value is None else f"value {value:+.3f} to move"
+            for ply, value in enumerate(one.values_to_move)
+        ]
         text = SgfText(black, white, event=writer.folder.name, round=str(one.index), comment=f"end: {one.end}")
         record = game_sgf(game, one.moves, text, comments, resigned=one.end == "resigned")
         atomic.write_text(path, record, folder_sync=False)

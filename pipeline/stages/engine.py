@@ -21,6 +21,8 @@ from pipeline.records.models import read_model, resolve_champion
 from pipeline.stages.lanes import load_evaluators
 from pipeline.stages.selfplay import leaves_per_tree
 
+LONGEST_LINE = 4096  # characters; what is longer is taken in pieces, not into memory
+
 
 def engine(
     config: EngineConfig, progress: Progress = SILENT, commands: TextIO | None = None, answers: TextIO | None = None
@@ -42,7 +44,7 @@ def engine(
     mind = SearchMind(game, evaluate, config.search_config(), config.readouts, leaves)
     mind.warm_up()
     session = Gomocup(mind)
-    for line in commands:
+    for line in iter(lambda: commands.readline(LONGEST_LINE), ""):
         for answer in session.answer(line):
             answers.write(answer + "\n")
             answers.flush()

@@ -27,7 +27,7 @@ from pipeline.learning import resignation
 from pipeline.learning.lane import Encounter, FinishedGame, GameSeed, Lane, Learner, PlaySettings, game_seeds
 from pipeline.progress import SILENT, Progress
 from pipeline.records.models import newest_number, read_info, read_model, resolve_champion
-from pipeline.records.shards import BOTH, End, GameRecord, newest_shards, prepare_folder
+from pipeline.records.shards import BOTH, End, GameRecord, check_same_game, newest_shards, prepare_folder
 from pipeline.stages.committing import Committer
 from pipeline.stages.lanes import lanes_and_rows, load_evaluators, remembering
 from pipeline.stages.opponents import MIRROR, OpponentSource, parse_mix
@@ -202,6 +202,7 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
     if not mix.only_mirror:
         opponents = OpponentSource(config, mix, source.game, lanes, rows * leaves, leaves, progress)
         opponents.prepare(source.path)
+    check_same_game(config.output_dir, source.game.spec)
     prepare_folder(config.output_dir, source.name, config.worker)
     threshold, calibration = _resign_threshold(config, source.game, progress)
     settings = PlaySettings(

@@ -89,8 +89,9 @@ def test_about_and_info(session: Gomocup, mind: FirstFree) -> None:
     other = Gomocup(FirstFree("gomoku:15"))
     said(other, "INFO timeout_match 60000", "START 15", "BEGIN")
     assert other._mind.seconds == [pytest.approx(2.9)]  # type: ignore[attr-defined]
-    (answer,) = said(other, "INFO timeout_turn nan")
-    assert answer.startswith("MESSAGE INFO timeout_turn: 'nan' is no number")
+    for odd in ("nan", "soon", "-5"):
+        (answer,) = said(other, f"INFO timeout_turn {odd}")
+        assert answer.startswith(f"MESSAGE INFO timeout_turn: '{odd}' is no number of milliseconds")
 
 
 def test_without_limits_it_takes_its_time(session: Gomocup, mind: FirstFree) -> None:
@@ -133,16 +134,17 @@ def test_takeback(session: Gomocup) -> None:
 @pytest.mark.parametrize(
     ("line", "wanted"),
     [
-        ("TURN", "ERROR '' is no point; wanted X,Y, each from 0 to 14"),
-        ("TURN 15,0", "ERROR '15,0' is no point"),
-        ("TURN -1,3", "ERROR '-1,3' is no point"),
-        ("TURN a,b", "ERROR 'a,b' is no point"),
-        ("TURN 1,2,3", "ERROR '1,2,3' is no point"),
+        ("TURN", "ERROR TURN '' is no point; wanted X,Y, each from 0 to 14"),
+        ("TURN 15,0", "ERROR TURN '15,0' is no point"),
+        ("TURN -1,3", "ERROR TURN '-1,3' is no point"),
+        ("TURN a,b", "ERROR TURN 'a,b' is no point"),
+        ("TURN 1,2,3", "ERROR TURN '1,2,3' is no point"),
+        ("TAKEBACK 15,0", "ERROR TAKEBACK '15,0' is no point"),
         ("TURN 0,0", "ERROR 0,0: the point is occupied"),
-        ("TURN " + "1" * 5000 + ",0", "ERROR '11111111111111111111' is no point"),
-        ("TURN \uff11,1", "ERROR '\uff11,1' is no point"),
+        ("TURN " + "1" * 5000 + ",0", "ERROR TURN '11111111111111111111' is no point"),
+        ("TURN \uff11,1", "ERROR TURN '\uff11,1' is no point"),
         ("START " + "9" * 5000, "ERROR unsupported size"),
-        ("BEGIN", "ERROR BEGIN after 1 moves"),
+        ("BEGIN", "ERROR BEGIN within a game (ply 1)"),
         ("START 20", "ERROR unsupported size '20'; this model plays on 15"),
         ("START", "ERROR unsupported size"),
         ("START fifteen", "ERROR unsupported size"),
@@ -151,7 +153,8 @@ def test_takeback(session: Gomocup) -> None:
         ("hello there", "UNKNOWN command hello"),
         ("__class__", "UNKNOWN command __class__"),
         ("DONE", "UNKNOWN command DONE"),
-        ("\x00\x01", "UNKNOWN command"),
+        ("\x00\x01", "UNKNOWN command ??;"),
+        ("A" * 5000, "UNKNOWN command " + "A" * 20 + ";"),
     ],
 )
 def test_a_bad_line_is_answered_and_changes_nothing(session: Gomocup, line: str, wanted: str) -> None:
@@ -174,9 +177,9 @@ def test_nothing_is_played_before_the_start(session: Gomocup, line: str) -> None
         (["7,7,2", "8,8,2"], "ERROR BOARD with 0 own stones and 2"),
         (["7,7,3"], "ERROR BOARD line '7,7,3'"),
         (["7,7"], "ERROR BOARD line '7,7'"),
-        (["77,7,2"], "ERROR '77,7' is no point"),
+        (["77,7,2"], "ERROR BOARD '77,7' is no point"),
         (["7,7,2", "8,8,3"], "ERROR BOARD line '8,8,3'"),
-        (["7,7,2", "7,7,1"], "ERROR BOARD: 1 and 1 stones, or two on one point"),
+        (["7,7,2", "7,7,1"], "ERROR BOARD: two stones on H8: no position of gomoku:15"),
         ([f"{x},0,2" for x in range(5)] + [f"{2 * x},8,1" for x in range(5)], "ERROR BOARD: a five stands already"),
     ],
 )
@@ -207,7 +210,7 @@ def test_stones_of_a_board_are_not_captured_by_each_other() -> None:
 def test_a_finished_game_is_not_played_on(session: Gomocup) -> None:
     said(session, "START 15", "BEGIN", "TURN 0,5", "TURN 1,5", "TURN 2,5", "TURN 3,5")  # the engine has five now
     assert said(session, "TURN 4,5")[0].startswith("ERROR 4,5: the game is over")
-    assert said(session, "BEGIN")[0].startswith("ERROR BEGIN after 9 moves")
+    assert said(session, "BEGIN") == ["ERROR the game is over; wanted RESTART or START"]
     assert said(session, "RESTART", "BEGIN") == ["OK", "0,0"]
 
 
@@ -236,6 +239,9 @@ def test_time_limits_are_kept(algorithm: str) -> None:
     warm = SearchMind(game, fast, SearchConfig(algorithm=algorithm), 400)
     warm.warm_up()
     assert game.plies(warm.state)[0] == 0
+    begun = time.monotonic()
+    SearchMind(game, fast, SearchConfig(algorithm=algorithm), 1_000_000).warm_up()  # hours, if it used them all
+    assert time.monotonic() - begun < 60
     for seconds in (0.0, 0.5):
         begun = time.monotonic()
         action = mind.think(seconds)
@@ -269,6 +275,22 @@ def test_the_command_serves_until_the_end_of_input(tmp_path: Path) -> None:
     lines = answers.getvalue().splitlines()
     assert lines[0] == lines[3] == "OK" and len(lines) == 5 and lines[2].startswith("UNKNOWN")
     assert all(0 <= int(number) < 9 for line in (lines[1], lines[4]) for number in line.split(","))
+
+
+def test_an_endless_line_is_taken_in_pieces(tmp_path: Path) -> None:
+    class Counting(io.StringIO):
+        longest = 0
+
+        def readline(self, size: int | None = -1, /) -> str:
+            line = super().readline(size)
+            self.longest = max(self.longest, len(line))
+            return line
+
+    commands, answers = Counting("x" * 100_000 + "\nSTART 9\n"), io.StringIO()
+    model = make_model(tmp_path, spec="gomoku:9")
+    engine(EngineConfig(model=model, readouts=8, backend="torch"), commands=commands, answers=answers)
+    lines = answers.getvalue().splitlines()
+    assert commands.longest <= 4096 and lines[-1] == "OK" and max(map(len, lines)) < 200
 
 
 def test_odd_bytes_end_no_game(tmp_path: Path) -> None:

@@ -598,6 +598,16 @@ def test_sgf_where_the_game_has_it(tmp_path, made_up_networks):
     assert [path.read_text() for path in sorted(elsewhere.glob("*/*.sgf"))] == [path.read_text() for path in records]
 
 
+def test_moves_without_a_value_are_not_called_an_opening(tmp_path, made_up_networks):
+    white = str(make_model(tmp_path / "saved_models", spec="go:5"))
+    summary = evaluate(config_for(tmp_path, white_model=white, black_model="heuristic", games=4, readouts=2,
+                                  opening_plies=2))  # fmt: skip
+    for path in (Path(summary.match) / "sgf").iterdir():
+        moves = path.read_text().split(";")[2:]
+        assert [i for i, move in enumerate(moves) if "opening" in move] == [0, 1]
+        assert sum("to move]" in move for move in moves) == pytest.approx((len(moves) - 2) / 2, abs=0.5)
+
+
 def test_no_sgf_for_tictactoe(tmp_path, models, made_up_networks):
     assert not (Path(evaluate(config_for(tmp_path)).match) / "sgf").exists()
 

@@ -129,6 +129,17 @@ def test_a_missing_model_is_an_error_and_plays_nothing(tmp_path):
     assert not (tmp_path / "selfplay").exists()
 
 
+def test_games_of_another_board_do_not_go_into_the_same_folder(tmp_path):
+    make_champion(tmp_path / "saved_models")
+    selfplay(config_for(tmp_path, games=2))
+    before = sorted((tmp_path / "selfplay").rglob("*"))
+    other = make_model(tmp_path / "others", spec="connect4")
+    with pytest.raises(FileError, match=r"holds games of tictactoe .*, these would be of connect4; wanted a folder"):
+        selfplay(config_for(tmp_path, network=other))
+    assert sorted((tmp_path / "selfplay").rglob("*")) == before
+    selfplay(config_for(tmp_path, network=other, output_dir=tmp_path / "elsewhere", games=2))
+
+
 def test_a_flipped_bit_in_the_weights_is_an_error(tmp_path):
     path = make_champion(tmp_path / "saved_models") / "weights.safetensors"
     damaged = bytearray(path.read_bytes())
