@@ -196,7 +196,8 @@ def add_stage_command(name: str, kind: type[StageConfig]) -> None:
     if name in CONFIGS:
         text = f"Settings to start from: {', '.join(preset_names())}, or a .yaml file. Options given here win."
         parameters.insert(0, extra_option("preset", str | None, None, text, "--preset"))
-    parameters.append(extra_option("as_json", bool, False, "Print the summary as JSON.", "--json"))
+    if name != "engine":  # it has no summary
+        parameters.append(extra_option("as_json", bool, False, "Print the summary as JSON.", "--json"))
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     app.command(name, help=HELP[name])(command)

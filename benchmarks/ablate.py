@@ -54,8 +54,6 @@ import yaml
 from benchmarks.factorial import effects, plackett_burman, spare_runs
 from benchmarks.loop_clock import CLOCK, Clock, start, stop
 from benchmarks.measuring import (
-    MODELS,
-    SETTINGS,
     Measurement,
     champions,
     has_champion,
@@ -75,6 +73,7 @@ ROOT = Path(__file__).resolve().parent.parent
 POLL_SECONDS = 1.0
 WARM_UP_SECONDS = 60.0
 FOR_EVER = 1e6  # minutes
+LOOP = "data/rl_loop"  # of a run; ./rl_loop.sh holds its lock
 
 
 @dataclass(frozen=True)
@@ -219,16 +218,16 @@ def branch(run: Path, folder: Path) -> None:
 
     Raises FileError while the other is going on.
     """
-    if (folder / MODELS).exists():
+    if (folder / layout.SAVED_MODELS).exists():
         return
     copy = folder / "copy"
     for rest in (copy, folder / "data"):  # of a copy that was cut off
         shutil.rmtree(rest, ignore_errors=True)
-    with atomic.file_lock(run / SETTINGS, wait=False):
+    with atomic.file_lock(run / LOOP, wait=False):
         ignored = shutil.ignore_patterns("evaluate", "logs", "*.lock")
-        for name in ("data", MODELS):
+        for name in ("data", layout.SAVED_MODELS):
             shutil.copytree(run / name, copy / name, symlinks=True, ignore=ignored, copy_function=link_shards)
-    for name in ("data", MODELS):  # with its models it has begun
+    for name in ("data", layout.SAVED_MODELS):  # with its models it has begun
         (copy / name).rename(folder / name)
     copy.rmdir()
 

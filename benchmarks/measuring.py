@@ -27,7 +27,6 @@ from pipeline.stages.tournament import tournament
 
 GNUGO_LEVELS = (1, 5, 10)
 GNUGO = "gnugo-{level}=gtp:{program} --mode gtp --level {level} --chinese-rules --capture-all-dead --positional-superko"
-MODELS = "saved_models"  # in a run
 SETTINGS = "strength.json"  # in a run: what it was asked for
 PLACING_PAIRS = 2  # pairs of games before it is asked again whom a player should meet
 EARLIER = 3  # champions measured before that one meets
@@ -62,7 +61,7 @@ class Promotion:
 
 def champions(run: Path, every: int) -> list[Promotion]:
     """The initial model, every k-th champion after it, and the last."""
-    folder = run / MODELS
+    folder = run / layout.SAVED_MODELS
     found = [
         Promotion(folder / line["champion"], datetime.fromisoformat(line["time"]).timestamp())
         for line in read_promotions(folder)
@@ -152,8 +151,8 @@ def last_player(run: Path, readouts: int) -> str:
 
 
 def has_champion(run: Path) -> bool:
-    return (run / MODELS / layout.CHAMPION).exists()
+    return (run / layout.SAVED_MODELS / layout.CHAMPION).exists()
 
 
 def champion(run: Path) -> Path:
-    return resolve_champion(run / MODELS / layout.CHAMPION)
+    return resolve_champion(run / layout.SAVED_MODELS / layout.CHAMPION)

@@ -198,7 +198,10 @@ class TrainConfig(StageConfig):
     logdir: Path = Field(Path("data/logs"), description="TensorBoard event files.")
     batch_size: int = Field(512, ge=1, description="Samples per step.")
     symmetries: bool = Field(True, description="Show each example turned and mirrored at random, as the game allows.")
-    learning_rate: float = Field(0.002, gt=0, description="Adam's peak rate.")
+    optimizer: str = Field(
+        "adam", pattern="^(adam|muon)$", description="adam, or muon: orthogonal steps within blocks, adam elsewhere."
+    )
+    learning_rate: float = Field(0.002, gt=0, description="The optimiser's peak rate.")
     warmup_steps: int = Field(50, ge=0, description="Steps of linear warm-up from 0.")
     weight_decay: float = Field(1e-4, ge=0, description="L2 by decoupled weight decay, on weights only.")
     value_weight: float = Field(1.0, ge=0, description="Weight of the value loss.")

@@ -9,7 +9,7 @@ HELP = {
 \b
 Reads:   nothing
 Writes:  a model directory, and best_model beside it if there is none yet
-Exit:    0 made, 1 the directory exists already, 2 wrong usage
+Exit:    0 made, 1 the directory exists already or best_model plays another game, 2 wrong usage
 Example: python main.py init --game go:9 --network-size b2c32 --new-model saved_models/000000-init
 """,
     "selfplay": """Let a model play itself and record the games.
@@ -49,6 +49,10 @@ Example: python main.py train --epochs 2
 
 Half of the games with each colour, every opening played both ways. Finished games of an interrupted match count; only
 the missing ones are played. The match stops as soon as the verdict can't change any more.
+
+Of the lines printed, pairs counts the pairs of games that brought 0, ½, 1, 1½ and 2 points; tail probability is the
+chance that an equal player does so well (over games, or over pairs if some were drawn), false promotion the chance
+that an equal one passes, power that one 35 Elo stronger does.
 
 \b
 Any two players can meet; only models can be promoted:
@@ -104,6 +108,10 @@ Example: python main.py engine --protocol gomocup --model saved_models/best_mode
 """,
     "bench": """Measure this machine: network, self-play, gathering and training, each against its ceiling; or, with
 `bench evaluate`, a match in batches against the same games one after another.
+
+selfplay share: its evaluations of what the bare network does with the same batches. tree simulations: the same without
+a network. train share: steps fed from chunks, of steps on one batch in memory. Gathering 200,000 positions and
+compiling take a minute or more, whatever --seconds.
 
 \b
 Reads:   nothing

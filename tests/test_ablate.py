@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,10 @@ import pytest
 
 from benchmarks import ablate
 from benchmarks.factorial import effects, plackett_burman, spare_runs
-from benchmarks.measuring import SETTINGS
 from benchmarks.strength import changed_preset
 from pipeline.config import CONFIGS
 from pipeline.errors import FileError, UsageError
 from pipeline.recipes import make_config
-from pipeline.records import atomic
 
 PLANS = sorted((Path(ablate.__file__).parent / "plans").glob("*.yaml"))
 
@@ -229,7 +228,7 @@ def test_arms_go_on_from_a_run(ablation: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (last_model(start), sidecars(start), (start / "saved_models/promotions.jsonl").read_bytes()) == before
     for row in json.loads(Path("runs/ablation.json").read_text())["runs"]:
         run = Path("runs", row["arm"].replace(" ", "-"))
-        assert last_model(run) >= before[0]
+        assert (run / "saved_models/promotions.jsonl").read_bytes().startswith(before[2])
         both = sum(meta["games"] for meta in sidecars(run))
         assert 0 < row["games"] == both - sum(meta["games"] for meta in before[1])
         assert (run / "saved_models" / before[0]).is_dir() and row["at_minute"] <= row["minutes"]
@@ -253,7 +252,12 @@ def test_a_copy_that_was_cut_off_is_made_again(ablation: Path, tmp_path: Path) -
 
 def test_nothing_goes_on_from_a_run_that_is_going_on(ablation: Path, tmp_path: Path) -> None:
     start = ablation / "runs" / "base"
-    with atomic.file_lock(start / SETTINGS), pytest.raises(FileError, match="another process is at work on it"):
+    loop = "exec 9>>data/.rl_loop.lock; flock 9 || exit; echo held; read"  # as ./rl_loop.sh holds it
+    with subprocess.Popen(["bash", "-c", loop], cwd=start, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None and running.stdout.readline() == b"held\n"
+        with pytest.raises(FileError, match="another process is at work on it"):
+            ablate.branch(start, tmp_path / "arm")
+        running.communicate(b"\n")
         ablate.branch(start, tmp_path / "arm")
 
 

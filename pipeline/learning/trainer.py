@@ -1,9 +1,15 @@
 """One training run over arrays: weights, optimiser and statistics in, the same out, one step at a time.
 
 Adam with decoupled weight decay (Loshchilov & Hutter 2019, arXiv 1711.05101) on the weights of convolutions and linear
-layers only, never on biases or norms. The rate rises linearly over the optimiser's first warmup_steps and stays; a run
-that continues an optimiser continues its count, so it doesn't warm up again. Convolutions run channels-last, in
-bfloat16 where the processor is fast at it; weights, norms' statistics, losses and the optimiser stay float32.
+layers only, never on biases or norms; or Muon (``muon.py``) for those within blocks and Adam for the rest. The rate
+rises linearly over the optimiser's first warmup_steps and stays; a run that continues an optimiser continues its count,
+so it doesn't warm up again. Convolutions run channels-last, in bfloat16 where the processor is fast at it; weights,
+norms' statistics, losses and the optimiser stay float32.
+
+On a processor the rows of a batch are dealt to replicas of the network, each in a thread of its own: between them two
+cores are busy where one network's operations, too small for two threads, keep one and a half (LOG.md). Replicas
+share their weights; the loss is that of the whole batch, gradients are added up, always in the same order. Norms see
+the rows of their replica, as in any data-parallel training, and their running statistics are the replicas' means.
 
 With ema_decay d > 0 the weights that it gives are a moving average of those that it trains, the *raw* ones:
 
@@ -23,8 +29,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -35,17 +44,19 @@ from pipeline.config import TrainConfig, available_cores
 from pipeline.errors import MuGoError
 from pipeline.games.base import FloatArray
 from pipeline.learning.losses import METRICS, TERMS, Batch, LossWeights, accuracies, counting_rows, losses
+from pipeline.learning.muon import Muon
 from pipeline.networks.architecture import Architecture, Weights, weight_shapes
 from pipeline.networks.backends import has_fast_bfloat16
-from pipeline.networks.modules import Network, load_network, network_weights
+from pipeline.networks.modules import Network, Outputs, load_network, network_weights
 
 Arrays = dict[str, NDArray[Any]]
 
-MOMENTS = ("exp_avg", "exp_avg_sq")
+MOMENTS: dict[type, tuple[str, ...]] = {torch.optim.AdamW: ("exp_avg", "exp_avg_sq"), Muon: ("exp_avg",)}
 STEP = "step"  # how many steps the optimiser has made, over all runs
 RAW = "raw"  # prefix of the weights that are trained, where those given are their average
 AVERAGED = "averaged_steps"
 MIN_SECONDS_MEASURED = 0.2
+REPLICA_ROWS = 64  # of a batch at least: with fewer its norms would know too little
 
 
 class NotFinite(MuGoError):
@@ -76,7 +87,6 @@ class Trainer:
 
         Raises MuGoError if weights or optimiser don't fit the architecture.
         """
-        torch.set_num_threads(available_cores())
         self.architecture = architecture
         self._config = config
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -86,20 +96,32 @@ class Trainer:
         self._given = load_network(architecture, weights).to(self._device) if config.ema_decay else self._network
         self._averages, self._averaged = _tensors(self._given), _tensors(self._network)
         self._averaged_steps = 0
+        self._replicas = [self._network, *self._make_replicas()]
+        self._statistics = [
+            [tensor for tensor in replica.buffers() if tensor.is_floating_point()] for replica in self._replicas
+        ]
+        self._each: Callable[..., Iterable[Any]] = map
+        if len(self._replicas) > 1:
+            self._each = ThreadPoolExecutor(len(self._replicas), "replica").map
         self._loss_weights = LossWeights.of(config)
         fast = self._device.type == "cuda" or has_fast_bfloat16()
         self._bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and fast)
         self._parameters = dict(self._network.named_parameters())
-        decayed = [parameter for parameter in self._parameters.values() if parameter.ndim > 1]
-        others = [parameter for parameter in self._parameters.values() if parameter.ndim <= 1]
-        self._optimizer = torch.optim.AdamW(
-            [{"params": decayed, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}],
-            lr=config.learning_rate,
-            fused=True,
-        )
+        self._optimizers = _make_optimizers(self._parameters, config)
         self.total_steps = 0
         if optimizer is not None:
             self._load_optimizer(optimizer)
+
+    def _make_replicas(self) -> list[Network]:
+        """Those beside the network itself. Also shares the cores out between them."""
+        cores, most = available_cores(), self._config.batch_size // REPLICA_ROWS
+        count = max(1, min(cores, most)) if self._device.type == "cpu" else 1
+        torch.set_num_threads(max(1, cores // count))  # of each replica: this counts for every thread to come
+        replicas = [deepcopy(self._network) for _ in range(count - 1)]
+        for replica in replicas:
+            for own, shared in zip(replica.parameters(), self._network.parameters(), strict=True):
+                own.data = shared.data
+        return replicas
 
     @property
     def weights(self) -> Weights:
@@ -114,8 +136,9 @@ class Trainer:
         """
         arrays: Arrays = {STEP: np.array([self.total_steps], np.int64)}
         for name, parameter in self._parameters.items():
-            for moment in MOMENTS:
-                found = self._optimizer.state[parameter].get(moment) if parameter in self._optimizer.state else None
+            optimizer = self._optimizers[name]
+            for moment in MOMENTS[type(optimizer)]:
+                found = optimizer.state[parameter].get(moment) if parameter in optimizer.state else None
                 arrays[f"{moment}.{name}"] = (
                     np.zeros(parameter.shape, np.float32)
                     if found is None
@@ -132,7 +155,7 @@ class Trainer:
             self._averaged_steps = _count(arrays, AVERAGED)
         for name, parameter in self._parameters.items():
             state: dict[str, Any] = {STEP: torch.tensor(float(self.total_steps))}
-            for moment in MOMENTS:
+            for moment in MOMENTS[type(self._optimizers[name])]:
                 found = arrays.get(f"{moment}.{name}")
                 if found is None or found.shape != tuple(parameter.shape):
                     shape = "missing" if found is None else f"of shape {list(found.shape)}"
@@ -142,17 +165,18 @@ class Trainer:
                     )
                 # In the parameter's own memory format, so that the update runs through the same kernel as before.
                 state[moment] = torch.empty_like(parameter, requires_grad=False).copy_(torch.from_numpy(found))
-            self._optimizer.state[parameter] = state
+            self._optimizers[name].state[parameter] = state
 
     def step(self, batch: Batch) -> StepResult:
         """One update. Raises NotFinite, before changing any weight, if the loss or its gradient isn't finite."""
         batch = Batch(*(part.to(self._device, non_blocking=True) for part in batch))
-        self._network.train()
-        self._optimizer.zero_grad(set_to_none=True)
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bfloat16):
-            outputs = self._network(batch.planes)
+        replicas = self._replicas[: max(1, len(batch.planes) // REPLICA_ROWS)]
+        parts: list[Outputs] = list(self._each(self._forward, replicas, batch.planes.tensor_split(len(replicas))))
+        outputs = Outputs(*(torch.cat(field).detach().requires_grad_() for field in zip(*parts, strict=True)))
         terms = losses(outputs, batch, self._loss_weights, self.architecture.score_scale)
         terms["total"].backward()
+        list(self._each(_backward, parts, _parts_of_gradients(outputs, parts)))
+        self._gather_replicas(replicas)
         norm = torch.nn.utils.clip_grad_norm_(self._parameters.values(), self._config.gradient_clip)
         with torch.no_grad():
             found = {**terms, **accuracies(outputs, batch)}
@@ -167,13 +191,34 @@ class Trainer:
                 f"{self._config.learning_rate:g}"
             )
         rate = self._config.learning_rate * min(1.0, (self.total_steps + 1) / max(1, self._config.warmup_steps))
-        for group in self._optimizer.param_groups:
-            group["lr"] = rate
-        self._optimizer.step()
+        for optimizer in set(self._optimizers.values()):
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            optimizer.step()
         self.total_steps += 1
         if self._config.ema_decay:
             self._average()
         return StepResult(metrics, gradient_norm, rate, value_errors)
+
+    def _forward(self, replica: Network, planes: torch.Tensor) -> Outputs:
+        replica.train()
+        replica.zero_grad(set_to_none=True)
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bfloat16):
+            outputs: Outputs = replica(planes)
+        return outputs
+
+    @torch.no_grad()
+    def _gather_replicas(self, replicas: list[Network]) -> None:
+        """Give the network the sum of all gradients, and every replica the mean of all norms' statistics."""
+        for parameter, *others in zip(*(replica.parameters() for replica in replicas), strict=True):
+            for other in others:
+                if parameter.grad is not None and other.grad is not None:
+                    parameter.grad += other.grad
+        if len(self._replicas) > 1:
+            for tensors in zip(*self._statistics, strict=True):
+                mean = torch.stack(tensors[: len(replicas)]).mean(0)
+                for tensor in tensors:
+                    tensor.copy_(mean)
 
     def _average(self) -> None:
         """One step of the moving average: see the module docstring."""
@@ -190,23 +235,54 @@ class Trainer:
         self._given.eval()
         sums = dict.fromkeys(METRICS, 0.0)
         counts = dict.fromkeys(METRICS, 0.0)
-        with torch.inference_mode():
-            for given in batches:
-                batch = Batch(*(part.to(self._device) for part in given))
-                outputs = self._given(batch.planes)
-                terms = losses(outputs, batch, self._loss_weights, self.architecture.score_scale)
-                found = {**terms, **accuracies(outputs, batch)}
-                rows = counting_rows(batch)
-                for name in METRICS:
-                    count = rows[name].sum().item()
-                    sums[name] += found[name].item() * count
-                    counts[name] += count
+        for measured in self._each(self._measure, batches):
+            for name, (mean, count) in measured.items():
+                sums[name] += mean * count
+                counts[name] += count
         if not counts["value"]:
             return {}
         means = {name: sums[name] / counts[name] if counts[name] else 0.0 for name in METRICS}
         # The total of means, not the mean of totals: a batch's total mixes terms that other rows count for.
         means["total"] = self._loss_weights.total(means)
         return means
+
+    def _measure(self, given: Batch) -> dict[str, tuple[float, float]]:
+        """Mean and count of each of the METRICS over one batch."""
+        with torch.inference_mode():
+            batch = Batch(*(part.to(self._device) for part in given))
+            outputs = self._given(batch.planes)
+            terms = losses(outputs, batch, self._loss_weights, self.architecture.score_scale)
+            found, rows = {**terms, **accuracies(outputs, batch)}, counting_rows(batch)
+            return {name: (found[name].item(), rows[name].sum().item()) for name in METRICS}
+
+
+def _parts_of_gradients(outputs: Outputs, parts: list[Outputs]) -> Iterable[list[torch.Tensor | None]]:
+    """For each part, the gradients of its rows of every output; None where the loss doesn't depend on an output."""
+    sizes = [len(part.value) for part in parts]
+    split = [[None] * len(sizes) if field.grad is None else field.grad.split(sizes) for field in outputs]
+    return map(list, zip(*split, strict=True))
+
+
+def _backward(outputs: Outputs, gradients: list[torch.Tensor | None]) -> None:
+    """From the gradients of a replica's outputs to those of its weights."""
+    known = [gradient is not None for gradient in gradients]
+    torch.autograd.backward(tuple(compress(outputs, known)), tuple(compress(gradients, known)))
+
+
+def _make_optimizers(
+    parameters: dict[str, torch.nn.Parameter], config: TrainConfig
+) -> dict[str, torch.optim.Optimizer]:
+    """The optimiser of each parameter, by its name."""
+    matrices = {name: parameter for name, parameter in parameters.items() if parameter.ndim > 1}
+    within = [name for name in matrices if config.optimizer == "muon" and name.startswith("blocks.")]
+    inner = {name: matrices.pop(name) for name in within}
+    groups = [
+        {"params": list(matrices.values()), "weight_decay": config.weight_decay},
+        {"params": [parameter for parameter in parameters.values() if parameter.ndim <= 1], "weight_decay": 0.0},
+    ]
+    adam = torch.optim.AdamW(groups, lr=config.learning_rate, fused=True)
+    muon = Muon(inner.values(), config.learning_rate, config.weight_decay) if inner else adam
+    return {name: muon if name in inner else adam for name in parameters}
 
 
 def _count(arrays: Arrays, name: str) -> int:

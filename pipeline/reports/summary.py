@@ -17,7 +17,6 @@ from pipeline.records.shards import newest_shards
 from pipeline.reports.boards import described, table
 from pipeline.reports.show_match import counted_games, tally
 
-SAVED_MODELS = Path("saved_models")
 SELFPLAY, TRAINING, EVALUATE = Path("data/selfplay"), Path("data/training_data"), Path("data/evaluate")
 TOURNAMENT, RATINGS = Path("data/tournament"), Path("data/ratings.json")
 LOSSES = ("policy", "value")  # of the terms of the loss, those that every game has
@@ -32,13 +31,13 @@ class Played:
 
 
 def is_run(path: Path) -> bool:
-    return (path / SAVED_MODELS).is_dir() or (path / SELFPLAY).is_dir()
+    return (path / layout.SAVED_MODELS).is_dir() or (path / SELFPLAY).is_dir()
 
 
 def summarise(directory: Path) -> Iterator[str]:
     """What there is in the folder that holds data/ and saved_models/, as texts, in order."""
-    infos = [read_info(model) for model in list_models(directory / SAVED_MODELS)]
-    champion = champion_name(directory / SAVED_MODELS)
+    infos = [read_info(model) for model in list_models(directory / layout.SAVED_MODELS)]
+    champion = champion_name(directory / layout.SAVED_MODELS)
     damaged: list[FileError] = []
     played = games_by_model(directory / SELFPLAY, damaged)
     matches = matches_in(directory / EVALUATE, damaged) + matches_in(directory / EVALUATE / layout.REQUIRED, damaged)
@@ -57,7 +56,7 @@ def summarise(directory: Path) -> Iterator[str]:
         yield f"skipped: {error}"
     if infos:
         yield ""
-        yield models_table(directory / SAVED_MODELS, infos, played)
+        yield models_table(directory / layout.SAVED_MODELS, infos, played)
         yield "(loss on the games held out from training; games and positions that the model played)"
     if matches:
         yield ""
@@ -168,7 +167,7 @@ def next_commands(
     if (directory / RATINGS).exists():
         commands.append(("ratings", "how strong each player is"))
     if champion is not None:
-        commands.append((f"show {directory / SAVED_MODELS / layout.CHAMPION}", "how the champion was made"))
+        commands.append((f"show {directory / layout.SAVED_MODELS / layout.CHAMPION}", "how the champion was made"))
     width = max(len(command) for command, _ in commands)
     for command, purpose in commands:
         yield f"python {_main_path()} {command:<{width}}  {purpose}"

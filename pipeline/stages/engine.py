@@ -39,6 +39,7 @@ def engine(
     game = parse_game(model.info.game)
     if not isinstance(game, Gomoku):
         raise UsageError(f"engine --protocol {config.protocol}: {model.path} plays {game.spec}; wanted a Gomoku model")
+    progress.say(f"loading {config.model}; kernels and network are compiled when this machine sees them first")
     leaves = leaves_per_tree(1, config.readouts)  # a single game has no neighbours to fill a batch
     (evaluate,) = load_evaluators(model, leaves, 1, config.backend, progress)
     mind = SearchMind(game, evaluate, config.search_config(), config.readouts, leaves)

@@ -31,7 +31,8 @@ class InitSummary:
 def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
     """Make the model. If an init with this config was killed after making it, only best_model is still set.
 
-    Raises FileError if new_model exists already, UsageError for an unknown game or network size.
+    Raises FileError if new_model exists already or the champion beside it plays another game, UsageError for an unknown
+    game or network size.
     """
     from pipeline.networks.architecture import Architecture, random_weights
 
@@ -53,7 +54,10 @@ def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
     )
     weights = random_weights(architecture, config.seed)
     saved_models = config.new_model.parent
-    has_champion = (saved_models / layout.CHAMPION).is_symlink()
+    champion = saved_models / layout.CHAMPION
+    has_champion = champion.is_symlink()
+    if has_champion and champion.exists() and (found := read_info(champion).game) != game.spec:
+        raise FileError(champion, f"plays {found}, the new model would play {game.spec}; wanted a folder for each game")
     if has_champion or not _is_what_we_would_make(config.new_model, info):
         write_model(config.new_model, info, weights)
         progress.say(f"made {config.new_model}")

@@ -11,8 +11,6 @@ from pipeline.records import layout
 from pipeline.records.models import list_models, read_info, resolve_champion
 from pipeline.schedules import START, Moment
 
-SAVED_MODELS = Path("saved_models")
-
 
 def moment_of(config: StageConfig) -> Moment:
     """The moment that this stage's schedules are read at; only the paths of config matter.
@@ -28,13 +26,13 @@ def moment_of(config: StageConfig) -> Moment:
     if isinstance(config, SelfplayConfig):
         return _next(_newest(resolve_champion(config.network).parent))
     if isinstance(config, TrainConfig):
-        newest = _newest(config.new_model.parent if config.new_model else SAVED_MODELS)
+        newest = _newest(config.new_model.parent if config.new_model else layout.SAVED_MODELS)
         made = layout.parse_model_name(config.new_model.name) if config.new_model else None
         generation = made.number if made else _next(newest).generation
         return Moment(generation, _standing(config.original_model or newest).samples)
     if isinstance(config, EvaluateConfig):
         return _standing(_challenger(config))
-    newest = _newest(SAVED_MODELS)
+    newest = _newest(layout.SAVED_MODELS)
     return _standing(newest) if isinstance(config, TournamentConfig) else _next(newest)
 
 
@@ -44,7 +42,7 @@ def _challenger(config: EvaluateConfig) -> Path | None:
         if challenger is not None:
             return challenger
     champion = parse_player(config.black_model)
-    return _newest(Path(os.path.realpath(champion.path)).parent if champion.path else SAVED_MODELS)
+    return _newest(Path(os.path.realpath(champion.path)).parent if champion.path else layout.SAVED_MODELS)
 
 
 def _newest(folder: Path) -> Path | None:

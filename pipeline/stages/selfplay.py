@@ -181,8 +181,8 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
 
     Raises UsageError for a mix of opponents that can't be read or met in this game and for bounds of the threshold that
     contradict each other, FileError for a model that can't be loaded (nothing is ever played by a random stand-in) or a
-    directory that can't be written, KeyboardInterrupt after committing what was finished, and whatever a lane raised,
-    likewise.
+    directory that can't be written or holds games of another board, KeyboardInterrupt after committing what was
+    finished, and whatever a lane raised, likewise.
     """
     if config.resign_lowest > config.resign_highest:
         raise UsageError(
@@ -198,11 +198,11 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
     leaves = leaves_per_tree(rows, _least_readouts(config))
     progress.say(f"loading {config.network}; kernels and network are compiled when this machine sees them first")
     source = ModelSource(config, lanes, rows * leaves, progress)
+    check_same_game(config.output_dir, source.game.spec)
     opponents = None
     if not mix.only_mirror:
         opponents = OpponentSource(config, mix, source.game, lanes, rows * leaves, leaves, progress)
         opponents.prepare(source.path)
-    check_same_game(config.output_dir, source.game.spec)
     prepare_folder(config.output_dir, source.name, config.worker)
     threshold, calibration = _resign_threshold(config, source.game, progress)
     settings = PlaySettings(

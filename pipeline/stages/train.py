@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     from pipeline.learning.trainer import StepResult, Trainer
     from pipeline.networks.architecture import Architecture
 
-SAVED_MODELS = Path("saved_models")
 MOST_MEASURED = 4_096  # examples of the hold-out that are measured, and as many of the set
 SHOWN_EVERY = 10  # steps between two points of the curves
 # Settings that don't change what a run computes: a checkpoint of a run with others is as good.
@@ -122,7 +121,7 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
     made with the positions there are; FileError for files that are missing, damaged or of another game; MuGoError if
     the loss stops being finite (then nothing is written).
     """
-    saved_models = config.new_model.parent if config.new_model else SAVED_MODELS
+    saved_models = config.new_model.parent if config.new_model else layout.SAVED_MODELS
     chunks = newest_complete_set(config.directory)
     if chunks is None:
         raise NotYet(f"{config.directory}: no complete set of chunks yet; run `python main.py gather`", missing=1)

@@ -8,10 +8,10 @@ from pipeline.config import TrainConfig
 from pipeline.errors import MuGoError
 from pipeline.games.registry import parse_game
 from pipeline.learning.dataset import make_batch
-from pipeline.learning.losses import METRICS, TERMS, Batch
+from pipeline.learning.losses import METRICS, TERMS, Batch, LossWeights, losses
 from pipeline.learning.trainer import NotFinite, Trainer, samples_per_second
 from pipeline.networks.architecture import Architecture, random_weights
-from pipeline.networks.modules import load_network, network_weights
+from pipeline.networks.modules import Outputs, load_network, network_weights
 from tests.learning.chunk_sets import made_up_examples
 
 GAME = parse_game("tictactoe")
@@ -185,6 +185,90 @@ def test_errors_of_the_value_are_those_before_the_update(value_head: str) -> Non
     np.testing.assert_allclose(result.value_errors, wanted, atol=1e-6)
     assert result.num_samples == 20
     assert result.metrics["value_mse"] == pytest.approx(float((wanted**2).mean()), rel=1e-5)
+
+
+class TestReplicas:
+    """Two of them, whatever this machine has."""
+
+    @pytest.fixture(autouse=True)
+    def two(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("pipeline.learning.trainer.available_cores", lambda: 2)
+
+    def test_a_step_is_that_of_one_network_on_two_halves(self) -> None:
+        """The plain twin: one network sees half after half; one loss over both, one gradient, torch's own optimiser."""
+        weights, batch = random_weights(ARCHITECTURE, 0), examples(131)
+        subject = trainer(weight_decay=0.0, gradient_clip=1e9)
+        plain = load_network(ARCHITECTURE, weights).train()
+        optimizer = torch.optim.AdamW(plain.parameters(), lr=FLOAT32.learning_rate, weight_decay=0.0)
+        for _ in range(3):
+            statistics: list[list[torch.Tensor]] = []
+            before = [buffer.clone() for buffer in plain.buffers()]
+            halves = []
+            for planes in (batch.planes[:66], batch.planes[66:]):
+                for buffer, old in zip(plain.buffers(), before, strict=True):
+                    buffer.data = old.clone()
+                halves.append(plain(planes))
+                statistics.append([buffer.clone() for buffer in plain.buffers()])
+            for buffer, *both in zip(plain.buffers(), *statistics, strict=True):
+                buffer.data = torch.stack(both).float().mean(0).to(buffer.dtype)
+            terms = losses(Outputs(*map(torch.cat, zip(*halves, strict=True))), batch, LossWeights.of(FLOAT32), 3.0)
+            optimizer.zero_grad()
+            terms["total"].backward()
+            result = subject.step(batch)
+            assert result.metrics["total"] == pytest.approx(terms["total"].item(), rel=1e-5)
+            norm = torch.nn.utils.get_total_norm(p.grad for p in plain.parameters() if p.grad is not None)
+            assert result.gradient_norm == pytest.approx(norm.item(), rel=1e-4)
+            optimizer.step()
+            for name, array in network_weights(plain).items():
+                if name.endswith("_points.bias"):
+                    continue  # equal for all moves: only rounding gives it a gradient, of which Adam makes a full step
+                np.testing.assert_allclose(subject.weights[name], array, rtol=1e-3, atol=2e-5, err_msg=name)
+
+    def test_few_rows_are_not_divided(self) -> None:
+        batch = examples(127)
+        alone = trainer(batch_size=64).step(batch)  # of a batch of 64 there is but one replica
+        np.testing.assert_allclose(trainer().step(batch).value_errors, alone.value_errors, atol=1e-5)
+        divided = trainer().step(examples(128)), trainer(batch_size=64).step(examples(128))
+        assert np.abs(divided[0].value_errors - divided[1].value_errors).max() > 1e-3  # norms saw other rows
+
+    @pytest.mark.parametrize("optimizer", ["adam", "muon"])
+    @pytest.mark.parametrize("ema_decay", [0.0, 0.5])
+    def test_a_trainer_made_from_another_s_state_goes_on_equally(self, ema_decay: float, optimizer: str) -> None:
+        config = FLOAT32.model_copy(update={"ema_decay": ema_decay, "optimizer": optimizer})
+        whole = trainer(config)
+        for seed, rows in enumerate((128, 129, 20)):
+            whole.step(examples(rows, seed))
+        again = Trainer(ARCHITECTURE, whole.weights, config, whole.optimizer_state)
+        for seed, rows in enumerate((128, 20, 129)):
+            first, second = whole.step(examples(rows, seed)), again.step(examples(rows, seed))
+            assert first == second and np.array_equal(first.value_errors, second.value_errors)
+        for one, other in ((whole.weights, again.weights), (whole.optimizer_state, again.optimizer_state)):
+            assert list(one) == list(other) and all(np.array_equal(one[name], other[name]) for name in one)
+
+
+class TestMuon:
+    def test_moves_what_is_within_blocks_and_adam_the_rest(self) -> None:
+        batch = examples(32)
+        adam, muon = trainer(), trainer(optimizer="muon")
+        adam.step(batch), muon.step(batch)
+        for name, array in adam.weights.items():
+            within = name.startswith("blocks.") and array.ndim > 1
+            assert np.array_equal(array, muon.weights[name]) != within, name
+            squares = [f"exp_avg_sq.{name}" in subject.optimizer_state for subject in (adam, muon)]
+            assert squares == ["running" not in name, "running" not in name and not within]
+
+    def test_learns(self) -> None:
+        batch, subject = examples(64), trainer(optimizer="muon")
+        first = subject.step(batch).metrics["total"]
+        for _ in range(60):
+            last = subject.step(batch).metrics["total"]
+        assert last < 0.8 * first
+
+    def test_adam_does_not_go_on_from_its_state(self) -> None:
+        subject = trainer(optimizer="muon")
+        subject.step(examples(32))
+        with pytest.raises(MuGoError, match=r"exp_avg_sq\.blocks\.0\.first\.conv\.weight is missing"):
+            Trainer(ARCHITECTURE, subject.weights, FLOAT32, subject.optimizer_state)
 
 
 class TestAverage:

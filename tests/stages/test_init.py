@@ -54,6 +54,14 @@ def test_a_second_one_leaves_the_champion_alone(tmp_path: Path) -> None:
     assert not np.array_equal(*weights)
 
 
+def test_another_game_wants_another_folder(tmp_path: Path) -> None:
+    init(config(tmp_path))
+    other = tmp_path / "saved_models" / "000001-other"
+    with pytest.raises(FileError, match="plays tictactoe, the new model would play connect4; wanted a folder for each"):
+        init(config(tmp_path, new_model=other, game="connect4"))
+    assert not other.exists()
+
+
 def test_never_overwrites(tmp_path: Path) -> None:
     init(config(tmp_path))
     before = (tmp_path / "saved_models" / "000000-init" / "model.json").read_bytes()
