@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import yaml
 
@@ -19,7 +20,7 @@ from benchmarks.strength import ending
 from pipeline.arena.openings import make_openings
 from pipeline.arena.statistics import Score, elo_interval, wilson_interval
 from pipeline.arena.verdict import score_of
-from pipeline.config import SearchConfig, available_cores
+from pipeline.config import SearchConfig, StageConfig, available_cores
 from pipeline.errors import UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
@@ -32,6 +33,7 @@ from pipeline.stages.bench_match import OPENING_PLIES, SEARCH, NetworkMatch
 from pipeline.stages.lanes import load_evaluators
 
 ROWS = 128  # games of a lane
+C = TypeVar("C", bound=StageConfig)
 
 
 def meet(
@@ -64,15 +66,15 @@ def told(score: Score) -> str:
     )
 
 
-def changed(base: SearchConfig, changes: str) -> SearchConfig:
-    """base with "c_puct=1,algorithm=gumbel". Raises UsageError for what no search has."""
+def changed(base: C, changes: str) -> C:
+    """base with "c_puct=1,algorithm=gumbel". Raises UsageError for what such a config doesn't have."""
     lines = base.model_dump()
     for change in filter(None, changes.split(",")):
         name, equals, text = change.partition("=")
         if not equals or name not in lines:
             raise UsageError(f"{change!r}: wanted NAME=VALUE, NAME one of {', '.join(lines)}")
         lines[name] = yaml.safe_load(text)
-    return make_config(SearchConfig, "search", None, **lines)
+    return make_config(type(base), type(base).__name__.removesuffix("Config").lower(), None, **lines)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -108,6 +108,7 @@ class Trainer:
         self._bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and fast)
         self._parameters = dict(self._network.named_parameters())
         self._optimizers = _make_optimizers(self._parameters, config)
+        self.learning_rate = config.learning_rate  # from the next step on, after the warm-up
         self.total_steps = 0
         if optimizer is not None:
             self._load_optimizer(optimizer)
@@ -188,9 +189,9 @@ class Trainer:
             raise NotFinite(
                 f"training step {self.total_steps + 1}: the loss is not finite ({listed}; gradient "
                 f"{gradient_norm:.4g}); nothing was written; try a smaller --learning-rate than "
-                f"{self._config.learning_rate:g}"
+                f"{self.learning_rate:g}"
             )
-        rate = self._config.learning_rate * min(1.0, (self.total_steps + 1) / max(1, self._config.warmup_steps))
+        rate = self.learning_rate * min(1.0, (self.total_steps + 1) / max(1, self._config.warmup_steps))
         for optimizer in set(self._optimizers.values()):
             for group in optimizer.param_groups:
                 group["lr"] = rate

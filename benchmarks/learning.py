@@ -1,0 +1,123 @@
+"""What settings of training learn from the same samples: minutes, where whole runs differ by hours of luck.
+
+    python -m benchmarks.learning --games data/selfplay --preset go9 optimizer=adam optimizer=muon,learning_rate=0.004
+
+Each argument is a network that is trained: what it changes in the preset's train section; `network_size` too. All see
+the same --samples of the newest --positions of these games, drawn as the preset's gather section says, once, from
+random weights of their size. The rate stays at learning_rate and falls in a line to nothing over the last 30 %.
+
+Printed is, after each sixth of the samples, what is measured on games that were held out: losses (nats) of policy and
+value, and the value's mean squared error. Of each pair that differs by less than two seeds do (--seed), nothing is
+known. What a sample costs is printed too, but not what the network costs in self-play: see `main.py bench`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.strength import ending
+from benchmarks.tune import changed
+from pipeline.config import GatherConfig, InitConfig, TrainConfig
+from pipeline.games.base import Game
+from pipeline.games.registry import parse_game
+from pipeline.learning.dataset import Dataset, holdout_batches, prefetched
+from pipeline.learning.trainer import Trainer
+from pipeline.networks.architecture import Architecture, random_weights
+from pipeline.progress import Progress
+from pipeline.recipes import make_config
+from pipeline.records.chunks import ChunkSet, newest_complete_set
+from pipeline.reports.progress import ConsoleProgress
+from pipeline.stages.gather import gather
+
+MEASURED = 4_096  # held-out positions
+PARTS = 6
+DECAY = 0.3  # share of the steps, the last ones
+
+
+@dataclass(frozen=True)
+class Found:
+    """After so many samples and seconds of training: the hold-out's losses."""
+
+    samples: int
+    seconds: float
+    policy: float
+    value: float
+    value_mse: float
+
+    def __str__(self) -> str:
+        speed = f"{self.samples:>10,} samples  {self.samples / self.seconds:>6,.0f}/s"
+        return f"{speed}  policy {self.policy:.4f}  value {self.value:.4f}  mse {self.value_mse:.4f}"
+
+
+def make_chunks(games: Path, preset: str, positions: int, samples: int, folder: Path, progress: Progress) -> ChunkSet:
+    """A set of chunks in folder with about so many samples of the newest positions, and the games held out."""
+    drawing = make_config(GatherConfig, "gather", preset)
+    changes = {
+        "directory": games,
+        "output_directory": folder,
+        "max_positions": positions,
+        "chunks_to_make": -(-samples // drawing.positions_per_chunk),
+        "as_many_as_possible": True,
+    }
+    gather(drawing.model_copy(update=changes), progress)
+    made = newest_complete_set(folder)
+    assert made is not None
+    return made
+
+
+def learn(
+    game: Game, config: TrainConfig, value_head: str, chunks: ChunkSet, samples: int, seed: int
+) -> Iterator[Found]:
+    """Train from random weights; what is found after each of PARTS."""
+    architecture = Architecture.for_game(str(config.network_size), game, value_head)
+    trainer = Trainer(architecture, random_weights(architecture, seed), config)
+    dataset = Dataset(game, chunks, config.batch_size, seed, symmetries=config.symmetries)
+    held_out = holdout_batches(game, chunks.holdout, config.batch_size, MEASURED) if chunks.holdout else []
+    steps = max(PARTS, samples // config.batch_size)
+    trained, seconds, began = 0, 0.0, time.perf_counter()
+    with prefetched(dataset.batches(1 + samples // dataset.num_examples)) as batches:
+        for step, batch in zip(range(1, steps + 1), batches, strict=False):
+            trainer.learning_rate = config.learning_rate * min(1.0, (steps + 1 - step) / (DECAY * steps))
+            trained += trainer.step(batch).num_samples
+            if step % (steps // PARTS) == 0:
+                seconds += time.perf_counter() - began
+                found = trainer.evaluate(held_out)
+                yield Found(trained, seconds, found["policy"], found["value"], found["value_mse"])
+                began = time.perf_counter()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.learning", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("settings", nargs="+", metavar="NAME=VALUE[,NAME=VALUE…]", help="how to train")
+    parser.add_argument("--games", type=Path, default=Path("data/selfplay"))
+    parser.add_argument("--preset", default="go9")
+    parser.add_argument("--positions", type=int, default=400_000, help="the window")
+    parser.add_argument("--samples", type=int, default=250_000)
+    parser.add_argument("--seed", type=int, default=0, help="of weights and order")
+    options = parser.parse_args(arguments)
+    for name, least in (("positions", 1), ("samples", 1), ("seed", 0)):
+        if getattr(options, name) < least:
+            parser.error(f"--{name} {getattr(options, name)}: wanted at least {least}")
+    with ending(parser), tempfile.TemporaryDirectory(prefix="mugo-learning-") as name, ConsoleProgress() as progress:
+        base = make_config(TrainConfig, "train", options.preset)
+        configs = {text: changed(base, text) for text in options.settings}
+        start = make_config(InitConfig, "init", options.preset)
+        game = parse_game(start.game)
+        chunks = make_chunks(
+            options.games, options.preset, options.positions, options.samples, Path(name), progress
+        )
+        for text, config in configs.items():
+            sized = config.model_copy(update={"network_size": config.network_size or start.network_size})
+            for found in learn(game, sized, start.value_head, chunks, options.samples, options.seed):
+                print(f"{text}: {found}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""What settings of training learn from the same samples: real training on real chunks, of a small game."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks import learning
+from pipeline.games.registry import parse_game
+from tests.records.random_games import random_shards
+
+
+@pytest.fixture
+def games(tmp_path: Path) -> Path:
+    folder = tmp_path / "selfplay"
+    random_shards(folder, parse_game("tictactoe"), 4, 40)
+    return folder
+
+
+def rows(printed: str, setting: str) -> list[tuple[int, float, float]]:
+    """samples, policy and value of each line of a setting."""
+    pattern = rf"^{re.escape(setting)}: +([\d,]+) samples .* policy ([\d.]+)  value ([\d.]+)  mse [\d.]+$"
+    found = re.findall(pattern, printed, re.MULTILINE)
+    return [(int(samples.replace(",", "")), float(policy), float(value)) for samples, policy, value in found]
+
+
+def test_settings_differ_in_what_they_change_alone(games: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    muon = "optimizer=muon,network_size=b1c16,learning_rate=0.02,warmup_steps=0,ema_decay=0"
+    settings = ["learning_rate=1.0e-9", muon, "learning_rate=1.0e-9,seed=0"]
+    common = ["--games", str(games), "--preset", "tictactoe", "--samples", "1600", "--positions", "500"]
+    learning.main([*common, *settings])
+    printed = capsys.readouterr().out
+    still, moved, again = (rows(printed, setting) for setting in settings)
+    assert [row[0] for row in still] == [256, 512, 768, 1024, 1280, 1536] == [row[0] for row in moved]
+    assert still == again  # the same samples in the same order
+    assert moved[-1][1] < still[-1][1] - 0.05  # which moves are legal can be learned
+    assert abs(still[-1][1] - still[0][1]) < 0.02  # nothing is learned without a rate; norms' statistics settle
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["optimiser=muon"], "NAME=VALUE, NAME one of"),
+        (["optimizer=sgd"], "one of adam, muon"),
+        (["optimizer=adam", "--samples", "0"], "--samples 0: wanted at least 1"),
+        (["optimizer=adam", "--games", "nowhere"], "nowhere"),
+    ],
+)
+def test_what_is_wrong_is_said(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        learning.main(["--preset", "tictactoe", *arguments])
+    assert stopped.value.code == 2 and says in capsys.readouterr().err
