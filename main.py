@@ -328,6 +328,9 @@ def presets(
         int | None, typer.Option(min=0, help="Print the values that count for this generation, schedules resolved.")
     ] = None,
     samples: Annotated[int, typer.Option(min=0, help="With --generation: after training on so many samples.")] = 0,
+    time_share: Annotated[
+        float | None, typer.Option(min=0, max=1, help="The same when so much of the run's time is over, 0 to 1.")
+    ] = None,
 ) -> None:
     """List the presets with what each needs and gives, or print one of them.
 
@@ -343,7 +346,8 @@ def presets(
         if name is None:
             print(presets_table())
         else:
-            print(preset_text(name, None if generation is None else Moment(generation, samples)))
+            as_written = generation is None and time_share is None
+            print(preset_text(name, None if as_written else Moment(generation or 1, samples, time_share)))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 usage() {
     cat <<'HELP'
-usage: ./rl_loop.sh [--preset P] [--generations N] [--directory D]
+usage: ./rl_loop.sh [--preset P] [--generations N] [--minutes M] [--directory D]
 
 Sets up .venv if that is missing, then trains generation after generation:
   selfplay   the champion plays games against itself       data/selfplay/
@@ -15,7 +15,9 @@ Sets up .venv if that is missing, then trains generation after generation:
 and ends with a summary.
 
   --preset P        settings of all stages: a name from `python main.py presets`, or a .yaml file [default: go9-tour]
-  --generations N   go on until this many trained models exist; 0 = until stopped [default: 5]
+  --generations N   go on until this many trained models exist; 0 = until stopped [default: 5; with --minutes 0]
+  --minutes M       end with the generation in which it has run for so long, in all; what a preset says by `until_share`
+                    goes by the share of this that is over
   --directory D     where data/ and saved_models/ live [default: the folder of this script]
 
 Stop it with Ctrl-C or kill at any moment; the same command goes on where it stood. A second copy in the same directory
@@ -25,10 +27,10 @@ exit codes: 0 done, 1 a stage failed, 2 wrong usage, 75 another copy is running,
 HELP
 }
 
-preset=go9-tour generations=5 directory=$root
+preset=go9-tour generations= minutes= directory=$root
 while (($#)); do
     case $1 in
-        --preset | --generations | --directory)
+        --preset | --generations | --minutes | --directory)
             (($# > 1)) || fail "$1 needs a value; see --help" 2
             printf -v "${1#--}" %s "$2"
             shift 2
@@ -40,6 +42,8 @@ while (($#)); do
         *) fail "unknown option '$1'; see --help" 2 ;;
     esac
 done
+[[ -z $minutes || ($minutes =~ ^[0-9]+(\.[0-9]+)?$ && $minutes =~ [1-9]) ]] || fail "--minutes: found '$minutes', wanted a number above 0" 2
+[[ -n $generations ]] || generations=$([[ -n $minutes ]] && echo 0 || echo 5)
 [[ $generations =~ ^[0-9]+$ ]] || fail "--generations: found '$generations', wanted a whole number; 0 = until stopped" 2
 generations=$((10#$generations))
 [[ $preset != *.y*ml || $preset == /* ]] || preset=$PWD/$preset
@@ -67,6 +71,23 @@ started ""
 
 set_up fast
 
+# The time that the loop has had in this directory, in seconds; kill -9 loses that of the command it cuts off.
+limit=0
+[[ -z $minutes ]] || limit=$("$base" -c 'import sys; print(max(1, round(60 * float(sys.argv[1]))))' "$minutes")
+spent=$(cat data/.rl_loop.seconds 2>/dev/null || true)
+[[ $spent =~ ^[0-9]+$ ]] || spent=0
+SECONDS=$((10#$spent)) # counts on from there
+note_time() { echo "$SECONDS" >data/.rl_loop.seconds; }
+trap note_time EXIT
+# time_share: sets $share to the option that says how much of the time is over, to nothing if it isn't limited.
+time_share() {
+    local thousandths
+    share=()
+    ((limit)) || return 0
+    thousandths=$((SECONDS < limit ? SECONDS * 1000 / limit : 1000))
+    share=(--time-share "$((thousandths / 1000)).$(printf %03d $((thousandths % 1000)))")
+}
+
 newest_generation() {
     local models=(saved_models/[0-9][0-9][0-9][0-9][0-9][0-9]-*/) name
     name=$(basename "${models[-1]}")
@@ -75,18 +96,21 @@ newest_generation() {
 # main COMMAND …: run a command of main.py. Returns 0, or 75 if there is nothing to do yet (but for init and show); any
 # other exit code ends the loop.
 main() {
-    local code=0
-    run "$python" "$root/main.py" "$@" || code=$?
+    local code=0 share=()
+    [[ $1 == init ]] || time_share
+    run "$python" "$root/main.py" "$@" "${share[@]}" || code=$?
+    note_time
     ((code == 0)) || [[ $code == 75 && $1 =~ ^(evaluate|selfplay|gather|train)$ ]] || fail "$1 failed (exit code $code); the line above says why" "$code"
     return "$code"
 }
 
+[[ -n $minutes ]] || run "$python" "$root/main.py" presets "$preset" --generation 1 >/dev/null || fail "the line above says why" 2
 [[ -e saved_models/best_model ]] || { say "init: a model with random weights"; main init --preset "$preset"; }
 while true; do
     generation=$(newest_generation)
     say "generation $generation: evaluate"
     main evaluate --preset "$preset" || true # 75: nothing new to evaluate
-    ((generations == 0 || generation < generations)) || break
+    ((generations == 0 || generation < generations)) && ((limit == 0 || SECONDS < limit)) || break
 
     next="generation $((generation + 1))"
     ((generations == 0)) || next+=" of $generations"
@@ -103,8 +127,10 @@ done
 run "$python" "$root/main.py" show "$shown"
 again="./rl_loop.sh --preset $preset"
 [[ $PWD == "$root" ]] || again+=" --directory $PWD"
-cat <<END
-  $again --generations $((generation + 5))
-  $again --generations 0     (until stopped)
-END
+if ((limit)); then
+    echo "  $again --minutes $((limit / 30 + 1))"
+else
+    echo "  $again --generations $((generation + 5))"
+    echo "  $again --generations 0     (until stopped)"
+fi
 [[ -n ${MUGO_PYTHON:-} ]] || echo "where python is that of .venv: source .venv/bin/activate"

@@ -140,11 +140,11 @@ def prepare(run: Path, settings: Settings) -> Path:
 
 
 def train(run: Path, preset: Path, minutes: float, cores: int) -> Clock:
-    """Let the loop run until it has had so many minutes. Raises MuGoError if it ends by itself."""
+    """Let the loop run until it has had so many minutes. Raises MuGoError if it fails."""
     clock = Clock.read(run / CLOCK)
-    command: list[str | Path] = [LOOP, "--preset", preset.resolve(), "--directory", run, "--generations", "0"]
+    command: list[str | Path] = [LOOP, "--preset", preset.resolve(), "--directory", run, "--minutes", str(minutes)]
     code = run_loop(command, list(CONFIGS), clock, minutes * 60, cores)
-    if code is not None:
+    if code:
         raise MuGoError(f"{LOOP.name} ended with exit code {code} after {clock.seconds / 60:.1f} minutes; see above")
     return clock
 

@@ -22,6 +22,12 @@ Backend = Annotated[
 ]
 
 
+TimeShare = Annotated[
+    float | None,
+    Field(ge=0, le=1, description="How much of the run's time is over, 0 to 1, for schedules that go by it."),
+]
+
+
 class StageConfig(BaseModel):
     """Base of every stage's config: frozen, unknown fields refused, defaults validated."""
 
@@ -141,6 +147,7 @@ class SelfplayConfig(SearchConfig):
     )
     backend: Backend = "auto"
     seed: int | None = Field(None, ge=0, description="Seed of all randomness; fresh randomness if absent.")
+    time_share: TimeShare = None
 
 
 class GatherConfig(StageConfig):
@@ -181,6 +188,7 @@ class GatherConfig(StageConfig):
     holdout_share: float = Field(0.05, ge=0, lt=1, description="Share of games kept for a hold-out loss.")
     keep_sets: int = Field(2, ge=1, description="How many sets of chunks to keep, this one included.")
     seed: int = Field(0, ge=0, description="Seed of the sampling.")
+    time_share: TimeShare = None
 
 
 class TrainConfig(StageConfig):
@@ -232,6 +240,7 @@ class TrainConfig(StageConfig):
     )
     checkpoint_seconds: float = Field(60.0, ge=0, description="How often a resumable checkpoint is written.")
     seed: int = Field(0, ge=0, description="Seed of the order and of the symmetries.")
+    time_share: TimeShare = None
 
 
 class ArenaConfig(SearchConfig):
@@ -286,6 +295,7 @@ class EvaluateConfig(ArenaConfig):
     promote: bool = Field(True, description="Re-point best_model when the challenger passes.")
     pool: Path = Field(Path("data/pool.json"), description="The pool of opponents, which a promoted model joins.")
     ratings: Path = Field(Path("data/ratings.json"), description="Ratings, which say who leaves a full pool.")
+    time_share: TimeShare = None
 
 
 class RatingsConfig(StageConfig):

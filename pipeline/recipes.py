@@ -100,9 +100,14 @@ def scheduled_lines(kind: type[StageConfig], lines: Mapping[str, Any]) -> list[s
 
 
 def lines_at(kind: type[StageConfig], lines: Mapping[str, Any], moment: Moment) -> dict[str, Any]:
-    """A section's lines with what counts at a moment instead of schedules."""
-    numbers = {field: parse_schedule(lines[field], field).at(moment) for field in scheduled_lines(kind, lines)}
-    return {**lines, **numbers}
+    """A section's lines with what counts at a moment instead of schedules. Raises UsageError like Schedule.at."""
+    values = {}
+    for field in scheduled_lines(kind, lines):
+        try:
+            values[field] = parse_schedule(lines[field], field).at(moment)
+        except UsageError as error:
+            raise UsageError(f"{field.replace('_', ' ')} {error}") from error
+    return {**lines, **values}
 
 
 def make_config(

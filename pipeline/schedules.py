@@ -2,9 +2,11 @@
 
     learning_rate: [{until: 30, value: .002}, {until: 137, value: .0008}]
     readouts: [{until_samples: 1000000, value: 16}, {until_samples: 5000000, value: 32}]
+    network_size: [{until_share: 0.4, value: b2c32}, {until_share: 1, value: b4c64}]
 
-An entry's value holds while the generation that is being made is at most its ``until``, or while fewer samples than its
-``until_samples`` have been trained; the first entry that holds counts, and the last one's value stays for ever.
+An entry's value holds while the generation that is being made is at most its ``until``, while fewer samples than its
+``until_samples`` have been trained, or while a smaller share than its ``until_share`` is over of the time that the run
+was given; the first entry that holds counts, and the last one's value stays for ever.
 Generations count from 1, so ``until: 30`` is the first thirty; what comes before the first (the initial model) is 0.
 Knows no stages and no files: which settings may follow a schedule, and what their values may be, is recipes.py's
 business.
@@ -19,8 +21,9 @@ from typing import Any
 
 from pipeline.errors import UsageError
 
-WANTED = "a list of {until: GENERATION, value: VALUE}, or of {until_samples: SAMPLES, value: VALUE}"
-CLOCKS = {"until": "generation", "until_samples": "samples"}
+SHARE = "until_share"
+CLOCKS = {"until": "GENERATION", "until_samples": "SAMPLES", SHARE: "SHARE"}
+WANTED = "a list of " + ", or of ".join(f"{{{clock}: {unit}, value: VALUE}}" for clock, unit in CLOCKS.items())
 
 
 @dataclass(frozen=True)
@@ -29,27 +32,37 @@ class Moment:
 
     generation  the number of the model that is being made, or judged; the initial model is 0
     samples     how many samples the models up to now were trained on
+    share       how much of the time that the run was given is over, 0 to 1; None: nobody said
     """
 
     generation: int
     samples: int = 0
+    share: float | None = None
 
 
-START = Moment(0)
+START = Moment(0, 0, 0.0)
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """A setting's values in the order of time. clock: ``until`` or ``until_samples``, one for all entries."""
+    """A setting's values in the order of time. clock: one of CLOCKS, for all entries."""
 
     clock: str
-    untils: tuple[int, ...]
+    untils: tuple[float, ...]
     values: tuple[Any, ...]
 
     def at(self, moment: Moment) -> Any:
-        """The value that holds then."""
+        """The value that holds then. Raises UsageError if it goes by the share and the moment doesn't know it."""
+        if self.clock == SHARE and moment.share is None:
+            raise UsageError(
+                "goes by the share of the run's time that is over; run it by `./rl_loop.sh --minutes …`, "
+                "or give --time-share 0 to 1"
+            )
         for until, value in zip(self.untils, self.values, strict=True):
-            holds = moment.generation <= until if self.clock == "until" else moment.samples < until
+            if self.clock == "until":
+                holds = moment.generation <= until
+            else:
+                holds = (moment.samples if self.clock == "until_samples" else moment.share or 0.0) < until
             if holds:
                 return value
         return self.values[-1]
@@ -67,9 +80,10 @@ def parse_schedule(entries: Sequence[Any], where: str) -> Schedule:
             raise UsageError(f"{where}: found the entry {entry!r}; wanted {WANTED}")
     clocks = {name for entry in entries for name in CLOCKS.keys() & entry.keys()}
     if len(clocks) > 1:
-        raise UsageError(f"{where}: found both until and until_samples; wanted one of them in all entries")
+        raise UsageError(f"{where}: found both {' and '.join(sorted(clocks))}; wanted one of them in all entries")
     (clock,) = clocks
-    untils = tuple(_whole_number(entry[clock], f"{where}, {clock}") for entry in entries)
+    read = _share if clock == SHARE else _whole_number
+    untils = tuple(read(entry[clock], f"{where}, {clock}") for entry in entries)
     for before, after in pairwise(untils):
         if after <= before:
             raise UsageError(f"{where}: found {clock} {after} after {before}; wanted each greater than the one before")
@@ -85,3 +99,9 @@ def _whole_number(found: Any, where: str) -> int:
     except ValueError:
         pass
     raise UsageError(f"{where}: found {found!r}; wanted a whole number, 0 or more")
+
+
+def _share(found: Any, where: str) -> float:
+    if isinstance(found, int | float) and not isinstance(found, bool) and 0 < found <= 1:
+        return float(found)
+    raise UsageError(f"{where}: found {found!r}; wanted a share, above 0 and at most 1")

@@ -55,7 +55,7 @@ def test_every_line_of_a_preset_has_a_comment(preset: str) -> None:
 def test_every_schedule_of_a_preset_ends_with_a_valid_config(preset: str) -> None:
     for stage, kind in CONFIGS.items():
         lines = read_preset(preset).get(stage, {})
-        config = make_config(kind, stage, preset, lambda _: Moment(1_000_000, 10**12))
+        config = make_config(kind, stage, preset, lambda _: Moment(1_000_000, 10**12, 1.0))
         for name in scheduled_lines(kind, lines):
             assert getattr(config, name) == lines[name][-1]["value"]
 

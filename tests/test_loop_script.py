@@ -50,7 +50,13 @@ if words[0] == "-m":
         sys.exit(planned("install"))
     sys.exit(0)
 command = words[1]
+if command == "presets":
+    sys.exit(planned(command))
 note(command + (" --top-up" if "--top-up" in words else ""))
+if "--time-share" in words:
+    with open(home / "shares", "a") as shares:
+        shares.write(f"{{command}} {{words[words.index('--time-share') + 1]}}\\n")
+time.sleep(plan.get("seconds", 0))
 def stopped(number, frame):
     note(command + " stopped")
     sys.exit(143)
@@ -133,6 +139,8 @@ def test_help_and_wrong_usage(loop: Loop) -> None:
         (["--generations", "three"], "three"),
         (["--generations"], "--generations"),
         (["--generations", "-1"], "-1"),
+        (["--minutes", "0"], "--minutes: found '0'"),
+        (["--minutes", "soon"], "soon"),
     ]:
         code, said = loop.run(*options)
         assert code == 2 and named in said
@@ -154,6 +162,13 @@ def test_finished_run_only_sums_up_and_a_larger_number_goes_on(loop: Loop) -> No
     loop.forget()
     assert loop.run("--generations", "2")[0] == 0
     assert loop.notes() == [*PASS, "evaluate", "show"]
+
+
+def test_a_preset_that_wants_minutes_is_refused_before_anything_is_done(loop: Loop) -> None:
+    loop.plan(presets=[2])
+    code, _ = loop.run("--generations", "1")
+    assert code == 2 and loop.notes() == []
+    assert loop.run("--minutes", "0.01")[0] == 0  # isn't asked
 
 
 def test_too_few_positions_means_more_games(loop: Loop) -> None:
@@ -222,6 +237,40 @@ def test_zero_generations_go_on_until_stopped(loop: Loop) -> None:
     process.terminate()
     process.communicate(timeout=30)
     assert process.returncode == 143 and loop.notes().count("train") == 3
+
+
+def shares(loop: Loop) -> list[float]:
+    """Of the time that is over, as the commands were told; the file is forgotten."""
+    path = loop.folder / "shares"
+    lines = [line.split() for line in path.read_text().splitlines()]
+    path.unlink()
+    assert [command for command, _ in lines[:5]] == ["evaluate", "selfplay", "gather", "train", "evaluate"]
+    return [float(share) for _, share in lines]
+
+
+def test_stages_hear_how_much_of_the_time_is_over(loop: Loop) -> None:
+    loop.plan(seconds=0.5)  # of each command, of which a generation has four
+    code, said = loop.run("--minutes", "0.1")  # 6 s
+    assert code == 0, said
+    told = shares(loop)
+    assert told == sorted(told) and told[0] < 0.5 and 0.8 < told[-1] <= 1
+    assert 5 <= len(told) <= 16 and loop.notes()[-2:] == ["evaluate", "show"]
+    code, said = loop.run("--minutes", "0.3")  # it had 6 s and more: goes on from a third
+    assert code == 0, said
+    later = shares(loop)
+    assert 0.333 <= later[0] < 0.7 and later[-1] > 0.9
+    loop.forget()
+    assert loop.run("--generations", "1")[0] == 0 and not (loop.folder / "shares").exists()
+
+
+def test_time_is_noted_when_the_loop_is_stopped(loop: Loop) -> None:
+    loop.plan(selfplay=["hang"])
+    process = loop.start("--minutes", "1")
+    loop.wait_for("hanging")
+    time.sleep(2)
+    process.terminate()
+    process.communicate(timeout=30)
+    assert int((loop.folder / "run/data/.rl_loop.seconds").read_text()) >= 2
 
 
 class SetUp(Loop):

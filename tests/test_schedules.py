@@ -57,6 +57,26 @@ def test_by_samples_trained(tmp_path: Path, samples: int, value: int) -> None:
     assert config.readouts == value and type(config.readouts) is int
 
 
+SHARES = "[{until_share: 0.25, value: b2c32}, {until_share: 0.5, value: b4c32}, {until_share: 1, value: b4c64}]"
+
+
+@pytest.mark.parametrize(
+    ("share", "value"), [(0, "b2c32"), (0.249, "b2c32"), (0.25, "b4c32"), (0.5, "b4c64"), (0.99, "b4c64"), (1, "b4c64")]
+)
+def test_by_the_share_of_the_time_that_is_over(run: Path, tmp_path: Path, share: float, value: str) -> None:
+    path = preset(tmp_path, f"train: {{network_size: {SHARES}}}\ngather: {{chunks_to_make: [{{until: 9, value: 7}}]}}")
+    assert make_config(TrainConfig, "train", path, moment_of, time_share=share).network_size == value
+    assert make_config(GatherConfig, "gather", path, moment_of).chunks_to_make == 7  # goes by generations
+
+
+def test_nobody_said_how_much_time_is_over(run: Path, tmp_path: Path) -> None:
+    path = preset(tmp_path, f"train: {{network_size: {SHARES}}}")
+    with pytest.raises(UsageError, match=r"network size goes by the share .* --minutes .* --time-share"):
+        make_config(TrainConfig, "train", path, moment_of)
+    with pytest.raises(UsageError, match=r"--time-share: found 1.5; wanted at least 0 and at most 1"):
+        make_config(TrainConfig, "train", path, moment_of, time_share=1.5)
+
+
 def test_settings_that_may_be_absent_and_numbers_that_yaml_takes_for_text(tmp_path: Path) -> None:
     path = preset(
         tmp_path,
@@ -110,6 +130,9 @@ def test_the_moment_is_asked_with_the_options_in_place(tmp_path: Path) -> None:
         ("learning_rate: [{until: 2.5, value: 1}]", ["learning_rate", "2.5", "whole number"]),
         ("learning_rate: [{until: soon, value: 1}]", ["learning_rate", "soon", "whole number"]),
         ("learning_rate: [{until: .inf, value: 1}]", ["learning_rate", "inf", "whole number"]),
+        ("learning_rate: [{until_share: 2, value: 1}]", ["learning_rate", "until_share", "2", "share, above 0"]),
+        ("learning_rate: [{until_share: half, value: 1}]", ["learning_rate", "'half'", "share, above 0"]),
+        ("learning_rate: [{until_share: 0.5, value: 1}, {until: 5, value: 1}]", ["both until and until_share"]),
         ("learning_rate: [{until: true, value: 1}]", ["learning_rate", "True", "whole number"]),
         ("learning_rate: [{until: [1], value: 1}]", ["learning_rate", "[1]", "whole number"]),
         ("learning_rate: [{until: 1, value: 1}, {until: 2, value: -1}]", ["learning_rate", "-1", "above 0"]),
@@ -187,7 +210,7 @@ def test_the_models_looked_at_are_those_the_stage_uses(run: Path) -> None:
 
 def test_before_there_are_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert moment_of(InitConfig()) == START == Moment(0, 0)
+    assert moment_of(InitConfig()) == START == Moment(0, 0, 0.0)
     assert moment_of(TrainConfig()) == moment_of(GatherConfig()) == Moment(1, 0)
     with pytest.raises(FileError):
         moment_of(SelfplayConfig())

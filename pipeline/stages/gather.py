@@ -234,7 +234,8 @@ class _Run:
 
     def _find_name(self) -> layout.SetName:
         """The name under which this window, these settings and this seed were gathered before, or a new one."""
-        window, left_out = self.window, {"directory", "output_directory", "min_positions", "keep_sets", "replacement"}
+        window = self.window
+        left_out = {"directory", "output_directory", "min_positions", "keep_sets", "replacement", "time_share"}
         evicts_any = self.config.replacement == "random"
         ingredients = {
             "version": VERSION,

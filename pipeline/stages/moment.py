@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from pipeline.config import EvaluateConfig, InitConfig, SelfplayConfig, StageConfig, TournamentConfig, TrainConfig
@@ -19,10 +20,16 @@ def moment_of(config: StageConfig) -> Moment:
     in the name of the model that training was told to make. A match judges a challenger: its generation is its own,
     without --white-model that of the newest model. Samples are those that model was trained on in all, which its
     manifest tells; with --original-model those of that one. Gathering and tournaments look into saved_models/, the
-    others to where their models are. Raises FileError for models that can't be read.
+    others to where their models are. The share of the run's time is what --time-share says. Raises FileError for models
+    that can't be read.
     """
     if isinstance(config, InitConfig):
         return START
+    return replace(_standing_of(config), share=getattr(config, "time_share", None))
+
+
+def _standing_of(config: StageConfig) -> Moment:
+    """Generation and samples."""
     if isinstance(config, SelfplayConfig):
         return _next(_newest(resolve_champion(config.network).parent))
     if isinstance(config, TrainConfig):

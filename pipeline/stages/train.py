@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 MOST_MEASURED = 4_096  # examples of the hold-out that are measured, and as many of the set
 SHOWN_EVERY = 10  # steps between two points of the curves
 # Settings that don't change what a run computes: a checkpoint of a run with others is as good.
-NOT_IN_KEY = {"directory", "original_model", "new_model", "logdir", "checkpoint_seconds"}
+NOT_IN_KEY = {"directory", "original_model", "new_model", "logdir", "checkpoint_seconds", "time_share"}
 
 
 @dataclass(frozen=True)
