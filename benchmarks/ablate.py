@@ -22,7 +22,8 @@ are runs of one thing:
       Gumbel again: {seed: 1, selfplay: {algorithm: gumbel}}
 
 With `start: RUN` all arms go on from copies of that run's models and games instead of from nothing: that tells what
-pays later on, and they differ by less luck. Schedules count from where it stood; lines of init mean nothing then.
+pays later on, and they differ by less luck. Schedules count from where it stood, those by time from nothing; lines of
+init mean nothing then.
 
 As many runs go at a time as there are cores, a core each. All have neighbours as busy as they are: a core that has no
 run left gets a throw-away one. A minute of those on every core comes first, which has the kernels compiled off the
@@ -224,7 +225,7 @@ def branch(run: Path, folder: Path) -> None:
     for rest in (copy, folder / "data"):  # of a copy that was cut off
         shutil.rmtree(rest, ignore_errors=True)
     with atomic.file_lock(run / LOOP, wait=False):
-        ignored = shutil.ignore_patterns("evaluate", "logs", "*.lock")
+        ignored = shutil.ignore_patterns("evaluate", "logs", "*.lock", ".rl_loop.*")
         for name in ("data", layout.SAVED_MODELS):
             shutil.copytree(run / name, copy / name, symlinks=True, ignore=ignored, copy_function=link_shards)
     for name in ("data", layout.SAVED_MODELS):  # with its models it has begun
