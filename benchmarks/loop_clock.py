@@ -31,6 +31,7 @@ CLOCK = "clock.json"  # in a run's folder
 SAMPLE_SECONDS = 0.5
 WRITE_SECONDS = 5.0  # a kill loses at most so much of the clock
 STOP_SECONDS = 60.0  # for a process to end after SIGTERM
+LOOP_SECONDS = 1.0  # the loop's own clock counts whole seconds: it may end so much before
 SET_DEATH_SIGNAL = 1  # prctl's PR_SET_PDEATHSIG
 SHELL = "between stages"
 
@@ -86,7 +87,7 @@ def run_loop(
     this process may use.
     """
     left = seconds - clock.seconds
-    if left <= 0:
+    if left <= LOOP_SECONDS:
         return None
     allowed = sorted(os.sched_getaffinity(0))
     begin = time.time()

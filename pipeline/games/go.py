@@ -7,8 +7,8 @@ Rules, where implementations differ:
     end          two passes in a row, or the move limit (2·points by default); either way the board is scored
     komi         7.5 unless the spec says otherwise; whole komi can give draws
 
-What a network sees: 16 planes, see Go.plane_names. Komi is one number for all games of a spec, so it needs no plane:
-who has it follows from "white to move".
+What a network sees: 34 planes, see Go.plane_names and go_tactics. Komi is one number for all games of a spec, so it
+needs no plane: who has it follows from "white to move".
 
 Spec: ``go:SIZE[,komi=K][,moves=LIMIT]``, e.g. ``go:9``, ``go:9,komi=7``. Resignation is no move: who runs a game
 decides it.
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.games import go_kernels as kernels
+from pipeline.games import go_tactics
 from pipeline.games.base import (
     Actions,
     BoolArray,
@@ -34,6 +35,7 @@ from pipeline.games.base import (
     board_symmetries,
     small_number,
 )
+from pipeline.games.go_board import OFF_BOARD
 from pipeline.games.stones import GTP_COLUMNS, named_point, point_name
 
 DEFAULT_KOMI = 7.5
@@ -69,6 +71,7 @@ class Go(Game):
         "white to move",
         "last move was a pass",
         "on the board",
+        *go_tactics.PLANE_NAMES,
     )
 
     def __init__(self, size: int, komi: float = DEFAULT_KOMI, max_plies: int | None = None) -> None:
@@ -116,7 +119,7 @@ class Go(Game):
 
     def initial(self, num_games: int) -> States:
         states = np.zeros((num_games, self.state_size), np.int16)
-        states[:, self.num_points] = kernels.OFF_BOARD
+        states[:, self.num_points] = OFF_BOARD
         last = self.num_points + kernels.LAST
         states[:, last : last + kernels.NUM_LAST] = -1
         return states

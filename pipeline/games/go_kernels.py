@@ -20,16 +20,16 @@ Kernels run one thread and take all parameters as arguments. They don't check ar
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-EMPTY, BLACK, WHITE, OFF_BOARD = 0, 1, 2, 3
+from pipeline.games import go_board, go_tactics
+from pipeline.games.go_board import BLACK, EMPTY, WHITE, kernel
+
 TO_MOVE, PASSES, PLY, OVER, STONES, MAX_STONES, LAST, KEY = 1, 2, 3, 4, 5, 6, 7, 11
 NUM_LAST = 4
 EXTRA_WORDS = 16
+BASE_PLANES = 16  # those of go_tactics follow
 BREATHES, CAPTURABLE = np.uint8(1), np.uint8(2)
 LEGAL, OUT_OF_RANGE, GAME_OVER, OCCUPIED, SUICIDE, REPETITION = 0, 1, 2, 3, 4, 5
-
-kernel = njit(cache=True, nogil=True)
 
 
 @kernel
@@ -63,30 +63,6 @@ def repeats(key, num_stones, max_stones, past, num_past):
 
 
 @kernel
-def has_liberty(state, start, neighbours, stamps, stamp, stack):
-    """Whether the group at `start` has a liberty. stamps and stack [P] are scratch; returns (answer, stones walked).
-
-    If the answer is False, stack[:stones walked] are all stones of the group.
-    """
-    colour = state[start]
-    stack[0] = start
-    stamps[start] = stamp
-    size, i = 1, 0
-    while i < size:
-        point = stack[i]
-        i += 1
-        for side in range(4):
-            near = neighbours[point, side]
-            if state[near] == EMPTY:
-                return True, size
-            if state[near] == colour and stamps[near] != stamp:
-                stamps[near] = stamp
-                stack[size] = near
-                size += 1
-    return False, size
-
-
-@kernel
 def play(states, actions, past, num_past, max_plies, neighbours, zobrist):
     """-> states [B, S] after actions [B] int32, and status [B] uint8: LEGAL or why not (then the row is unfinished).
 
@@ -96,9 +72,8 @@ def play(states, actions, past, num_past, max_plies, neighbours, zobrist):
     num_points = state_size - EXTRA_WORDS
     after = states.copy()
     status = np.zeros(num_rows, np.uint8)
-    stamps = np.zeros(num_points + 1, np.int32)
-    stack = np.empty(num_points, np.int16)
-    stamp = 0
+    stamps = np.zeros(num_points + 2, np.int32)
+    lists = np.empty((3, num_points + 1), np.int16)
     for row in range(num_rows):
         state = after[row]
         action = actions[row]
@@ -115,28 +90,13 @@ def play(states, actions, past, num_past, max_plies, neighbours, zobrist):
             if state[action] != EMPTY:
                 status[row] = OCCUPIED
                 continue
-            colour = mover + 1
-            enemy = 3 - colour
+            captured = go_board.put_stone(state, action, mover + 1, neighbours, stamps, lists)
+            if captured == go_board.SUICIDE:
+                status[row] = SUICIDE
+                continue
             key = load_key(state, num_points + KEY) ^ zobrist[action, mover]
-            state[action] = colour
-            captured = 0
-            for side in range(4):
-                near = neighbours[action, side]
-                if state[near] != enemy:
-                    continue
-                stamp += 1
-                alive, size = has_liberty(state, near, neighbours, stamps, stamp, stack)
-                if not alive:
-                    captured += size
-                    for i in range(size):
-                        key ^= zobrist[stack[i], 1 - mover]
-                        state[stack[i]] = EMPTY
-            if captured == 0:
-                stamp += 1
-                alive, size = has_liberty(state, action, neighbours, stamps, stamp, stack)
-                if not alive:
-                    status[row] = SUICIDE
-                    continue
+            for i in range(captured):
+                key ^= zobrist[lists[go_board.TAKEN, i], 1 - mover]
             stones = state[num_points + STONES] + 1 - captured
             if repeats(key, stones, state[num_points + MAX_STONES], past[row], num_past[row]):
                 status[row] = REPETITION
@@ -259,7 +219,9 @@ def legal_row(
 
 @kernel
 def observe_row(state, num_points, groups, liberties, allowed, planes):
-    """Fill planes [C, P] uint8 of one state whose groups find_groups has labelled. Without branches, like legal_row."""
+    """Fill planes [BASE_PLANES, P] uint8 of one state whose groups find_groups has labelled. Without branches, like
+    legal_row.
+    """
     mover = state[num_points + TO_MOVE]
     colour, enemy = mover + 1, 2 - mover
     playing = state[num_points + OVER] == 0
@@ -301,6 +263,7 @@ def look(states, past, num_past, known, neighbours, zobrist, allowed, planes):
     sizes = np.empty(num_points + 1, np.int16)
     hashes = np.empty(num_points + 1, np.uint64)
     marks = np.empty(num_points + 1, np.uint8)
+    desk = go_tactics.new_desk(num_points)
     for row in range(num_rows):
         state = states[row]
         find_groups(state, num_points, neighbours, zobrist, groups, liberties, sizes, hashes, merged)
@@ -315,6 +278,8 @@ def look(states, past, num_past, known, neighbours, zobrist, allowed, planes):
         if planes.shape[0] > 0:
             seen = allowed[row] if known.shape[0] == 0 else known[row]
             observe_row(state, num_points, groups, liberties, seen, planes[row])
+            mover, tactics = state[num_points + TO_MOVE], planes[row, BASE_PLANES:]
+            go_tactics.observe_row(state, num_points, mover, neighbours, groups, liberties, desk, tactics)
 
 
 @kernel

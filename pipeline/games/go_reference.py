@@ -95,20 +95,99 @@ class GoReference:
             return 0
         return 1 if self.score() > 0 else -1
 
+    def num_liberties(self, point: int) -> int:
+        """Of the group at a point."""
+        return _count(self._liberties(self.stones, point))
+
+    def after_play(self, point: int, colour: int) -> tuple[int, int]:
+        """What a stone of the colour on an empty point does: liberties of its group, 0 for suicide; stones captured.
+
+        Whoever is to move, and whether or not it repeats a position.
+        """
+        stones = self._put(self.stones, point, colour)
+        if stones is None:
+            return 0, 0
+        other = BLACK + WHITE - colour
+        return _count(self._liberties(stones, point)), _count(self.stones[other] & ~stones[other])
+
+    def ladder(self, point: int, max_depth: int, max_lines: int) -> tuple[bool, set[int]]:
+        """Whether the group at a point is lost to atari after atari, repetitions allowed; where that can begin.
+
+        A group with one liberty: though it moves; the set is empty. With two: if the opponent moves. With more: no.
+        A line of play isn't read on, and the group escapes, after so many plies, where the numbers of moves along it
+        multiply to more than max_lines, and where one more stone has three liberties beside it.
+        """
+        attacker = BLACK + WHITE - self.board[point]
+        liberties = self._liberties(self.stones, point)
+        if _count(liberties) == 1:
+            return self._is_caught(self.stones, point, 0, max_depth, max_lines), set()
+        if _count(liberties) > 2:
+            return False, set()
+        starts = set()
+        for move in _members(liberties):
+            stones = None if self._runs_free(self.stones, liberties, move) else self._put(self.stones, move, attacker)
+            if stones and self._is_caught(stones, point, 0, max_depth, max_lines):
+                starts.add(move)
+        return bool(starts), starts
+
+    def _is_caught(self, stones: dict[int, int], point: int, depth: int, max_depth: int, lines: float) -> bool:
+        """Even depths are the defender's. lines: that may still be read from here."""
+        defender = BLACK if stones[BLACK] >> point & 1 else WHITE
+        attacker, defending = BLACK + WHITE - defender, depth % 2 == 0
+        liberties = self._liberties(stones, point)
+        if depth == max_depth or lines < 1:
+            return False
+        if not defending and _count(liberties) == 1:
+            return True
+        if _count(liberties) > (1 if defending else 2) or (defending and self._runs_free(stones, liberties, None)):
+            return False
+        if defending:
+            beside = _members(self._beside(self._group(stones, point)) & stones[attacker])
+            atari = (self._liberties(stones, near) for near in beside if _count(self._liberties(stones, near)) == 1)
+            moves = {*_members(liberties), *(_members(free)[0] for free in atari)}
+        else:
+            moves = {move for move in _members(liberties) if not self._runs_free(stones, liberties, move)}
+        for move in moves:
+            after = self._put(stones, move, defender if defending else attacker)
+            if after and self._is_caught(after, point, depth + 1, max_depth, lines / len(moves)) != defending:
+                return not defending
+        return defending
+
+    def _runs_free(self, stones: dict[int, int], liberties: int, taken: int | None) -> bool:
+        """Whether extending to the group's only liberty but the one taken reaches three others at once: not read on."""
+        rest = liberties & ~(0 if taken is None else 1 << taken)
+        empty = self._everywhere & ~(stones[BLACK] | stones[WHITE] | liberties)
+        return _count(self._beside(rest) & empty) >= 3
+
     def _stones_after(self, action: int) -> dict[int, int]:
         """Both colours' stones after one more of the player to move. Raises IllegalMove."""
         if not 0 <= action < self.pass_action:
             raise IllegalMove(f"action {action}: no such action")
         if (self.stones[BLACK] | self.stones[WHITE]) >> action & 1:
             raise IllegalMove(f"action {action}: the point is occupied")
-        mine = self.stones[self.to_move] | 1 << action
-        theirs = self._clear(self.stones[BLACK + WHITE - self.to_move], mine)
-        if self._clear(mine, theirs) != mine:
+        stones = self._put(self.stones, action, self.to_move)
+        if stones is None:
             raise IllegalMove(f"action {action}: suicide")
-        stones = {self.to_move: mine, BLACK + WHITE - self.to_move: theirs}
         if (stones[BLACK], stones[WHITE]) in self.history:
             raise IllegalMove(f"action {action}: it repeats an earlier position")
         return stones
+
+    def _put(self, stones: dict[int, int], point: int, colour: int) -> dict[int, int] | None:
+        """Both colours' stones after one more on an empty point; None: suicide."""
+        mine = stones[colour] | 1 << point
+        theirs = self._clear(stones[BLACK + WHITE - colour], mine)
+        if self._clear(mine, theirs) != mine:
+            return None
+        return {colour: mine, BLACK + WHITE - colour: theirs}
+
+    def _group(self, stones: dict[int, int], point: int) -> int:
+        colour = BLACK if stones[BLACK] >> point & 1 else WHITE
+        return self._spread(1 << point, stones[colour])
+
+    def _liberties(self, stones: dict[int, int], point: int) -> int:
+        """The empty points beside the group at `point`."""
+        empty = self._everywhere & ~(stones[BLACK] | stones[WHITE])
+        return self._beside(self._group(stones, point)) & empty
 
     def _clear(self, colour: int, other: int) -> int:
         """The points of this colour that reach empty, on a board where the other colour has those points."""
@@ -127,3 +206,12 @@ class GoReference:
         rightward = (points << 1) & ~self._left_column
         leftward = (points & ~self._left_column) >> 1
         return (rightward | leftward | points << self.size | points >> self.size) & self._everywhere
+
+
+def _count(points: int) -> int:
+    return points.bit_count()
+
+
+def _members(points: int) -> list[int]:
+    """Its points, ascending."""
+    return [point for point in range(points.bit_length()) if points >> point & 1]

@@ -11,19 +11,17 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from pipeline.errors import UsageError
 from pipeline.games import go_kernels
 from pipeline.games.base import BoolArray, Game, History, IntArray, States
 from pipeline.games.go import Go
+from pipeline.games.go_board import EMPTY, OFF_BOARD, kernel
 from pipeline.games.gomoku import Gomoku
 from pipeline.games.line_game import LineGame
 from pipeline.players.gomoku_sense import gomoku_scores
 from pipeline.players.line_promise import DECISIVE, Scores, line_promise, no_history
-
-kernel = njit(cache=True, nogil=True)
 
 # Line games
 LOSES_TO_A_REPLY = 1e3  # for each reply by which the opponent then wins at once
@@ -107,7 +105,7 @@ def go_scores(game: Game, states: States, history: History) -> Scores:
     gain = _safety(counts, movers[rows]) - _safety(count_stones(states, around)[0], movers)[rows]
     gain += LIBERTY * np.minimum(liberties, MOST_LIBERTIES)
     own_eyes, contact = shapes(states, around)
-    opening = (states[:, :num_points] != go_kernels.EMPTY).mean(axis=1) < OPENING_SHARE
+    opening = (states[:, :num_points] != EMPTY).mean(axis=1) < OPENING_SHARE
     place = CONTACT * contact + opening[:, None] * _edge(game.size)
     gain += place[rows, actions]
 
@@ -174,7 +172,7 @@ def count_stones(states: States, around: NDArray[np.uint16]) -> tuple[IntArray, 
         state = states[row]
         go_kernels.find_groups(state, num_points, around, no_keys, groups, liberties, sizes, hashes, merged)
         for point in range(num_points):
-            if state[point] != go_kernels.EMPTY:
+            if state[point] != EMPTY:
                 free, count = liberties[groups[point]], counts[row, state[point] - 1]
                 count[0] += 1
                 count[1] += free == 1
@@ -200,13 +198,13 @@ def shapes(states: States, around: NDArray[np.uint16]) -> tuple[BoolArray, BoolA
         state = states[row]
         own = state[num_points + go_kernels.TO_MOVE] + 1
         for point in range(num_points):
-            if state[point] != go_kernels.EMPTY:
+            if state[point] != EMPTY:
                 continue
             surrounded, edge, corners, beside = True, 0, 0, 0
             for side in range(8):
                 found = state[around[point, side]]
                 enemy = found == 3 - own
-                outside = found == go_kernels.OFF_BOARD
+                outside = found == OFF_BOARD
                 beside += enemy
                 if side < 4:
                     surrounded &= (found == own) | outside

@@ -1,0 +1,78 @@
+"""What a Go board is to the kernels, and the walk along a group. Used by ``go_kernels`` and ``go_tactics``.
+
+P points, row-major, row 0 at the top. A board is an int16 array that begins with its P points, each EMPTY, BLACK or
+WHITE, and then OFF_BOARD: the neighbour that edge points have outside. A group is connected stones of one colour, its
+liberties are the empty points beside it.
+
+Scratch for walks: stamps [P+2] int32, zeros at first, holds the latest walk that met a point, and at STAMP what that
+walk marks with; lists [3, P+1] int16 has the stones MET by the latest walk, those TAKEN by the latest stone, and the
+liberties FREE of the group counted last. (Arrays by themselves: a tuple of them costs more to hand on than a walk.)
+
+Kernels run one thread and take all parameters as arguments. They don't check array shapes.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+EMPTY, BLACK, WHITE, OFF_BOARD = 0, 1, 2, 3
+SUICIDE = -1
+STAMP = -1
+MET, TAKEN, FREE = 0, 1, 2
+
+kernel = njit(cache=True, nogil=True)
+
+
+@kernel
+def count_liberties(board, start, most, neighbours, stamps, lists):
+    """Liberties of the group at `start`, at most `most`, which are in lists[FREE] then. -> (how many, stones met).
+
+    If there are fewer, lists[MET, :stones met] are all stones of the group.
+    """
+    colour = board[start]
+    stamps[STAMP] += 1
+    stamp, met = stamps[STAMP], lists[MET]
+    met[0] = start
+    stamps[start] = stamp
+    size, i, found = 1, 0, 0
+    while i < size:
+        point = met[i]
+        i += 1
+        for side in range(4):
+            near = neighbours[point, side]
+            if stamps[near] == stamp:
+                continue
+            if board[near] == EMPTY:
+                stamps[near] = stamp
+                lists[FREE, found] = near
+                found += 1
+                if found == most:
+                    return found, size
+            elif board[near] == colour:
+                stamps[near] = stamp
+                met[size] = near
+                size += 1
+    return found, size
+
+
+@kernel
+def put_stone(board, point, colour, neighbours, stamps, lists):
+    """Put a stone on an empty point and take what it captures off the board -> how many stones, lists[TAKEN, :that].
+
+    -> SUICIDE if its group has no liberty then; the stone is on the board in that case, too.
+    """
+    board[point] = colour
+    num_taken = 0
+    for side in range(4):
+        near = neighbours[point, side]
+        if board[near] != BLACK + WHITE - colour:
+            continue
+        free, size = count_liberties(board, near, 1, neighbours, stamps, lists)
+        if free == 0:
+            for i in range(size):
+                board[lists[MET, i]] = EMPTY
+                lists[TAKEN, num_taken + i] = lists[MET, i]
+            num_taken += size
+    if num_taken == 0 and count_liberties(board, point, 1, neighbours, stamps, lists)[0] == 0:
+        return SUICIDE
+    return num_taken
