@@ -88,7 +88,7 @@ class Game(ABC):
     num_actions: int  # A
     state_size: int  # S
     board_shape: tuple[int, int]  # (H, W)
-    plane_names: tuple[str, ...]  # C names
+    plane_names: tuple[str, ...]  # C names; new ones always last: older models see the first ones
     max_plies: int  # T: no game lasts longer
     symmetries: Symmetries
 

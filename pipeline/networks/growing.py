@@ -5,6 +5,7 @@ grown network says is what the smaller one said, so nothing that was learned is 
 
     new channels  have random weights of their own, and weigh 0 in all that was there before them
     new blocks    stand behind the others and begin as the identity: their last norm multiplies by 0
+    new planes    of a game that has more than when the network was made weigh 0
 
 Both learn from the first step on: what weighs 0 has a gradient. Source: Chen, Goodfellow & Shlens 2016, "Net2Net",
 whose idea this is; zero weights instead of copied channels need no noise to tell copies apart.
@@ -22,15 +23,21 @@ from pipeline.networks.architecture import Architecture, Weights, parse_size, ra
 POOLED = ("pooling.weight", "_extra.weight", "value_hidden.weight")  # read means, then maxima, of the same channels
 
 
-def grown_architecture(architecture: Architecture, size: str) -> Architecture:
-    """The architecture with the blocks and channels of size. Raises UsageError if that isn't at least as large."""
-    blocks, channels = parse_size(size)
+def grown_architecture(architecture: Architecture, size: str | None, planes: int) -> Architecture:
+    """The architecture with the blocks and channels of size, or its own, and so many planes.
+
+    Raises UsageError if one of that is less than it has.
+    """
+    blocks, channels = parse_size(size) if size else (architecture.blocks, architecture.channels)
     if blocks < architecture.blocks or channels < architecture.channels:
         raise UsageError(
             f"network size {size}: a network of {architecture.size} can't shrink; wanted at least as many blocks and "
             "channels"
         )
-    return replace(architecture, blocks=blocks, channels=channels)
+    if planes < architecture.planes:
+        found = f"the network sees {architecture.planes} planes, its game has {planes}"
+        raise UsageError(f"{found}; a newer MuGo made it: use that, or begin anew with init")
+    return replace(architecture, blocks=blocks, channels=channels, planes=planes)
 
 
 def grow(weights: Weights, old: Architecture, new: Architecture, seed: int) -> Weights:

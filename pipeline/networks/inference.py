@@ -90,6 +90,7 @@ class Engine:
 class Evaluator:
     """One lane: ``evaluator(planes [K, C, H, W] uint8) -> (policy_logits [K, A], value_to_move [K])``, float32.
 
+    A network that was made when its game had fewer planes sees the first ones: new ones always come after them.
     0 ≤ K ≤ max_batch. Batches are padded with empty boards to the next of a few fixed sizes, so a row's result doesn't
     depend on what the other rows hold. (How many there are may change its last bits: another size, another kernel;
     see backends.MIN_BATCH.)
@@ -110,20 +111,22 @@ class Evaluator:
 
     def __call__(self, planes: Planes) -> Evaluation:
         count = len(planes)
-        if planes.shape[1:] != self._board or planes.dtype != np.uint8 or count > self.max_batch:
+        seen = planes[:, : self._board[0]]
+        if seen.shape[1:] != self._board or planes.dtype != np.uint8 or count > self.max_batch:
+            least, height, width = self._board
             raise ValueError(
                 f"planes are {planes.dtype}{list(planes.shape)}; "
-                f"wanted uint8[at most {self.max_batch}, {', '.join(map(str, self._board))}]"
+                f"wanted uint8[at most {self.max_batch}, at least {least}, {height}, {width}]"
             )
         if count == 0:
             return np.zeros((0, self._num_actions), np.float32), np.zeros(0, np.float32)
         size = int(self._sizes[np.searchsorted(self._sizes, count)])
         if size == count:
-            return self._lane(np.ascontiguousarray(planes))
+            return self._lane(np.ascontiguousarray(seen))
         if size not in self._padded:
             self._padded[size] = np.zeros((size, *self._board), np.uint8)
         padded = self._padded[size]
-        padded[:count] = planes
+        padded[:count] = seen
         padded[count:] = 0
         policy_logits, value_to_move = self._lane(padded)
         return policy_logits[:count], value_to_move[:count]
@@ -152,7 +155,8 @@ def make_evaluators(
     if typical is None:
         engines = [engine for engine in engines if engine.precision != "int8"]
     else:
-        scaling, checked = typical[::2], typical[1::2]
+        seen = typical[:, : architecture.planes]
+        scaling, checked = seen[::2], seen[1::2]
     check = _Check(architecture, folded, checked)
     if backend == "auto" and len(engines) > 1:
         place = _CachedChoice(architecture, device, engines)

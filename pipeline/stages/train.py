@@ -131,7 +131,8 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
         raise NotYet(f"no new chunks since {model.info.name}: run `python main.py selfplay` and `gather`", missing=1)
     spec = read_header(chunks.chunks[0]).game
     check_game(model.info, spec, original)
-    new_model = config.new_model or next_model_path(saved_models, _architecture(config, model).size)
+    game = parse_game(spec)
+    new_model = config.new_model or next_model_path(saved_models, _architecture(config, game, model).size)
     layout.check_model_name(new_model.name)
     if os.path.lexists(new_model):
         raise FileError(new_model, "it exists already, and is never overwritten; choose another --new-model")
@@ -140,7 +141,7 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
     from pipeline.learning.trainer import NotFinite
 
     with Checkpoint(layout.checkpoint_path(new_model), _key(config, model, chunks)) as checkpoint:
-        run = _Run(config, parse_game(spec), model, chunks, checkpoint, progress)
+        run = _Run(config, game, model, chunks, checkpoint, progress)
         try:
             summary = run.train(new_model)
         except NotFinite:
@@ -150,13 +151,13 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
     return summary
 
 
-def _architecture(config: TrainConfig, model: Model) -> Architecture:
-    """What the new model looks like. Raises UsageError for a size that the model can't grow to."""
+def _architecture(config: TrainConfig, game: Game, model: Model) -> Architecture:
+    """What the new model looks like. Raises UsageError for what the model can't grow to."""
     from pipeline.networks.architecture import Architecture
     from pipeline.networks.growing import grown_architecture
 
     architecture = Architecture.from_dict(model.info.architecture)
-    return grown_architecture(architecture, config.network_size) if config.network_size else architecture
+    return grown_architecture(architecture, config.network_size, game.num_planes)
 
 
 def _key(config: TrainConfig, model: Model, chunks: ChunkSet) -> str:
@@ -200,10 +201,12 @@ class _Run:
         )
         self._of_set = self._dataset.first(self._num_holdout) if self._holdout else []
         with naming(model.path):
-            before, architecture = Architecture.from_dict(model.info.architecture), _architecture(config, model)
+            before, architecture = Architecture.from_dict(model.info.architecture), _architecture(config, game, model)
             weights, optimizer = model.weights, read_optimizer(model.path)
             if architecture != before:
-                progress.say(f"growing the network from {before.size} to {architecture.size}")
+                more = architecture.planes - before.planes
+                also = f", with {more} planes more" if more else ""
+                progress.say(f"growing the network from {before.size} to {architecture.size}{also}")
                 weights, optimizer = grow(weights, before, architecture, config.seed), None
             self._done = _Progress()
             found = checkpoint.read(progress)

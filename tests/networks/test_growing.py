@@ -1,5 +1,7 @@
 """A grown network says what the smaller one said, and all of it learns."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -34,7 +36,7 @@ def some_planes(architecture: Architecture, count: int = 6) -> torch.Tensor:
 @pytest.mark.parametrize("training", [False, True])
 def test_it_goes_on_saying_what_it_said(before: str, after: str, game: str, value_head: str, training: bool) -> None:
     old = Architecture.for_game(before, parse_game(game), value_head)
-    new = grown_architecture(old, after)
+    new = grown_architecture(old, after, old.planes)
     assert (new.size, new.value_head, new.actions) == (after, value_head, old.actions)
     weights = lived_in(old)
     grown = grow(weights, old, new, seed=1)
@@ -49,7 +51,7 @@ def test_it_goes_on_saying_what_it_said(before: str, after: str, game: str, valu
 
 def test_everything_new_learns() -> None:
     old = Architecture.for_game("b2c16", parse_game("go:5"), "wdl")
-    new = grown_architecture(old, "b4c24")
+    new = grown_architecture(old, "b4c24", old.planes + 3)
     grown = grow(lived_in(old), old, new, seed=1)
     network = load_network(new, grown).train()
     planes = some_planes(new, 16)
@@ -66,7 +68,7 @@ def test_everything_new_learns() -> None:
 
 def test_equal_seeds_grow_alike() -> None:
     old = Architecture.for_game("b1c8", parse_game("go:5"))
-    new = grown_architecture(old, "b2c16")
+    new = grown_architecture(old, "b2c16", old.planes)
     weights = lived_in(old)
     one, same, other = (grow(weights, old, new, seed) for seed in (1, 1, 2))
     assert all((one[name] == same[name]).all() for name in one)
@@ -75,5 +77,23 @@ def test_equal_seeds_grow_alike() -> None:
 
 @pytest.mark.parametrize("size", ["b1c32", "b2c16", "b2", "b0c32"])
 def test_a_network_never_shrinks(size: str) -> None:
+    old = Architecture.for_game("b2c32", parse_game("go:5"))
     with pytest.raises(UsageError, match=r"network size"):
-        grown_architecture(Architecture.for_game("b2c32", parse_game("go:5")), size)
+        grown_architecture(old, size, old.planes)
+    with pytest.raises(UsageError, match=r"sees 34 planes, its game has 33"):
+        grown_architecture(old, None, 33)
+
+
+def test_new_planes_change_nothing_at_first() -> None:
+    """What they show weighs nothing until it is learned, so a model survives that its game shows more."""
+    game = parse_game("go:5")
+    old = replace(Architecture.for_game("b2c16", game, "wdl"), planes=16)
+    new = grown_architecture(old, None, game.num_planes)
+    assert new == Architecture.for_game("b2c16", game, "wdl")
+    weights = lived_in(old)
+    planes = some_planes(new)
+    with torch.no_grad():
+        was = load_network(old, weights).eval()(planes[:, :16])
+        now = load_network(new, grow(weights, old, new, seed=1)).eval()(planes)
+    for name, one, other in zip(was._fields, was, now, strict=True):
+        assert torch.allclose(one, other, rtol=1e-4, atol=1e-4), name

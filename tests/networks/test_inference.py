@@ -105,6 +105,18 @@ def test_any_number_of_rows_up_to_the_largest(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", ENGINES)
+@pytest.mark.parametrize("count", [5, 16])
+def test_a_network_sees_the_planes_that_it_was_made_with(backend: str, count: int) -> None:
+    evaluator = make_evaluators(GO, lively_weights(GO), 16, 1, backend)[0]
+    planes = random_planes(GO, count)
+    more = np.concatenate([planes, np.ones_like(planes)], axis=1)
+    for found, wanted in zip(evaluator(more), evaluator(planes), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    with pytest.raises(ValueError, match=f"at least {GO.planes}, "):
+        evaluator(planes[:, 1:])
+
+
+@pytest.mark.parametrize("backend", ENGINES)
 @pytest.mark.parametrize("count", [5, 16, 20, 24])
 def test_a_row_does_not_depend_on_what_the_others_hold(backend: str, count: int) -> None:
     evaluator = make_evaluators(GO, lively_weights(GO), 24, 1, backend)[0]
