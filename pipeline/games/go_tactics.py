@@ -59,7 +59,7 @@ class Desk(NamedTuple):
     stamps: NDArray[np.int32]  # [P+2]
     lists: NDArray[np.int16]  # [3, P+1]
     boards: NDArray[np.int16]  # [D, P+1]: a line of play, at each ply the board, ...
-    moves: NDArray[np.int16]  # [D, P+1] ... what may be tried there, ascending, ...
+    moves: NDArray[np.int16]  # [D, P+1] ... what may be tried there, ...
     counts: NDArray[np.int16]  # [D, 3] ... how much that is, how much of it has been TRIED, and LINES that lead here
 
 
@@ -148,15 +148,11 @@ def liberties_after_capture(board, point, side, neighbours, stamps, lists, after
 
 @kernel
 def add_move(moves, counts, move):
-    """Keep a ply's moves [P+1] ascending, each once."""
-    at = counts[0]
-    while at > 0 and moves[at - 1] > move:
-        at -= 1
-    if at > 0 and moves[at - 1] == move:
-        return
-    for i in range(counts[0], at, -1):
-        moves[i] = moves[i - 1]
-    moves[at] = move
+    """Add to a ply's moves [P+1], each once."""
+    for i in range(counts[0]):
+        if moves[i] == move:
+            return
+    moves[counts[0]] = move
     counts[0] += 1
 
 

@@ -163,6 +163,16 @@ def test_a_network_grows_on_the_way(folder: Path) -> None:
         train(config(original_model=third.model, new_model=Path("b/000001-x"), network_size="b1c8"))
 
 
+def test_a_network_grows_to_planes_that_its_game_has_since(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = Path("old/000000-init")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(type(GAME), "plane_names", GAME.plane_names[:-1])
+        init(InitConfig(game="tictactoe", network_size="b1c8", new_model=old))
+    new = train(config(epochs=1, original_model=old, new_model=Path("old/000001-b1c8"))).model
+    assert [read_info(one).architecture["planes"] for one in (old, new)] == [GAME.num_planes - 1, GAME.num_planes]
+    assert (read_model(new).weights["stem.conv.weight"][:, -1] != 0).any()
+
+
 def test_the_same_command_gives_the_same_model(folder: Path) -> None:
     first, second = (train(config(**paths(name))) for name in "ab")
     other = train(config(**paths("c"), seed=1))
