@@ -4,11 +4,12 @@
     python -m benchmarks.strength meet RUN OTHER --games 200
     python -m benchmarks.strength plot RUN … --output curve.svg
 
-run     Trains in RUN with ./rl_loop.sh until the loop has had so many minutes on so many cores. Then every k-th
-        champion meets anchors (Go: random, and levels 1, 5 and 10 of GNU Go if it is there; else random and heuristic),
-        champions before it and those of earlier runs (--against). Then the last one plays the verdict against the
-        strongest anchor: with its raw policy, with --readouts and with 800. Nobody is measured while the loop runs.
-        Stop it when you like: the same command goes on where it stood, and with more --minutes a finished run goes on.
+run     Trains in RUN with ./rl_loop.sh until the loop has had so many minutes on so many cores. Then its last
+        champion plays the verdict against the strongest anchor: with --readouts, with its raw policy and with 800.
+        Then every k-th champion meets anchors (Go: random, and levels 1, 5 and 10 of GNU Go if it is there; else random
+        and heuristic), champions before it and those of earlier runs (--against). Nobody is measured while the loop
+        runs. Stop it when you like: the same command goes on where it stood, and with more --minutes a finished run
+        goes on.
 meet    The last champions of two runs, each opening played both ways: which recipe is better.
 plot    The curves of several runs in one picture.
 
@@ -153,22 +154,21 @@ def train(run: Path, preset: Path, minutes: float, cores: int) -> Clock:
 
 
 def measure(run: Path, options: argparse.Namespace, progress: Progress) -> tuple[Measurement, list[Result]]:
-    """Play what is missing of the curve and of the verdict."""
+    """Play what is missing of the verdict, which is asked for first, and of the curve."""
     promoted = champions(run, options.every)
     measurement = measurement_of(run, progress)
     fixed = known_anchors(run, measurement.game)
     earlier = [last_player(other, options.readouts) for other in options.against]
-    models = [player(one.model, options.readouts) for one in promoted]
-    for i, model in enumerate(models):
-        progress.say(f"champion {i + 1} of {len(models)}: {name_of(model)}")
-        measurement.place(model, [*fixed, *earlier, *models[max(0, i - EARLIER) : i]], options.games)
-    last = promoted[-1].model
-    results = []
+    last, results = promoted[-1].model, []
     for opponent in [fixed[-1], *earlier]:
         for readouts in (options.readouts, *VERDICT_READOUTS):
             if opponent == fixed[-1] or readouts == options.readouts:
                 results.append(measurement.play(player(last, readouts), opponent, options.verdict_games))
                 progress.say(str(results[-1]))
+    models = [player(one.model, options.readouts) for one in promoted]
+    for i, model in enumerate(models):
+        progress.say(f"champion {i + 1} of {len(models)}: {name_of(model)}")
+        measurement.place(model, [*fixed, *earlier, *models[max(0, i - EARLIER) : i]], options.games)
     return measurement, results
 
 
