@@ -403,6 +403,7 @@ class _Run:
                 "new_positions": self.new_positions,
                 "latest_shard": self.window.counted.latest,
                 "holdout_share": self.config.holdout_share,
+                "td_lambda": self.config.td_lambda,
                 "skipped": sorted(self.window.metas[shard].id for shard in self.bad),
             },
         )

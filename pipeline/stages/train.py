@@ -77,7 +77,8 @@ class TrainSummary:
     """What one training did; 0 where nothing was measured.
 
     Losses of training are means over the last epoch's steps. value_gap: by how much the new model's (v − z)² is larger
-    on the hold-out than on as many examples of the set; well above 0 it has learned results by heart.
+    on the hold-out than on as many examples of the set; well above 0 it has learned results by heart. Not measured
+    where the set's values are not results alone (gather's td_lambda).
     """
 
     model: Path
@@ -152,12 +153,18 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
 
 
 def _architecture(config: TrainConfig, game: Game, model: Model) -> Architecture:
-    """What the new model looks like. Raises UsageError for what the model can't grow to."""
-    from pipeline.networks.architecture import Architecture
+    """What the new model looks like. Raises UsageError for what the model can't grow to.
+
+    Where sizes go by the run's time, a run that was given more minutes stands earlier in it again: it keeps its size.
+    """
+    from pipeline.networks.architecture import Architecture, parse_size
     from pipeline.networks.growing import grown_architecture
 
-    architecture = Architecture.from_dict(model.info.architecture)
-    return grown_architecture(architecture, config.network_size, game.num_planes)
+    architecture, size = Architecture.from_dict(model.info.architecture), config.network_size
+    if size and config.time_share is not None:
+        blocks, channels = parse_size(size)
+        size = size if blocks > architecture.blocks or channels > architecture.channels else None
+    return grown_architecture(architecture, size, game.num_planes)
 
 
 def _key(config: TrainConfig, model: Model, chunks: ChunkSet) -> str:
@@ -199,7 +206,8 @@ class _Run:
         self._holdout = (
             holdout_batches(game, chunks.holdout, config.batch_size, MOST_MEASURED) if chunks.holdout else []
         )
-        self._of_set = self._dataset.first(self._num_holdout) if self._holdout else []
+        results_alone = self._dataset.window.get("td_lambda", 1) == 1  # which is what the hold-out always has
+        self._of_set = self._dataset.first(self._num_holdout) if self._holdout and results_alone else []
         with naming(model.path):
             before, architecture = Architecture.from_dict(model.info.architecture), _architecture(config, game, model)
             weights, optimizer = model.weights, read_optimizer(model.path)
@@ -328,7 +336,7 @@ class _Run:
             of_holdout, of_set = measured[f"holdout_{when}"], measured[f"set_{when}"]
             holdout_curves.add({**tagged(of_holdout), **overfitting(of_holdout)}, step)
             curves.add(overfitting(of_set), step)
-        if self._holdout:
+        if self._of_set:
             holdout_curves.add({"overfitting/value_gap": _value_gap(measured)}, last)
         return measured
 

@@ -49,16 +49,17 @@ def made_up_examples(game: Game, count: int, seed: int = 0) -> dict[str, np.ndar
 
 
 def write_set(
-    directory: Path, game: Game, sizes: list[int], holdout: int = 0, number: int = 1, seed: int = 0
+    directory: Path, game: Game, sizes: list[int], holdout: int = 0, number: int = 1, seed: int = 0, **drawn_from: Any
 ) -> ChunkSet:
-    """A complete set with chunks of these sizes."""
+    """A complete set with chunks of these sizes. drawn_from: more of the headers' window."""
     name = layout.SetName(number, f"{seed:08x}")
     directory.mkdir(parents=True, exist_ok=True)
     parts = [(index, size, layout.chunk_name(name, index, len(sizes))) for index, size in enumerate(sizes)]
     if holdout:
         parts.append((-1, holdout, layout.holdout_name(name)))
     for index, size, file in parts:
-        header = ChunkHeader(game.spec, str(name), index, len(sizes), seed, game.num_planes, {"positions": sum(sizes)})
+        window = {"positions": sum(sizes), **drawn_from}
+        header = ChunkHeader(game.spec, str(name), index, len(sizes), seed, game.num_planes, window)
         columns = made_up_examples(game, size, seed * 1000 + index + 1)
         write_chunk(directory / file, game, header, columns, ["000000-init/w00/made-up.gz"])
     found = newest_complete_set(directory)

@@ -132,6 +132,14 @@ def test_curves_are_written(folder: Path) -> None:
     assert [(15, summary.value_gap)] == points(of_holdout, "overfitting/value_gap")
 
 
+def test_results_are_not_compared_with_values_of_searches(folder: Path) -> None:
+    write_set(Path("data/training_data"), GAME, [40], holdout=20, number=2, td_lambda=0.95)
+    summary = train(config())
+    metrics = read_info(summary.model).manifest["metrics"]
+    assert (summary.holdout_examples, summary.value_gap, metrics["set_after"]) == (20, 0, {})
+    assert metrics["holdout_after"]["value_mse"] > 0
+
+
 def test_the_next_training_continues_model_and_optimiser(folder: Path) -> None:
     first = train(config())
     write_set(Path("data/training_data"), GAME, [40], number=2, seed=2)
@@ -161,6 +169,8 @@ def test_a_network_grows_on_the_way(folder: Path) -> None:
     assert (read_optimizer(second.model)["step"].tolist(), read_optimizer(third.model)["step"].tolist()) == ([3], [6])
     with pytest.raises(UsageError, match="can't shrink"):
         train(config(original_model=third.model, new_model=Path("b/000001-x"), network_size="b1c8"))
+    more_time = config(original_model=third.model, new_model=Path("b/000001-x"), network_size="b1c8", time_share=0.1)
+    assert read_info(train(more_time).model).architecture == read_info(third.model).architecture
 
 
 def test_a_network_grows_to_planes_that_its_game_has_since(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
