@@ -5,7 +5,7 @@
 A plan is YAML: a preset, and what changes its lines. Each of the `factors` is changed in half of a set of runs, the
 halves chosen so that all effects are known as well as if there were only one (benchmarks/factorial.py). Each of the
 `arms` is a run of its own with what can't be combined so; `seed` is that of its first weights. Arms of the same changes
-are runs of one thing:
+count as runs of one recipe, and tell its luck. Every line may be left out:
 
     preset: go9
     changes: {init: {game: "go:7,komi=9"}}  # of all runs
@@ -14,7 +14,7 @@ are runs of one thing:
     opponents: 6                            # other runs that each meets ...
     games: 40                               # ... for so many games
     factors:
-      no forced playouts: {selfplay: {forced_playouts: 0}}
+      no surprise: {gather: {surprise_weight: 0}}
       no symmetries: {train: {symmetries: false}}
     arms:
       base: {}
@@ -22,8 +22,8 @@ are runs of one thing:
       Gumbel again: {seed: 1, selfplay: {algorithm: gumbel}}
 
 With `start: RUN` all arms go on from copies of that run's models and games instead of from nothing: that tells what
-pays later on, and they differ by less luck. Schedules count from where it stood, those by time from nothing; lines of
-init mean nothing then.
+pays later on, and they differ by less luck. Schedules count from where it stood, those by time from nothing, but no
+network shrinks; lines of init mean nothing then.
 
 As many runs go at a time as there are cores, a core each. All have neighbours as busy as they are: a core that has no
 run left gets a throw-away one. A minute of those on every core comes first, which has the kernels compiled off the

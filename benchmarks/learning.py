@@ -1,14 +1,16 @@
 """What settings of training learn from the same samples: minutes, where whole runs differ by hours of luck.
 
-    python -m benchmarks.learning --games data/selfplay --preset go9 optimizer=adam optimizer=muon,learning_rate=0.004
+    python -m benchmarks.learning --games data/selfplay --preset go9 optimizer=adam,learning_rate=0.002 optimizer=muon
 
-Each argument is a network that is trained: what it changes in the preset's train section; `network_size` too. All see
-the same --samples of the newest --positions of these games, drawn as the preset's gather section says, once, from
-random weights of their size. The rate stays at learning_rate and falls in a line to nothing over the last 30 %.
+Each argument is a network that is trained from random weights: what it changes in the preset's train section, where
+schedules stand at their beginning (in gather's, too: with go9 values learn from results alone). All see the same
+samples, drawn once, as the preset's gather section says, of at most the newest --positions of these games: where the
+preset's window is smaller, that counts, and where it holds fewer than --samples they come again. The rate stays at
+learning_rate and falls in a line to nothing over the last 30 %.
 
 Printed is, after each sixth of the samples, what is measured on games that were held out: losses (nats) of policy and
-value, and the value's mean squared error. Of each pair that differs by less than two seeds do (--seed), nothing is
-known. What a sample costs is printed too, but not what the network costs in self-play: see `main.py bench`.
+value, and the value's mean squared error. What differs by less than two seeds do (--seed) means nothing. What a sample
+costs is printed too, but not what the network costs in self-play: see `main.py bench`.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.strength import ending
+from benchmarks.strength import HelpFormatter, ending
 from benchmarks.tune import changed
 from pipeline.config import GatherConfig, InitConfig, TrainConfig
 from pipeline.games.base import Game
@@ -93,13 +95,13 @@ def learn(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.learning", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m benchmarks.learning", description=__doc__, formatter_class=HelpFormatter
     )
     parser.add_argument("settings", nargs="+", metavar="NAME=VALUE[,NAME=VALUE…]", help="how to train")
-    parser.add_argument("--games", type=Path, default=Path("data/selfplay"))
-    parser.add_argument("--preset", default="go9")
-    parser.add_argument("--positions", type=int, default=400_000, help="the window")
-    parser.add_argument("--samples", type=int, default=250_000)
+    parser.add_argument("--games", type=Path, default=Path("data/selfplay"), help="of the preset's game")
+    parser.add_argument("--preset", default="go9", help="a name, or a .yaml file")
+    parser.add_argument("--positions", type=int, default=400_000, help="the window, at most")
+    parser.add_argument("--samples", type=int, default=250_000, help="that each is trained on")
     parser.add_argument("--seed", type=int, default=0, help="of weights and order")
     options = parser.parse_args(arguments)
     for name, least in (("positions", 1), ("samples", 1), ("seed", 0)):
@@ -110,9 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         configs = {text: changed(base, text) for text in options.settings}
         start = make_config(InitConfig, "init", options.preset)
         game = parse_game(start.game)
-        chunks = make_chunks(
-            options.games, options.preset, options.positions, options.samples, Path(name), progress
-        )
+        chunks = make_chunks(options.games, options.preset, options.positions, options.samples, Path(name), progress)
         for text, config in configs.items():
             sized = config.model_copy(update={"network_size": config.network_size or start.network_size})
             for found in learn(game, sized, start.value_head, chunks, options.samples, options.seed):

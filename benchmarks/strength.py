@@ -9,7 +9,7 @@ run     Trains in RUN with ./rl_loop.sh until the loop has had so many minutes o
         Then every k-th champion meets anchors (Go: random, and levels 1, 5 and 10 of GNU Go if it is there; else random
         and heuristic), champions before it and those of earlier runs (--against). Nobody is measured while the loop
         runs. Stop it when you like: the same command goes on where it stood, and with more --minutes a finished run
-        goes on.
+        goes on, its schedules by time from the smaller share that is over then.
 meet    The last champions of two runs, each opening played both ways: which recipe is better.
 plot    The curves of several runs in one picture.
 
@@ -272,17 +272,21 @@ def plot_command(options: argparse.Namespace, progress: Progress) -> None:
     progress.say(f"made {options.output}")
 
 
+class HelpFormatter(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFormatter):
+    """Of all benchmarks with options: the description as it stands, and each option's default."""
+
+
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.strength",
         description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     commands = parser.add_subparsers(required=True, metavar="run | meet | plot")
 
-    run = commands.add_parser("run", help="train for a given time, then measure")
+    run = commands.add_parser("run", help="train for a given time, then measure", formatter_class=HelpFormatter)
     run.add_argument("run", type=Path, metavar="RUN", help="a folder; made if it isn't there")
-    run.add_argument("--preset", default="go9")
+    run.add_argument("--preset", default="go9", help="what the loop runs: a name, or a .yaml file")
     run.add_argument("--set", action="append", default=[], metavar="STAGE.LINE=VALUE", help="change the preset")
     run.add_argument("--seed", type=int, default=0, help="of the first weights; the games differ in any case")
     run.add_argument("--minutes", type=float, default=120, help="that the loop runs, in all")
@@ -291,20 +295,20 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     run.add_argument("--every", type=int, default=4, help="measure every k-th champion")
     run.add_argument("--games", type=int, default=40, help="of every measured champion")
     run.add_argument("--readouts", type=int, default=200, help="simulations per move in matches")
-    run.add_argument("--verdict-games", type=int, default=100, help="against the strongest anchor")
+    run.add_argument("--verdict-games", type=int, default=100, help="of the verdict, against each opponent")
     run.add_argument("--against", type=Path, action="append", default=[], metavar="RUN", help="an earlier run to meet")
     run.set_defaults(command=run_command)
 
-    meet = commands.add_parser("meet", help="let the last champions of two runs meet")
-    meet.add_argument("run", type=Path, metavar="RUN")
-    meet.add_argument("other", type=Path, metavar="OTHER")
-    meet.add_argument("--games", type=int, default=200)
-    meet.add_argument("--readouts", type=int, default=200)
+    meet = commands.add_parser("meet", help="let the last champions of two runs meet", formatter_class=HelpFormatter)
+    meet.add_argument("run", type=Path, metavar="RUN", help="whose champion is counted for")
+    meet.add_argument("other", type=Path, metavar="OTHER", help="whose champion it meets")
+    meet.add_argument("--games", type=int, default=200, help="to play, each opening both ways")
+    meet.add_argument("--readouts", type=int, default=200, help="simulations per move")
     meet.set_defaults(command=meet_command)
 
-    plot = commands.add_parser("plot", help="curves of several runs in one picture")
-    plot.add_argument("run", type=Path, metavar="RUN", nargs="+")
-    plot.add_argument("--output", type=Path, default=Path("strength.svg"))
+    plot = commands.add_parser("plot", help="curves of several runs in one picture", formatter_class=HelpFormatter)
+    plot.add_argument("run", type=Path, metavar="RUN", nargs="+", help="measured ones")
+    plot.add_argument("--output", type=Path, default=Path("strength.svg"), help="the picture: .svg or .png")
     plot.set_defaults(command=plot_command)
 
     options = parser.parse_args(arguments)

@@ -3,16 +3,17 @@
     python -m benchmarks.targets --model saved_models/best_model \
         readouts=100,forced_playouts=2 readouts=32,algorithm=gumbel,considered=8
 
-Each argument is a search: the settings that it changes, as in a preset's selfplay section, and its readouts. All search
-the same positions, drawn from the model's raw policy at all stages of a game, with self-play's noise; every legal move
-has its value from a search of the position after it with --deep readouts. Printed is, for the model's own policy and
-for each search's targets, the mean over positions and --repeats (nats, and values in [-1, 1] by the player to move):
+Each argument is a search: its readouts, and settings of the search that aren't the defaults (`main.py selfplay --help`
+has them). All search the same positions, drawn from the model's raw policy at all stages of a game, with self-play's
+noise; every legal move has its value from a search of the position after it with --deep readouts. Printed is, for the
+model's own policy and for each search's targets, the mean over positions and --repeats (nats, and values in [-1, 1] by
+the player to move):
 
 regret     how much less than the best move a move drawn from the policy is worth: what a perfect pupil will play like
 mode       the same of the policy's likeliest move: what a game is played with
 entropy    of the policy; best: the logarithm of what it gives the best move, on average over repeats
 
-A policy that gives all to one move teaches much regret away and closes the eyes to the rest: see entropy and best too.
+A policy that gives all to one move has little regret, but says nothing of the other moves: see entropy and best too.
 A network learns the average of many targets: cheap ones, and many of them, may be worth more than few good ones.
 """
 
@@ -25,7 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.strength import ending
+from benchmarks.strength import HelpFormatter, ending
 from benchmarks.tune import changed
 from pipeline.arena.openings import make_openings
 from pipeline.config import SearchConfig
@@ -170,11 +171,11 @@ def setting(text: str) -> tuple[SearchConfig, int]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.targets", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m benchmarks.targets", description=__doc__, formatter_class=HelpFormatter
     )
     parser.add_argument("settings", nargs="+", metavar="readouts=N[,NAME=VALUE…]", help="a search")
-    parser.add_argument("--model", type=Path, default=Path("saved_models/best_model"))
-    parser.add_argument("--positions", type=int, default=64)
+    parser.add_argument("--model", type=Path, default=Path("saved_models/best_model"), help="who searches")
+    parser.add_argument("--positions", type=int, default=64, help="that are searched")
     parser.add_argument("--deep", type=int, default=100, help="readouts that judge each move")
     parser.add_argument("--repeats", type=int, default=4, help="searches of each position")
     parser.add_argument("--seed", type=int, default=0, help="of positions and noise")

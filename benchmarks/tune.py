@@ -2,9 +2,10 @@
 
     python -m benchmarks.tune --model saved_models/best_model --readouts 200 c_puct=1 fpu_reduction=0.4,c_puct=1
 
-Each argument is a player: the settings that it changes, as in a preset's evaluate section. All meet the model with the
-default settings, or with those of --base; openings are played both ways. Matches and self-play take the best by a line
-of a preset. Of many settings the best is partly luck: play it again with another --seed.
+Each argument is a player: settings of the search that aren't the defaults (`main.py evaluate --help` has them). All
+meet the model with the default settings, or with those of --base; openings are played both ways. What is best becomes
+a line of a preset's selfplay or evaluate section. Of many settings the best is partly luck: play it again with another
+--seed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TypeVar
 
 import yaml
 
-from benchmarks.strength import ending
+from benchmarks.strength import HelpFormatter, ending
 from pipeline.arena.openings import make_openings
 from pipeline.arena.statistics import Score, elo_interval, wilson_interval
 from pipeline.arena.verdict import score_of
@@ -79,14 +80,14 @@ def changed(base: C, changes: str) -> C:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.tune", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m benchmarks.tune", description=__doc__, formatter_class=HelpFormatter
     )
     parser.add_argument("settings", nargs="+", metavar="NAME=VALUE[,NAME=VALUE…]", help="a player")
-    parser.add_argument("--model", type=Path, default=Path("saved_models/best_model"))
-    parser.add_argument("--base", default="", metavar="NAME=VALUE[,…]", help="whom they meet [default: the defaults]")
+    parser.add_argument("--model", type=Path, default=Path("saved_models/best_model"), help="who plays")
+    parser.add_argument("--base", default="", metavar="NAME=VALUE[,…]", help="whom they meet; nothing: the defaults")
     parser.add_argument("--games", type=int, default=400, help="of each")
-    parser.add_argument("--readouts", type=int, default=200)
-    parser.add_argument("--opening-plies", type=int, default=OPENING_PLIES)
+    parser.add_argument("--readouts", type=int, default=200, help="simulations per move")
+    parser.add_argument("--opening-plies", type=int, default=OPENING_PLIES, help="that games begin with")
     parser.add_argument("--seed", type=int, default=0, help="of the openings")
     options = parser.parse_args(arguments)
     if options.games < 2 or options.games % 2:
