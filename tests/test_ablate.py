@@ -268,8 +268,8 @@ def test_an_arm_that_fails_stops_the_others(
     plan = write(SMALL.replace("{train: {ownership_weight: 0}}", "{selfplay: {gaems: 3}}").replace("0.2", "5"))
     assert ablate.main([str(plan), "runs"]) == 2
     assert "gaems" in capsys.readouterr().err
-    # The first arm can't shrink its network; what ran beside it would go on for minutes.
-    broken = SMALL.replace("  base: {}\n", "  bad: {train: {network_size: b1c4}}\n  base: {}\n")
+    # The first arm trains what isn't there; what ran beside it would go on for minutes.
+    broken = SMALL.replace("  base: {}\n", "  bad: {train: {original_model: saved_models/none}}\n  base: {}\n")
     plan = write(broken.replace("0.2", "5"))
     assert ablate.main([str(plan), "runs"]) == 1
     assert "bad failed with exit code" in capsys.readouterr().err

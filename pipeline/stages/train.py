@@ -216,6 +216,8 @@ class _Run:
                 also = f", with {more} planes more" if more else ""
                 progress.say(f"growing the network from {before.size} to {architecture.size}{also}")
                 weights, optimizer = grow(weights, before, architecture, config.seed), None
+            elif config.network_size not in (None, before.size):
+                progress.say(f"the network stays {before.size}: it can't shrink to {config.network_size}")
             self._done = _Progress()
             found = checkpoint.read(progress)
             if found is not None:

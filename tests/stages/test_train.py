@@ -170,7 +170,9 @@ def test_a_network_grows_on_the_way(folder: Path) -> None:
     with pytest.raises(UsageError, match="can't shrink"):
         train(config(original_model=third.model, new_model=Path("b/000001-x"), network_size="b1c8"))
     more_time = config(original_model=third.model, new_model=Path("b/000001-x"), network_size="b1c8", time_share=0.1)
-    assert read_info(train(more_time).model).architecture == read_info(third.model).architecture
+    told = Stopper(after=-1)
+    assert read_info(train(more_time, told).model).architecture == read_info(third.model).architecture
+    assert "the network stays b2c16: it can't shrink to b1c8" in told.said
 
 
 def test_a_network_grows_to_planes_that_its_game_has_since(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
