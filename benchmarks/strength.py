@@ -7,9 +7,10 @@
 run     Trains in RUN with ./rl_loop.sh until the loop has had so many minutes on so many cores. Then its last
         champion plays the verdict against the strongest anchor: with --readouts, with its raw policy and with 800.
         Then every k-th champion meets anchors (Go: random, and levels 1, 5 and 10 of GNU Go if it is there; else random
-        and heuristic), champions before it and those of earlier runs (--against). Nobody is measured while the loop
-        runs. Stop it when you like: the same command goes on where it stood, and with more --minutes a finished run
-        goes on, its schedules by time from the smaller share that is over then.
+        and heuristic), champions before it and those of earlier runs (--against); the last one meets those whom it
+        hasn't met in the verdict. Nobody is measured while the loop runs. Stop it when you like: the same command goes
+        on where it stood, and with more --minutes a finished run goes on, its schedules by time from the smaller share
+        that is over then.
 meet    The last champions of two runs, each opening played both ways: which recipe is better.
 plot    The curves of several runs in one picture.
 
@@ -168,7 +169,10 @@ def measure(run: Path, options: argparse.Namespace, progress: Progress) -> tuple
     models = [player(one.model, options.readouts) for one in promoted]
     for i, model in enumerate(models):
         progress.say(f"champion {i + 1} of {len(models)}: {name_of(model)}")
-        measurement.place(model, [*fixed, *earlier, *models[max(0, i - EARLIER) : i]], options.games)
+        # whom the last one met in the verdict isn't counted again, or it would never meet the champions before it
+        judges = [fixed[-1], *earlier] if i == len(models) - 1 else []
+        others = [*fixed, *earlier, *models[max(0, i - EARLIER) : i]]
+        measurement.place(model, [one for one in others if one not in judges], options.games)
     return measurement, results
 
 

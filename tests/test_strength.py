@@ -142,6 +142,8 @@ def test_from_an_empty_folder_to_a_curve(tmp_path: Path, monkeypatch: pytest.Mon
     assert found["anchors"]["random"]["elo"] < 0 < found["anchors"]["random"]["error"]
     assert [result["player"].rpartition("@")[2] for result in found["verdict"]] == ["4", "0", "800"]
     assert all(result["games"] >= 8 for result in found["verdict"])
+    met = [match.name for match in (run / "measured").iterdir() if f"{points[-1]['model']}@4" in match.name]
+    assert any("heuristic" not in name for name in met)  # the curve's last point hangs on more than the verdict
     assert {"selfplay", "train"} <= set(found["profile"])
     assert "<svg" in (run / "curve.svg").read_text()
     assert "against heuristic" in capsys.readouterr().out
