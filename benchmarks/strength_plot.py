@@ -18,6 +18,18 @@ AXES = {  # key of a point → label, and what one unit of the axis is
     "games": ("games (thousands)", 1e3),
     "evaluations": ("evaluations (millions)", 1e6),
 }
+LABEL_HEIGHT = 0.035  # of the panel's
+
+
+def label_groups(anchors: Mapping[str, Mapping[str, float]], height: float) -> list[tuple[str, float]]:
+    """What to write below which Elo: anchors nearer to each other than a label is high share one, below the lowest."""
+    groups: list[tuple[str, float]] = []
+    for name, one in sorted(anchors.items(), key=lambda item: -item[1]["elo"]):
+        if groups and groups[-1][1] - one["elo"] < height:
+            groups[-1] = (f"{groups[-1][0]}, {name}", one["elo"])
+        else:
+            groups.append((name, one["elo"]))
+    return groups
 
 
 def draw(curves: Sequence[Mapping[str, Any]], path: Path) -> None:
@@ -54,11 +66,13 @@ def draw(curves: Sequence[Mapping[str, Any]], path: Path) -> None:
             bounds = [i for i, point in enumerate(points) if point["bound"]]
             colour = drawn.lines[0].get_color()
             panel.plot([x[i] for i in bounds], [elo[i] for i in bounds], "o", mfc="white", mec=colour, markersize=4)
-        for name, one in curves[0]["anchors"].items():
+        for one in curves[0]["anchors"].values():
             panel.axhline(one["elo"], color="grey", linewidth=0.7, linestyle="--")
             panel.axhspan(one["elo"] - one["error"], one["elo"] + one["error"], color="grey", alpha=0.06)
-            where = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom", "fontsize": 7}
-            panel.annotate(name, (1, one["elo"]), **where)
+        bottom, top = panel.get_ylim()
+        for names, elo in label_groups(curves[0]["anchors"], LABEL_HEIGHT * (top - bottom)):
+            where = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "top", "fontsize": 7}
+            panel.annotate(names, (1, elo), **where)
         panel.set_xlabel(label)
         panel.set_xlim(left=0)
         panel.grid(alpha=0.3)

@@ -20,6 +20,7 @@ import pytest
 from benchmarks import strength
 from benchmarks.loop_clock import Clock, run_loop
 from benchmarks.measuring import champions
+from benchmarks.strength_plot import label_groups
 from pipeline.errors import UsageError
 from pipeline.recipes import read_preset
 from pipeline.records import atomic
@@ -111,6 +112,13 @@ def test_a_run_is_not_resumed_with_other_settings(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="wanted at least 1"):
         strength.prepare(tmp_path / "other", replace(settings, changes=("selfplay.games=0",)))
     assert not (tmp_path / "other" / "strength.json").exists()
+
+
+def test_anchors_side_by_side_share_a_label() -> None:
+    elos = {"random": -900, "gnugo-1": -30, "gnugo-5": -70, "gnugo-10": 0}
+    anchors = {name: {"elo": elo, "error": 100.0} for name, elo in elos.items()}
+    assert label_groups(anchors, 50) == [("gnugo-10, gnugo-1, gnugo-5", -70), ("random", -900)]
+    assert len(label_groups(anchors, 35)) == 3 and len(label_groups(anchors, 10)) == 4
 
 
 # A whole run
