@@ -244,8 +244,8 @@ def report(run: Path, clock: Clock, measurement: Measurement, results: Sequence[
         print(result)
     print(f"{'stage':<16}{'share of time':>14}{'cores busy':>11}")
     for name, times in sorted(clock.stages.items(), key=lambda item: -item[1].seconds):
-        busy = times.cpu_seconds / max(times.seconds, 1e-9)
-        print(f"{name:<16}{times.seconds / clock.seconds:>14.1%}{busy:>11.2f}")
+        busy = f"{times.cpu_seconds / times.seconds:.2f}" if times.seconds else "-"  # seen once: no time between
+        print(f"{name:<16}{times.seconds / clock.seconds:>14.1%}{busy:>11}")
 
 
 # Commands
