@@ -33,7 +33,7 @@ except ModuleNotFoundError as missing:
 from pipeline.config import CONFIGS, BenchConfig, EngineConfig, SearchConfig, SelfplayConfig, StageConfig
 from pipeline.errors import MuGoError
 from pipeline.help import HELP
-from pipeline.recipes import make_config, preset_names, read_preset
+from pipeline.presets import make_config, preset_names, read_preset
 from pipeline.schedules import Moment
 
 ABOUT = """MuGo: self-play training for board games, as four commands over files.
@@ -78,6 +78,17 @@ class Interrupts:
 
 
 INTERRUPTS = Interrupts()
+COMMANDS = {  # where each command's function of that name is
+    "init": "pipeline.train.init",
+    "selfplay": "pipeline.selfplay.command",
+    "gather": "pipeline.gather.command",
+    "train": "pipeline.train.command",
+    "evaluate": "pipeline.evaluate.command",
+    "ratings": "pipeline.ratings.command",
+    "tournament": "pipeline.ratings.tournament",
+    "bench": "pipeline.bench.command",
+    "engine": "pipeline.protocols.engine",
+}
 NOTHING_KEPT = {"bench", "engine", "show", "presets"}  # commands that begin anew however they ended
 DISK_TROUBLE = {
     errno.ENOSPC: "free some space and run it again",
@@ -166,8 +177,8 @@ def extra_option(name: str, kind: Any, default: Any, text: str, declaration: str
 
 
 def moment_of(config: StageConfig) -> Moment:
-    """Where the run stands that this config is for; see pipeline/stages/moment.py, which needs numpy."""
-    return importlib.import_module("pipeline.stages.moment").moment_of(config)
+    """Where the run stands that this config is for; see pipeline/run_state.py, which needs numpy."""
+    return importlib.import_module("pipeline.run_state").moment_of(config)
 
 
 def add_stage_command(name: str, kind: type[StageConfig]) -> None:
@@ -178,12 +189,12 @@ def add_stage_command(name: str, kind: type[StageConfig]) -> None:
             config = make_config(kind, name, preset, moment_of, **options)
             game = read_preset(preset).get("init", {}).get("game") if preset else None
             if isinstance(config, SelfplayConfig) and preset and game:
-                from pipeline.stages.selfplay import refuse_other_game
+                from pipeline.selfplay.command import refuse_other_game
 
                 refuse_other_game(preset, game, config.network)
             from pipeline.reports.progress import ConsoleProgress
 
-            stage: Callable[..., Any] = getattr(importlib.import_module(f"pipeline.stages.{name}"), name)
+            stage: Callable[..., Any] = getattr(importlib.import_module(COMMANDS[name]), name)
             with ConsoleProgress(quiet=getattr(config, "verbose", 1) == 0) as progress:
                 summary = stage(config, progress)
             if summary is not None:
@@ -241,7 +252,7 @@ def summary_text(summary: Any) -> str:
 def text_of(command: str) -> Callable[[Any], str]:
     """What prints a command's summary for a person."""
     if command in ("ratings", "tournament"):
-        from pipeline.reports.ratings import ratings_table
+        from pipeline.reports.rating_tables import ratings_table
 
         return ratings_table
     return summary_text
@@ -312,9 +323,9 @@ def pool(
     Example: python main.py pool add saved_models/best_model
     """
     with reported("pool"):
+        from pipeline.ratings.pool_command import pool as change
         from pipeline.reports.progress import ConsoleProgress
-        from pipeline.reports.ratings import pool_table
-        from pipeline.stages.pool import pool as change
+        from pipeline.reports.rating_tables import pool_table
 
         with ConsoleProgress() as progress:
             summary = change(action, player, path, ratings, capacity, progress)

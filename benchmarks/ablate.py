@@ -63,12 +63,12 @@ from benchmarks.measuring import (
     name_of,
 )
 from benchmarks.strength import changed_preset, reported, shard_time
-from pipeline.arena.ratings import bradley_terry
 from pipeline.errors import MuGoError, UsageError
 from pipeline.progress import Progress
-from pipeline.records import atomic, layout
-from pipeline.records.shards import newest_shards
-from pipeline.stages.ratings import encounter_of
+from pipeline.ratings.command import encounter_of
+from pipeline.ratings.strength import bradley_terry
+from pipeline.storage import atomic, layout
+from pipeline.storage.shards import newest_shards
 
 ROOT = Path(__file__).resolve().parent.parent
 POLL_SECONDS = 1.0

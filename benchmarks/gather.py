@@ -17,10 +17,10 @@ from pathlib import Path
 
 from pipeline.config import GatherConfig
 from pipeline.games.registry import parse_game
-from pipeline.learning.window import scan_window
-from pipeline.records import layout
-from pipeline.stages.gather import gather
-from tests.records.random_games import random_shards
+from pipeline.gather.command import gather
+from pipeline.gather.window import scan_window
+from pipeline.storage import layout
+from tests.storage.random_games import random_shards
 
 RUNS = 5
 

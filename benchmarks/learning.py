@@ -27,14 +27,14 @@ from benchmarks.tune import changed
 from pipeline.config import GatherConfig, InitConfig, TrainConfig
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
-from pipeline.learning.dataset import Dataset, holdout_batches, prefetched
-from pipeline.learning.trainer import Trainer
+from pipeline.gather.command import gather
 from pipeline.networks.architecture import Architecture, random_weights
+from pipeline.presets import make_config
 from pipeline.progress import Progress
-from pipeline.recipes import make_config
-from pipeline.records.chunks import ChunkSet, newest_complete_set
 from pipeline.reports.progress import ConsoleProgress
-from pipeline.stages.gather import gather
+from pipeline.storage.chunks import ChunkSet, newest_complete_set
+from pipeline.train.dataset import Dataset, holdout_batches, prefetched
+from pipeline.train.trainer import Trainer
 
 MEASURED = 4_096  # held-out positions
 PARTS = 6

@@ -25,7 +25,7 @@ from typing import Any
 
 import psutil
 
-from pipeline.records import atomic
+from pipeline.storage import atomic
 
 CLOCK = "clock.json"  # in a run's folder
 SAMPLE_SECONDS = 0.5

@@ -13,17 +13,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pipeline.arena.statistics import Score, wilson_interval
-from pipeline.arena.verdict import score_of
 from pipeline.config import SearchConfig, TournamentConfig
 from pipeline.errors import MuGoError
+from pipeline.evaluate.promotion import score_of
+from pipeline.matches.statistics import Score, wilson_interval
+from pipeline.presets import read_preset
 from pipeline.progress import Progress
-from pipeline.recipes import read_preset
-from pipeline.records import atomic, layout
-from pipeline.records.matches import Match
-from pipeline.records.models import read_info, read_promotions, resolve_champion
-from pipeline.stages.ratings import read_matches
-from pipeline.stages.tournament import tournament
+from pipeline.ratings.command import read_matches
+from pipeline.ratings.tournament import tournament
+from pipeline.storage import atomic, layout
+from pipeline.storage.matches import Match
+from pipeline.storage.models import read_info, read_promotions, resolve_champion
 
 GNUGO_LEVELS = (1, 5, 10)
 GNUGO = "gnugo-{level}=gtp:{program} --mode gtp --level {level} --chinese-rules --capture-all-dead --positional-superko"

@@ -20,12 +20,12 @@ from pipeline.config import TrainConfig
 from pipeline.errors import MuGoError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
-from pipeline.learning.dataset import Dataset, prefetched
-from pipeline.learning.trainer import Trainer, samples_per_second
 from pipeline.networks.architecture import KNOWN_SIZES, Architecture, random_weights
 from pipeline.networks.inference import measure_network
-from pipeline.records import layout
-from pipeline.records.chunks import ChunkHeader, ChunkSet, column_types, newest_complete_set, write_chunk
+from pipeline.storage import layout
+from pipeline.storage.chunks import ChunkHeader, ChunkSet, column_types, newest_complete_set, write_chunk
+from pipeline.train.dataset import Dataset, prefetched
+from pipeline.train.trainer import Trainer, samples_per_second
 
 BATCHES = ((128, 2), (256, 1))  # rows per lane, lanes
 

@@ -16,14 +16,14 @@ import numpy as np
 
 from benchmarks.strength import ending
 from benchmarks.tune import ROWS, meet, told
+from pipeline.bench.match import SEARCH
 from pipeline.config import available_cores
 from pipeline.games.base import Planes
 from pipeline.games.registry import parse_game
 from pipeline.networks.inference import Evaluator, evaluation_rate, softmax
-from pipeline.records.models import read_model, resolve_champion
+from pipeline.players.loading import load_evaluators, typical_positions
 from pipeline.reports.progress import ConsoleProgress
-from pipeline.stages.bench_match import SEARCH
-from pipeline.stages.lanes import load_evaluators, typical_positions
+from pipeline.storage.models import read_model, resolve_champion
 
 SECONDS = 3.0
 BACKENDS = ("int8", "openvino")

@@ -14,9 +14,9 @@ import argparse
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arena.sprt import Sprt
-from pipeline.arena.statistics import elo_of_share, false_promotion, gate_half_points, share_of_elo
 from pipeline.errors import UsageError
+from pipeline.evaluate.sprt import Sprt
+from pipeline.matches.statistics import elo_of_share, false_promotion, gate_half_points, share_of_elo
 
 ELO_DIFFERENCES = (-35, 0, 20, 35, 70, 150)
 CONDITIONS = ((0.0, 0.5), (0.4, 0.5), (0.0, 0.65), (0.4, 0.65))  # share of draws, share of the first player

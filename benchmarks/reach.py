@@ -23,19 +23,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.strength import ending
-from pipeline.arena.statistics import Score, wilson_interval
 from pipeline.config import EvaluateConfig
 from pipeline.errors import UsageError
 from pipeline.games.base import Actions, BoolArray, FloatArray, Game, States
-from pipeline.games.connect4 import ConnectFour
+from pipeline.games.lines.connect4 import ConnectFour
+from pipeline.games.lines.tictactoe import TicTacToe
 from pipeline.games.registry import parse_game
-from pipeline.games.tictactoe import TicTacToe
+from pipeline.matches.statistics import Score, wilson_interval
 from pipeline.players.base import Boards, Player, Rows
+from pipeline.players.loading import load_evaluators
 from pipeline.players.searching import SearchPlayer
+from pipeline.presets import make_config
 from pipeline.progress import SILENT
-from pipeline.recipes import make_config
-from pipeline.records.models import read_model, resolve_champion
-from pipeline.stages.lanes import load_evaluators
+from pipeline.storage.models import read_model, resolve_champion
 
 ROWS = 256  # games or positions of a batch
 FEWEST_PLIES, MOST_PLIES = 6, 24

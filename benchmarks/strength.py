@@ -56,16 +56,16 @@ from benchmarks.measuring import (
     player,
 )
 from benchmarks.strength_plot import draw
-from pipeline.arena.ratings import BradleyTerry, Encounter, bradley_terry, tallies
 from pipeline.config import CONFIGS, InitConfig, available_cores
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.registry import parse_game
+from pipeline.presets import make_config, read_preset
 from pipeline.progress import Progress
-from pipeline.recipes import make_config, read_preset
-from pipeline.records import atomic, layout
-from pipeline.records.shards import ShardMeta, newest_shards
+from pipeline.ratings.command import encounter_of
+from pipeline.ratings.strength import BradleyTerry, Encounter, bradley_terry, tallies
 from pipeline.reports.progress import ConsoleProgress
-from pipeline.stages.ratings import encounter_of
+from pipeline.storage import atomic, layout
+from pipeline.storage.shards import ShardMeta, newest_shards
 
 LOOP = Path(__file__).resolve().parent.parent / "rl_loop.sh"
 INTERRUPTED = 130  # exit code, as of a shell's command that Ctrl-C ended

@@ -18,20 +18,20 @@ from typing import TypeVar
 import yaml
 
 from benchmarks.strength import HelpFormatter, ending
-from pipeline.arena.openings import make_openings
-from pipeline.arena.statistics import Score, elo_interval, wilson_interval
-from pipeline.arena.verdict import score_of
+from pipeline.bench.match import OPENING_PLIES, SEARCH, NetworkMatch
 from pipeline.config import SearchConfig, StageConfig, available_cores
 from pipeline.errors import UsageError
+from pipeline.evaluate.promotion import score_of
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
+from pipeline.matches.openings import make_openings
+from pipeline.matches.statistics import Score, elo_interval, wilson_interval
 from pipeline.networks.inference import Evaluator
+from pipeline.players.loading import load_evaluators
+from pipeline.presets import make_config
 from pipeline.progress import Progress
-from pipeline.recipes import make_config
-from pipeline.records.models import read_model, resolve_champion
 from pipeline.reports.progress import ConsoleProgress
-from pipeline.stages.bench_match import OPENING_PLIES, SEARCH, NetworkMatch
-from pipeline.stages.lanes import load_evaluators
+from pipeline.storage.models import read_model, resolve_champion
 
 ROWS = 128  # games of a lane
 C = TypeVar("C", bound=StageConfig)

@@ -20,7 +20,7 @@ def _kernel_cache() -> Path:
     """
     here = Path(__file__).parent
     digest = hashlib.sha256()
-    for source in sorted(here.glob("games/*.py")) + sorted(here.glob("search/*.py")):
+    for source in sorted(here.glob("games/**/*.py")) + sorted(here.glob("search/*.py")):
         digest.update(source.read_bytes())
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     checked = "-checked" if os.environ.get("NUMBA_BOUNDSCHECK", "0") != "0" else ""  # compiles to different code

@@ -8,7 +8,7 @@ An entry's value holds while the generation that is being made is at most its ``
 ``until_samples`` have been trained, or while a smaller share than its ``until_share`` is over of the time that the run
 was given; the first entry that holds counts, and the last one's value stays for ever.
 Generations count from 1, so ``until: 30`` is the first thirty; what comes before the first (the initial model) is 0.
-Knows no stages and no files: which settings may follow a schedule, and what their values may be, is recipes.py's
+Knows no stages and no files: which settings may follow a schedule, and what their values may be, is the presets'
 business.
 """
 

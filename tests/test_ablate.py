@@ -16,7 +16,7 @@ from benchmarks.factorial import effects, plackett_burman, spare_runs
 from benchmarks.strength import changed_preset
 from pipeline.config import CONFIGS
 from pipeline.errors import FileError, UsageError
-from pipeline.recipes import make_config
+from pipeline.presets import make_config
 
 PLANS = sorted((Path(ablate.__file__).parent / "plans").glob("*.yaml"))
 

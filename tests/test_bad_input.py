@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stages.helpers import make_champion, make_model
+from tests.helpers import make_champion, make_model
 
 MAIN = Path(__file__).parents[1] / "main.py"
 

@@ -23,8 +23,8 @@ from typer.testing import CliRunner
 import main
 from pipeline.config import CONFIGS, BenchConfig, SelfplayConfig, StageConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
+from pipeline.presets import preset_names
 from pipeline.progress import Progress
-from pipeline.recipes import preset_names
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -52,9 +52,9 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
         fake.given = config
         return fake.act(config, progress)
 
-    module = types.ModuleType("pipeline.stages.selfplay")
+    module = types.ModuleType("pipeline.selfplay.command")
     module.selfplay = selfplay  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "pipeline.stages.selfplay", module)
+    monkeypatch.setitem(sys.modules, "pipeline.selfplay.command", module)
     return fake
 
 

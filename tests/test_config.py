@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.config import CONFIGS, EvaluateConfig, GatherConfig, SelfplayConfig, TrainConfig
 from pipeline.errors import UsageError
-from pipeline.recipes import PRESET_FOLDER, make_config, preset_names, read_preset, scheduled_lines
+from pipeline.presets import PRESET_FOLDER, make_config, preset_names, read_preset, scheduled_lines
 from pipeline.schedules import Moment
 
 PRESETS = preset_names()

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import learning
 from pipeline.games.registry import parse_game
-from tests.records.random_games import random_shards
+from tests.storage.random_games import random_shards
 
 
 @pytest.fixture

@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from pipeline.games.registry import parse_game
-from pipeline.records.chunks import newest_complete_set, read_chunk
-from pipeline.records.matches import list_matches, read_match
-from pipeline.records.models import list_models, read_info, read_model, read_promotions, resolve_champion
-from pipeline.records.shards import newest_shards, read_shard
 from pipeline.reports.show import show
+from pipeline.storage.chunks import newest_complete_set, read_chunk
+from pipeline.storage.matches import list_matches, read_match
+from pipeline.storage.models import list_models, read_info, read_model, read_promotions, resolve_champion
+from pipeline.storage.shards import newest_shards, read_shard
 
 ROOT = Path(__file__).parent.parent
 GAMES = 30

@@ -12,11 +12,11 @@ import pytest
 
 from benchmarks import reach
 from pipeline.games.base import Actions, FloatArray
-from pipeline.games.connect4 import ConnectFour
-from pipeline.games.tictactoe import TicTacToe
+from pipeline.games.lines.connect4 import ConnectFour
+from pipeline.games.lines.tictactoe import TicTacToe
 from pipeline.players.base import Boards, Decisions, Player, Rows
 from pipeline.players.builtin import RandomPlayer, ScoringPlayer
-from tests.stages.helpers import make_model
+from tests.helpers import make_model
 
 CONNECT4, TICTACTOE = ConnectFour(), TicTacToe()
 

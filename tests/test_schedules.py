@@ -23,10 +23,10 @@ from pipeline.config import (
 from pipeline.errors import FileError, UsageError
 from pipeline.games.registry import parse_game
 from pipeline.networks.architecture import Architecture, random_weights
-from pipeline.recipes import make_config, read_preset
-from pipeline.records.models import ModelInfo, set_champion, write_model
+from pipeline.presets import make_config, read_preset
+from pipeline.run_state import moment_of
 from pipeline.schedules import START, Moment, parse_schedule
-from pipeline.stages.moment import moment_of
+from pipeline.storage.models import ModelInfo, set_champion, write_model
 
 FROM_THE_SPEC = "[{until: 30, value: .002}, {until: 137, value: .0008}]"
 

@@ -22,8 +22,8 @@ from benchmarks.loop_clock import Clock, run_loop
 from benchmarks.measuring import champions
 from benchmarks.strength_plot import label_groups
 from pipeline.errors import UsageError
-from pipeline.recipes import read_preset
-from pipeline.records import atomic
+from pipeline.presets import read_preset
+from pipeline.storage import atomic
 
 ROOT = Path(__file__).parent.parent
 SMALL = [

@@ -12,7 +12,7 @@ from pipeline.config import SearchConfig
 from pipeline.errors import UsageError
 from pipeline.games.registry import parse_game
 from pipeline.progress import SILENT
-from tests.stages.helpers import make_model
+from tests.helpers import make_model
 
 
 def knows_nothing(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ import pytest
 from benchmarks import precision, tune
 from pipeline.config import SearchConfig
 from pipeline.errors import UsageError
-from tests.stages.helpers import make_model
+from tests.helpers import make_model
 
 
 @pytest.fixture

@@ -13,27 +13,27 @@ from pipeline.games.base import ON, Game
 
 
 def _go(size: str | None, options: dict[str, str]) -> Game:
-    from pipeline.games.go import Go
+    from pipeline.games.go.game import Go
 
     return Go.from_spec(size, options)
 
 
 def _tictactoe(size: str | None, options: dict[str, str]) -> Game:
-    from pipeline.games.tictactoe import TicTacToe
+    from pipeline.games.lines.tictactoe import TicTacToe
 
     _refuse_arguments("tictactoe", size, options)
     return TicTacToe()
 
 
 def _connect4(size: str | None, options: dict[str, str]) -> Game:
-    from pipeline.games.connect4 import ConnectFour
+    from pipeline.games.lines.connect4 import ConnectFour
 
     _refuse_arguments("connect4", size, options)
     return ConnectFour()
 
 
 def _gomoku(size: str | None, options: dict[str, str]) -> Game:
-    from pipeline.games.gomoku import Gomoku
+    from pipeline.games.gomoku.game import Gomoku
 
     return Gomoku.from_spec(size, options)
 

@@ -8,8 +8,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.games import line_kernels
 from pipeline.games.base import BoolArray, FloatArray, Game, IntArray, KeyArray, States, small_number
+from pipeline.games.lines import kernels as line_kernels
 
 COLUMNS = string.ascii_uppercase
 GTP_COLUMNS = COLUMNS.replace("I", "")  # Go leaves it out, because it looks like a 1

@@ -24,7 +24,7 @@ import numpy as np
 
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.games.base import Actions, Game, History, KeyArray, States
-from pipeline.games.go import Go
+from pipeline.games.go.game import Go
 from pipeline.players.base import RESIGN, Boards, Decisions, Player, PlayerFault, Rows
 from pipeline.players.gtp import START_SECONDS, GtpEngine, close_engines, find_program
 

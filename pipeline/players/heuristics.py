@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import UsageError
-from pipeline.games import go_kernels
 from pipeline.games.base import BoolArray, Game, History, IntArray, States
-from pipeline.games.go import Go
-from pipeline.games.go_board import EMPTY, OFF_BOARD, kernel
-from pipeline.games.gomoku import Gomoku
-from pipeline.games.line_game import LineGame
-from pipeline.players.gomoku_sense import gomoku_scores
-from pipeline.players.line_promise import DECISIVE, Scores, line_promise, no_history
+from pipeline.games.go import kernels as go_kernels
+from pipeline.games.go.board import EMPTY, OFF_BOARD, kernel
+from pipeline.games.go.game import Go
+from pipeline.games.gomoku.game import Gomoku
+from pipeline.games.lines.game import LineGame
+from pipeline.players.gomoku_features import gomoku_scores
+from pipeline.players.line_potential import DECISIVE, Scores, line_promise, no_history
 
 # Line games
 LOSES_TO_A_REPLY = 1e3  # for each reply by which the opponent then wins at once

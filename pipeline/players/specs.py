@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Literal
 
 from pipeline.errors import UsageError
-from pipeline.records import layout
-from pipeline.records.models import resolve_champion
+from pipeline.storage import layout
+from pipeline.storage.models import resolve_champion
 
 Kind = Literal["model", "random", "heuristic", "gtp"]
 KNOWN: tuple[Literal["random", "heuristic"], ...] = ("random", "heuristic")  # those that need nothing but their name

@@ -18,8 +18,8 @@ import math
 
 from pipeline.errors import IllegalMove
 from pipeline.games.base import States, small_number
-from pipeline.games.gomoku import Gomoku
-from pipeline.protocols.mind import Mind
+from pipeline.games.gomoku.game import Gomoku
+from pipeline.protocols.session import Mind
 
 ABOUT = 'name="MuGo", version="0.1", author="the MuGo developers", country="international"'
 OWN, THEIRS = "1", "2"  # fields of BOARD

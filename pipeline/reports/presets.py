@@ -5,7 +5,7 @@ from __future__ import annotations
 import yaml
 
 from pipeline.config import CONFIGS
-from pipeline.recipes import lines_at, preset_names, preset_path, read_preset
+from pipeline.presets import lines_at, preset_names, preset_path, read_preset
 from pipeline.schedules import START, Moment
 
 HEADINGS = ("preset", "for", "needs", "gives")

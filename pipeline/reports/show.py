@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline.errors import FileError, UsageError
-from pipeline.records import atomic, layout
-from pipeline.records.chunks import list_sets
-from pipeline.records.matches import list_matches
-from pipeline.records.models import FORMAT as MODEL_FORMAT
-from pipeline.records.models import Model, list_models, read_info, read_model, read_promotions
-from pipeline.records.ratings import POOL_FORMAT, RATINGS_FORMAT
-from pipeline.records.shards import newest_shards
 from pipeline.reports.boards import described, flattened, table
 from pipeline.reports.show_chunks import show_chunk
 from pipeline.reports.show_games import show_shard, show_sidecar
 from pipeline.reports.show_match import show_match
 from pipeline.reports.show_ratings import show_pool, show_ratings
 from pipeline.reports.summary import is_run, models_table, summarise
+from pipeline.storage import atomic, layout
+from pipeline.storage.chunks import list_sets
+from pipeline.storage.matches import list_matches
+from pipeline.storage.models import FORMAT as MODEL_FORMAT
+from pipeline.storage.models import Model, list_models, read_info, read_model, read_promotions
+from pipeline.storage.ratings import POOL_FORMAT, RATINGS_FORMAT
+from pipeline.storage.shards import newest_shards
 
 KNOWN = (
     "a game shard (.gz), its .meta, a chunk (.h5), a model or match directory, ratings, a pool, or a folder that holds "

@@ -10,9 +10,9 @@ import numpy as np
 from pipeline.errors import FileError, IllegalMove, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
-from pipeline.records import layout
-from pipeline.records.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord, Shard, read_meta, read_shard
 from pipeline.reports.boards import described, indented, replayed, table, top_moves
+from pipeline.storage import layout
+from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord, Shard, read_meta, read_shard
 
 GAMES_LISTED = 20
 POSITIONS_SHOWN = 3  # of a game, when nothing else is asked for

@@ -12,10 +12,10 @@ import numpy as np
 from pipeline.errors import FileError, IllegalMove, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
-from pipeline.records import layout
-from pipeline.records.match_lines import MatchFailure, MatchGame, PlayerInfo, repeated_games
-from pipeline.records.matches import Match, read_match
 from pipeline.reports.boards import described, flattened, indented, replayed, table
+from pipeline.storage import layout
+from pipeline.storage.match_lines import MatchFailure, MatchGame, PlayerInfo, repeated_games
+from pipeline.storage.matches import Match, read_match
 
 GAMES_LISTED = 12
 FAILURES_LISTED = 5

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipeline.records.ratings import RatedPlayer, read_pool, read_ratings
 from pipeline.reports.boards import described, table
+from pipeline.storage.ratings import RatedPlayer, read_pool, read_ratings
 
 
 def show_ratings(path: Path) -> Iterator[str]:

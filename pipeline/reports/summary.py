@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import FileError
-from pipeline.records import layout
-from pipeline.records.matches import Match, list_matches, read_match
-from pipeline.records.models import ModelInfo, list_models, read_info, resolve_champion
-from pipeline.records.shards import newest_shards
 from pipeline.reports.boards import described, table
 from pipeline.reports.show_match import counted_games, tally
+from pipeline.storage import layout
+from pipeline.storage.matches import Match, list_matches, read_match
+from pipeline.storage.models import ModelInfo, list_models, read_info, resolve_champion
+from pipeline.storage.shards import newest_shards
 
 SELFPLAY, TRAINING, EVALUATE = Path("data/selfplay"), Path("data/training_data"), Path("data/evaluate")
 TOURNAMENT, RATINGS = Path("data/tournament"), Path("data/ratings.json")

@@ -14,7 +14,7 @@ import pytest
 
 from pipeline.errors import UsageError
 from pipeline.games.base import Game
-from pipeline.games.go import Go
+from pipeline.games.go.game import Go
 from pipeline.games.registry import parse_game
 from pipeline.players import gtp
 from pipeline.players.base import RESIGN, Boards, Decisions, PlayerFault

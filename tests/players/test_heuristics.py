@@ -11,13 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from pipeline.games import go_kernels, line_kernels
 from pipeline.games.base import Game, History, States
-from pipeline.games.go import Go
+from pipeline.games.go import kernels as go_kernels
+from pipeline.games.go.game import Go
+from pipeline.games.lines import kernels as line_kernels
 from pipeline.games.registry import parse_game
 from pipeline.players import heuristics
+from tests.games.gomoku.test_rules import board as gomoku_board
 from tests.games.playing import sample_positions
-from tests.games.test_gomoku_rules import board as gomoku_board
 
 STONES = {"X": 1, "O": 2}
 

@@ -11,7 +11,7 @@ from pipeline.games.registry import parse_game
 from pipeline.players.base import Decisions, Player
 from pipeline.players.searching import SearchPlayer
 from pipeline.search.batch import BatchSearch
-from pipeline.search.reference import ReferenceSearch
+from tests.reference.puct import ReferenceSearch
 from tests.search.helpers import hashed_evaluator, run_searches
 
 CALM = SearchConfig(noise_weight=0.0)

@@ -10,8 +10,8 @@ import pytest
 
 from pipeline.errors import FileError, UsageError
 from pipeline.players.specs import PlayerSpec, parse_player
-from pipeline.records import layout
-from pipeline.records.models import ModelInfo, write_model
+from pipeline.storage import layout
+from pipeline.storage.models import ModelInfo, write_model
 
 MODEL = "000018-name"
 

@@ -15,13 +15,13 @@ import pytest
 from pipeline.config import EngineConfig, SearchConfig
 from pipeline.errors import UsageError
 from pipeline.games.base import History, States
-from pipeline.games.gomoku import Gomoku
+from pipeline.games.gomoku.game import Gomoku
 from pipeline.games.registry import parse_game
+from pipeline.protocols.engine import engine
 from pipeline.protocols.gomocup import Gomocup
-from pipeline.protocols.mind import SearchMind
-from pipeline.stages.engine import engine
+from pipeline.protocols.session import SearchMind
+from tests.helpers import make_model
 from tests.search.helpers import hashed_evaluator
-from tests.stages.helpers import make_model
 
 ROOT = Path(__file__).parent.parent.parent
 

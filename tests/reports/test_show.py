@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.arena.verdict import Rule, standing
 from pipeline.errors import FileError, UsageError
+from pipeline.evaluate.promotion import Rule, standing
 from pipeline.games.registry import parse_game
-from pipeline.records.chunks import ChunkHeader, column_types, write_chunk
-from pipeline.records.layout import SetName, chunk_name, holdout_name, match_name
-from pipeline.records.matches import (
+from pipeline.reports.show import show
+from pipeline.reports.show_match import counted_games, pair_counts
+from pipeline.storage.chunks import ChunkHeader, column_types, write_chunk
+from pipeline.storage.layout import SetName, chunk_name, holdout_name, match_name
+from pipeline.storage.matches import (
     End,
     MatchFailure,
     MatchGame,
@@ -24,11 +26,9 @@ from pipeline.records.matches import (
     read_match,
     write_summary,
 )
-from pipeline.records.models import ModelInfo, set_champion, write_model
-from pipeline.records.ratings import Member, Pool, RatedPlayer, Ratings, write_pool, write_ratings
-from pipeline.records.shards import write_shard
-from pipeline.reports.show import show
-from pipeline.reports.show_match import counted_games, pair_counts
+from pipeline.storage.models import ModelInfo, set_champion, write_model
+from pipeline.storage.ratings import Member, Pool, RatedPlayer, Ratings, write_pool, write_ratings
+from pipeline.storage.shards import write_shard
 from tests.reports.test_show_records import LEFT_COLUMN, record
 
 GAME = parse_game("tictactoe")

@@ -9,12 +9,12 @@ import pytest
 
 from pipeline.errors import FileError, UsageError
 from pipeline.games.registry import parse_game
-from pipeline.records.chunks import ChunkHeader, column_types, write_chunk
-from pipeline.records.layout import SetName, chunk_name, meta_path
-from pipeline.records.shards import End, GameRecord, write_shard
 from pipeline.reports.boards import described, table, top_moves
 from pipeline.reports.show_chunks import show_chunk
 from pipeline.reports.show_games import show_shard, show_sidecar
+from pipeline.storage.chunks import ChunkHeader, column_types, write_chunk
+from pipeline.storage.layout import SetName, chunk_name, meta_path
+from pipeline.storage.shards import End, GameRecord, write_shard
 
 # X takes the left column while O plays in the middle one: X wins after five plies.
 LEFT_COLUMN = [0, 1, 3, 4, 6]

@@ -6,10 +6,11 @@ from scipy import stats
 
 from pipeline.config import SearchConfig
 from pipeline.games.registry import parse_game
-from pipeline.search import exploration, reference
+from pipeline.search import exploration
 from pipeline.search.batch import BatchSearch
-from pipeline.search.reference import ReferenceSearch
 from pipeline.search.tree import ROOT, empty_tree
+from tests.reference import puct as reference
+from tests.reference.puct import ReferenceSearch
 from tests.search.helpers import run_searches, twin_games, zero_evaluator
 
 ROW = np.arange(1)

@@ -9,8 +9,8 @@ from pipeline.search import gumbel_kernels
 from pipeline.search import random as kernel_random
 from pipeline.search.batch import BatchSearch
 from pipeline.search.gumbel_kernels import TARGET_SUM, Gumbel
-from pipeline.search.gumbel_reference import GumbelReference, MixedReference
 from pipeline.search.tree import ROOT, empty_tree
+from tests.reference.gumbel import GumbelReference, MixedReference
 from tests.search.helpers import hashed_evaluator, run_searches, twin_games, zero_evaluator
 
 ROW = np.arange(1)

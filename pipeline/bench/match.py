@@ -1,0 +1,168 @@
+"""``bench evaluate``: a match in batches against the same games one after another.
+
+Two networks with random weights play a whole match as evaluate does, then some of its games again, one at a time in one
+thread. Both ways the games must be the same, move for move, where the network's arithmetic allows it; how many were
+is reported. One at a time is measured twice: as evaluate would (a batch is never smaller than LEAST_BATCH, so that
+rounding is the same), and with batches of one, which is the best that one game at a time can do, but may round
+otherwise.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.config import BenchConfig, SearchConfig, available_cores
+from pipeline.errors import UsageError
+from pipeline.games.base import Game
+from pipeline.games.registry import parse_game
+from pipeline.matches.match import Pairing
+from pipeline.matches.openings import make_openings
+from pipeline.matches.runner import LEAST_BATCH
+from pipeline.matches.worker_pool import ThreadCrew, conduct
+from pipeline.players.base import MakePlayer
+from pipeline.players.loading import typical_positions
+from pipeline.players.searching import SearchPlayer
+from pipeline.progress import SILENT, Progress
+from pipeline.storage.matches import MatchFailure, MatchGame
+
+if TYPE_CHECKING:
+    from pipeline.networks.inference import Evaluator
+
+GAMES = 400
+PARALLEL_GAMES = 256
+OPENING_PLIES = 6
+ALONE = 8  # games played one after another, spread over the match
+SEARCH = SearchConfig(noise_weight=0.0)
+NAMES = ("one", "other")
+
+
+@dataclass(frozen=True)
+class MatchBenchSummary:
+    """Seconds are per game; speedup: one after another as evaluate does it, over the whole match in batches."""
+
+    game: str
+    network_size: str
+    games: int
+    readouts: int
+    threads: int
+    backend: str
+    average_length: float
+    match_seconds: float
+    seconds_per_game: float
+    alone_seconds_per_game: float
+    alone_seconds_per_game_unpadded: float
+    speedup: float
+    speedup_unpadded: float
+    games_alone: int
+    games_alone_the_same: int
+    games_alone_the_same_unpadded: int
+
+
+def bench_match(config: BenchConfig, progress: Progress = SILENT) -> MatchBenchSummary:
+    """Play config.games games in batches, and ALONE of them one after another."""
+    from pipeline.networks.architecture import Architecture, random_weights
+    from pipeline.networks.inference import make_evaluators
+
+    game = parse_game(config.game)
+    architecture = Architecture.for_game(config.network_size, game)
+    weights = [random_weights(architecture, seed) for seed in range(2)]
+    typical = typical_positions(game)
+    num_games = config.games or GAMES
+    if num_games % 2:
+        raise UsageError(f"bench evaluate --games {num_games}: wanted an even number: openings are played twice")
+    threads = min(available_cores(), num_games)
+    rows = -(-min(PARALLEL_GAMES, num_games) // threads)
+
+    def load(batch: int, lanes: int) -> list[list[Evaluator]]:
+        return [make_evaluators(architecture, one, batch, lanes, progress=progress, typical=typical) for one in weights]
+
+    batched, padded, single = load(max(LEAST_BATCH, rows), threads), load(LEAST_BATCH, 1), load(1, 1)
+    policies = [evaluators[0] for evaluators in batched]
+    openings = make_openings(game, policies, num_games // 2, min(OPENING_PLIES, game.max_plies - 1), 0, rows)
+    match = NetworkMatch(game, openings, config.readouts)
+    match.play(batched, range(min(num_games, 2 * threads)), threads, 1, 0.5)  # kernels are compiled
+    progress.start("bench", num_games, "games")
+    started = time.perf_counter()
+    together = match.play(batched, range(num_games), threads, rows, None, progress)
+    seconds = time.perf_counter() - started
+    progress.finish()
+    progress.say("the same games, one after another")
+    chosen = sorted({int(number) for number in np.linspace(0, num_games - 1, ALONE)})
+    alone: dict[str, list[float]] = {"padded": [], "single": []}
+    same = {"padded": 0, "single": 0}
+    for number in chosen:  # both ways in turn, so that what else the machine does disturbs both alike
+        for how, evaluators in (("padded", padded), ("single", single)):
+            begun = time.perf_counter()
+            games = match.play(evaluators, [number], 1, 1, None)
+            alone[how].append((time.perf_counter() - begun) / max(1, games[number].length - OPENING_PLIES))
+            same[how] += games[number].moves == together[number].moves
+    length = statistics.mean(one.length for one in together.values())
+    per_game = seconds / num_games
+    padded_game, single_game = (statistics.mean(alone[how]) * (length - OPENING_PLIES) for how in ("padded", "single"))
+    return MatchBenchSummary(
+        game=game.spec,
+        network_size=config.network_size,
+        games=num_games,
+        readouts=config.readouts,
+        threads=threads,
+        backend=str(batched[0][0].engine),
+        average_length=length,
+        match_seconds=seconds,
+        seconds_per_game=per_game,
+        alone_seconds_per_game=padded_game,
+        alone_seconds_per_game_unpadded=single_game,
+        speedup=padded_game / per_game,
+        speedup_unpadded=single_game / per_game,
+        games_alone=len(chosen),
+        games_alone_the_same=same["padded"],
+        games_alone_the_same_unpadded=same["single"],
+    )
+
+
+class NetworkMatch:
+    """A match between two networks, each with its search, that can be played in several ways."""
+
+    def __init__(
+        self,
+        game: Game,
+        openings: Sequence[Sequence[int]],
+        readouts: int,
+        searches: tuple[SearchConfig, SearchConfig] = (SEARCH, SEARCH),
+    ) -> None:
+        self._game = game
+        self._openings = openings
+        self._readouts = readouts
+        self._searches = searches
+
+    def play(
+        self,
+        evaluators: Sequence[Sequence[Evaluator]],
+        numbers: Sequence[int],
+        threads: int,
+        rows: int,
+        seconds: float | None,
+        progress: Progress = SILENT,
+    ) -> dict[int, MatchGame]:
+        """These games by number; with seconds, those that ended within them."""
+
+        def maker(lanes: Sequence[Evaluator], search: SearchConfig) -> MakePlayer:
+            return lambda game, rows, lane: SearchPlayer(game, rows, lanes[lane], search, self._readouts)
+
+        found: dict[int, MatchGame] = {}
+        stop = time.perf_counter() + (seconds if seconds is not None else float("inf"))
+
+        def on_outcomes(games: list[MatchGame], failures: list[MatchFailure]) -> bool:
+            found.update({game.index: game for game in games})
+            progress.advance(len(games))
+            return time.perf_counter() < stop
+
+        makers = (maker(evaluators[0], self._searches[0]), maker(evaluators[1], self._searches[1]))
+        pairing = Pairing(self._game, makers, NAMES, 0, self._openings)
+        conduct(ThreadCrew(pairing, threads, rows), list(numbers), on_outcomes)
+        return found

@@ -1,0 +1,88 @@
+"""The verdict of a match: what its games say under its rule, and whether more games could say otherwise.
+
+A verdict depends on the results by number of game, never on the order in which the games ended: a match that was
+killed, resumed or spread over processes comes to the same one. Games that failed or were not played yet are simply
+not there; the match is decided when none of them can change the verdict. All results are the challenger's, in half
+points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pipeline.evaluate.sprt import Sprt, SprtState
+from pipeline.matches import statistics
+from pipeline.matches.statistics import VOID, Score
+from pipeline.storage.match_lines import MatchGame, repeated_games
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a challenger must do. games: of the whole match, even; threshold: share of the points, None = derived.
+
+    sprt: decides instead of the threshold. exclude_duplicates: of games with the same moves and colours only the one
+    with the lowest number counts; the threshold then is one of the games that are left.
+    """
+
+    games: int
+    threshold: float | None = None
+    sprt: Sprt | None = None
+    exclude_duplicates: bool = False
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A match as far as it was played.
+
+    counted     games that count, by number          pair_scores  [games / 2] half points 0..4; None: not both played,
+    score       theirs                                            VOID: one of them is an excluded duplicate
+    duplicates  games whose moves repeat those of a game with a lower number
+    gate        half points to reach, if sprt doesn't decide
+    """
+
+    counted: dict[int, MatchGame]
+    score: Score
+    duplicates: int
+    pair_scores: list[int | None]
+    gate: int
+    sprt: SprtState | None
+    decided: bool
+    passed: bool
+
+    @property
+    def pair_counts(self) -> tuple[int, int, int, int, int]:
+        """Pairs by half points, of those that were played whole."""
+        return statistics.pair_counts(self.pair_scores)
+
+
+def standing(rule: Rule, games: Mapping[int, MatchGame]) -> Standing:
+    """Where a match stands. passed: by what is known; final only when decided."""
+    repetitions = repeated_games(games.values())
+    excluded = repetitions if rule.exclude_duplicates else set()
+    counted = {number: games[number] for number in sorted(games) if number not in excluded}
+    points = {number: 1 + game.challenger_result for number, game in counted.items()}
+    pair_scores: list[int | None] = []
+    for first in range(0, rule.games, 2):
+        pair = (first, first + 1)
+        if any(number not in games for number in pair):
+            pair_scores.append(None)
+        elif any(number in excluded for number in pair):
+            pair_scores.append(VOID)
+        else:
+            pair_scores.append(sum(points[number] for number in pair))
+    score = score_of(counted.values())
+    # Excluded games are none of the match: the share to reach is one of the others.
+    most = rule.games - len(excluded)
+    gate = statistics.gate_half_points(most, rule.threshold)
+    state = None if rule.sprt is None else rule.sprt.run(pair_scores, rule.games // 2)
+    if state is None:
+        decided, passed = statistics.is_decided(score, most, gate), statistics.passes(score, gate)
+    else:
+        decided, passed = state.decision is not None, state.decision == "accepted"
+    return Standing(counted, score, len(repetitions), pair_scores, gate, state, decided, passed)
+
+
+def score_of(games: Iterable[MatchGame]) -> Score:
+    results = [game.challenger_result for game in games]
+    return Score(results.count(1), results.count(0), results.count(-1))

@@ -1,0 +1,171 @@
+"""What is said of a match when it is over: its figures under its rule, as summary.json keeps them.
+
+Wins, losses, shares and Elo are the challenger's. Computes; doesn't play and writes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeline.evaluate.promotion import Rule, Standing, score_of
+from pipeline.matches import statistics
+from pipeline.matches.statistics import Score
+from pipeline.storage.matches import MatchGame, MatchWriter
+
+POWER_ELO = 35.0  # the gain whose chance of passing the summary states
+
+
+@dataclass(frozen=True)
+class Results:
+    """Games of one colour."""
+
+    wins: int
+    draws: int
+    losses: int
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """How the sequential test ended: over `pairs` pairs in order of their number, log-likelihood ratio llr."""
+
+    decision: str
+    pairs: int
+    llr: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class GuardResult:
+    """A further condition: the match that was played for it."""
+
+    passed: bool
+    games_played: int
+    wins: int
+    draws: int
+    losses: int
+    share: float
+    needed: float
+    match: str
+
+
+@dataclass(frozen=True)
+class EvaluateSummary:
+    """A match and what followed from it. Wins, losses, shares and Elo are the challenger's; None: not bounded.
+
+    share: points per game, a draw counting 1/2. tail_probability: that an equal player does so well in these games,
+    over games if none was drawn, else over pairs. threshold, points_needed, false_promotion_at_most (that an equal
+    player passes, whatever the number of draws), power_35_elo (that one 35 Elo stronger does, without draws): of the
+    threshold; None where the sequential test decides. pairs: pairs of games that brought 0, 1/2, 1, 1 1/2, 2 points.
+    duplicates: games whose moves and colours repeat those of another. failed: games that nobody won, tried twice.
+    """
+
+    challenger: str
+    champion: str
+    game: str
+    games: int
+    games_played: int
+    wins: int
+    losses: int
+    draws: int
+    win_rate: float
+    loss_rate: float
+    draw_rate: float
+    share: float
+    share_low: float
+    share_high: float
+    average_length: float
+    moving_first: Results
+    moving_second: Results
+    pairs: list[int]
+    duplicates: int
+    failed: int
+    threshold: float | None
+    points_needed: float | None
+    tail_probability: float
+    tail_over: str
+    false_promotion_at_most: float | None
+    power_35_elo: float | None
+    elo: float | None
+    elo_low: float | None
+    elo_high: float | None
+    sprt: TestResult | None
+    guards: dict[str, GuardResult]
+    passed: bool
+    promoted: bool
+    reason: str
+    match: str
+
+
+def _of_colour(games: Sequence[MatchGame], challenger_player: int) -> Results:
+    score = score_of([game for game in games if game.challenger_player == challenger_player])
+    return Results(score.wins, score.draws, score.losses)
+
+
+def summarise(rule: Rule, writer: MatchWriter, stand: Standing) -> EvaluateSummary:
+    """The figures of a match as far as it was played; guards and promotion are for its stage to fill in."""
+    header, games, score = writer.header, list(stand.counted.values()), stand.score
+    played = max(1, score.games)
+    low, high = statistics.wilson_interval(score)
+    elo_low, elo, elo_high = (value if math.isfinite(value) else None for value in statistics.elo_interval(score))
+    most = rule.games - (len(writer.games) - len(games))
+    by_gate = stand.sprt is None  # what a threshold asks and promises means nothing where the sequential test decides
+    gain = statistics.share_of_elo(POWER_ELO)
+    return EvaluateSummary(
+        challenger=header.challenger,
+        champion=header.champion,
+        game=header.game,
+        games=rule.games,
+        games_played=score.games,
+        wins=score.wins,
+        losses=score.losses,
+        draws=score.draws,
+        win_rate=score.wins / played,
+        loss_rate=score.losses / played,
+        draw_rate=score.draws / played,
+        share=score.share,
+        share_low=low,
+        share_high=high,
+        average_length=sum(game.length for game in games) / played,
+        moving_first=_of_colour(games, 0),
+        moving_second=_of_colour(games, 1),
+        pairs=list(stand.pair_counts),
+        duplicates=stand.duplicates,
+        failed=len({failure.failed for failure in writer.failures} - writer.games.keys()),
+        threshold=(rule.threshold or statistics.derived_threshold(most)) if by_gate else None,
+        points_needed=stand.gate / 2 if by_gate else None,
+        tail_probability=statistics.result_tail(score, stand.pair_counts),
+        tail_over="pairs" if score.draws else "games",
+        false_promotion_at_most=statistics.false_promotion(most, stand.gate) if by_gate else None,
+        power_35_elo=statistics.power(most, stand.gate, gain) if by_gate else None,
+        elo=elo,
+        elo_low=elo_low,
+        elo_high=elo_high,
+        sprt=_test_result(stand),
+        guards={},
+        passed=stand.passed,
+        promoted=False,
+        reason=_reason(rule, stand, score),
+        match=str(writer.folder),
+    )
+
+
+def _test_result(stand: Standing) -> TestResult | None:
+    state = stand.sprt
+    if state is None:
+        return None
+    return TestResult(state.decision or "undecided", state.pairs, state.llr, state.lower, state.upper)
+
+
+def _reason(rule: Rule, stand: Standing, score: Score) -> str:
+    if stand.sprt is not None:
+        state = stand.sprt
+        said = {"accepted": "stronger", "rejected": "not shown to be stronger", None: "undecided"}[state.decision]
+        return (
+            f"sequential test: {said} after {state.pairs} of {rule.games // 2} pairs "
+            f"(log-likelihood ratio {state.llr:+.2f}, bounds {state.lower:+.2f} and {state.upper:+.2f})"
+        )
+    verdict = f"{score.half_points / 2:g} points of the {stand.gate / 2:g} needed from {rule.games} games"
+    return verdict + (f", decided after {score.games}" if score.games < rule.games else "")

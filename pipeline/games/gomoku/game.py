@@ -1,0 +1,232 @@
+"""Gomoku: five in a row on boards from 9×9 to 19×19, free or with captures.
+
+Free (``gomoku:15``): players place stones in turn; five or more of one colour in a row (horizontal, vertical, diagonal)
+win, with the option ``exact`` only exactly five. A full board is a draw.
+
+With captures (``gomoku:19,capture``), as in Ninuki-renju and Pente, and most of all in the Gomoku that pupils of the
+school 42 program:
+    capture      a stone that encloses exactly two enemy stones in a line between itself and another own one takes them
+                 off the board, in all eight directions at once. Moving in between two enemy stones is safe.
+    pairs        whoever has captured ``pairs`` pairs (5; 3 to 7) wins at once, whatever else stands
+    five         a five that the opponent can answer doesn't win yet: by a capture after which no five stands any more,
+                 or by one that wins by pairs. Then the opponent moves; if it did neither, the five has won after
+                 that move. ``breakable=off``: any five wins at once.
+    double-three a move that makes free threes on two or more lines at once is forbidden, for both players, unless it
+                 makes a five or takes the last pair. A *free three* is a row to which one more stone can be added so
+                 that four stand in a row with both ends empty (a straight four), and which isn't a four itself, i.e.
+                 can't become a five by one stone. It contains the stone just played; broken ones (X.XX) count; of
+                 overlapping ones on one line only one counts. (Three and straight four: International Rules of
+                 Renju, RIF 1998, chapter 3, renju.net/study/rifrules.php; here stones beyond a gap don't matter,
+                 and captures or further bans aren't looked ahead for.) A move that captures may make two threes;
+                 with ``threes_by_capture=off`` it may not, and the threes that count are those after the capture.
+    draw         when the player to move has no move left
+
+What a network sees (Gomoku.plane_names): stones, the last move, and, as it sees liberties in Go, what a stone of either
+colour would make on each empty point. With captures also the pairs taken, forbidden points, and a five to be answered.
+
+Spec: ``gomoku:SIZE[,exact]`` or ``gomoku:SIZE,capture[,pairs=N][,threes_by_capture=off][,breakable=off]``.
+Actions are points; their names are a column letter, I included, and a row number from below: ``H8``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import IllegalMove, UsageError
+from pipeline.games.base import (
+    ON,
+    Actions,
+    BoolArray,
+    History,
+    IntArray,
+    Planes,
+    States,
+    board_symmetries,
+    small_number,
+)
+from pipeline.games.gomoku import kernels
+from pipeline.games.gomoku import shapes as gomoku_shapes
+from pipeline.games.stones import COLUMNS, RowGame, named_point, point_name
+
+MIN_SIZE, MAX_SIZE = 9, 19
+MIN_PAIRS, MAX_PAIRS, DEFAULT_PAIRS = 3, 7, 5
+OFF = "off"
+# Planes that tell what a stone on an empty point would make by the lines alone: nobody looks at captures. A threat is a
+# straight four, a four or a three.
+SHAPES = ("a five", "a straight four", "a four", "a three", "threats on two lines")
+
+REFUSALS = {
+    kernels.OUT_OF_RANGE: "no such action",
+    kernels.GAME_OVER: "the game is over",
+    kernels.OCCUPIED: "the point is occupied",
+    kernels.DOUBLE_THREE: "it makes two free threes (double-three)",
+}
+
+
+@lru_cache(maxsize=1)
+def shape_table() -> NDArray[np.int32]:
+    """See gomoku_shapes.shape_table: 65,536 windows, looked at once per process."""
+    return gomoku_shapes.shape_table()
+
+
+class Gomoku(RowGame):
+    """See the module docstring for the rules, gomoku_kernels for the state's layout.
+
+    pairs: captured pairs that win; 0: no captures, and nothing else of that variant either.
+    """
+
+    def __init__(
+        self, size: int, exact: bool = False, pairs: int = 0, threes_by_capture: bool = True, breakable: bool = True
+    ) -> None:
+        points = size * size
+        self.size = size
+        self.rules = kernels.Rules(size, int(exact), pairs, int(pairs > 0), int(threes_by_capture), int(breakable))
+        self.spec = f"gomoku:{size}"
+        if exact:
+            self.spec += ",exact"
+        self.plane_names = ("own stones", "opponent's stones", "last move", "second player to move")
+        for who in ("own", "opponent's"):
+            self.plane_names += tuple(f"{who} stone would make {shape}" for shape in SHAPES)
+        if pairs:
+            self.spec += ",capture"
+            self.spec += f",pairs={pairs}" if pairs != DEFAULT_PAIRS else ""
+            self.spec += "" if threes_by_capture else f",threes_by_capture={OFF}"
+            self.spec += "" if breakable else f",breakable={OFF}"
+            for who in ("own", "opponent's"):
+                self.plane_names += tuple(f"{who} pairs: {number} or more" for number in range(1, pairs))
+            self.plane_names += ("empty but forbidden (double-three)", "opponent has a five to be answered")
+        self.board_shape = (size, size)
+        self.num_actions = points
+        self.state_size = points + kernels.EXTRA_WORDS
+        # Every move adds a stone, and before the last capture at most 2 (pairs - 1) pairs have gone.
+        self.max_plies = points + 4 * max(0, pairs - 1)
+        self.symmetries = board_symmetries(size, size)
+        self._lines = gomoku_shapes.board_lines(size)
+
+    @staticmethod
+    def from_spec(size: str | None, options: dict[str, str]) -> Gomoku:
+        """Raises UsageError for a size outside 9–19, an unknown option, or one that doesn't go with the others."""
+        if size is None or not MIN_SIZE <= small_number(size) <= MAX_SIZE:
+            found = "no size" if size is None else f"size {size!r}"
+            raise UsageError(f"game gomoku: {found}; wanted a number from {MIN_SIZE} to {MAX_SIZE}, e.g. gomoku:15")
+        where = f"game gomoku:{size}"
+        known = ("exact", "capture", "pairs", "threes_by_capture", "breakable")
+        for name, text in options.items():
+            if name not in known:
+                raise UsageError(f"{where}: unknown option {name!r}; known: {', '.join(known)}")
+            if name != "pairs" and text not in (ON, OFF):
+                raise UsageError(f"{where}: {name}={text}; wanted {ON} or {OFF}")
+        exact, capture = options.get("exact") == ON, options.get("capture") == ON
+        if exact and capture:
+            raise UsageError(f"{where}: exact and capture don't go together; leave one out")
+        for name in ("pairs", "threes_by_capture", "breakable"):
+            if name in options and not capture:
+                raise UsageError(f"{where}: {name} needs captures; wanted gomoku:{size},capture,{name}={options[name]}")
+        pairs = options.get("pairs", str(DEFAULT_PAIRS))
+        if not MIN_PAIRS <= small_number(pairs) <= MAX_PAIRS:
+            raise UsageError(f"{where}: pairs={pairs}; wanted a number from {MIN_PAIRS} to {MAX_PAIRS}")
+        by_capture, breakable = (options.get(name, ON) == ON for name in ("threes_by_capture", "breakable"))
+        return Gomoku(int(size), exact, int(pairs) if capture else 0, by_capture, breakable)
+
+    def initial(self, num_games: int) -> States:
+        states = np.zeros((num_games, self.state_size), np.int16)
+        states[:, self.num_points + kernels.LAST] = -1
+        return states
+
+    def position(self, first: Sequence[int], second: Sequence[int]) -> States:
+        """[1, S] with these stones of the first and of the second player on the board, no pairs captured, and as many
+        plies; whoever has fewer stones is to move, the first player if they have equally many.
+
+        The last stone of the other counts as the last move. Raises IllegalMove if one point stands twice, the numbers
+        aren't those of players who take turns, or a five stands already.
+        """
+        state = self.initial(1)
+        if len(first) - len(second) not in (0, 1):
+            raise IllegalMove(f"{len(first)} and {len(second)} stones: no position of {self.spec}")
+        everywhere = [*first, *second]
+        twice = sorted({self.action_name(point) for point in everywhere if everywhere.count(point) > 1})
+        if twice:
+            raise IllegalMove(f"two stones on {', '.join(twice)}: no position of {self.spec}")
+        colours = (gomoku_shapes.FIRST, gomoku_shapes.SECOND)
+        state[0, list(first)], state[0, list(second)] = colours
+        words = state[0, self.num_points :]
+        words[kernels.TO_MOVE] = mover = len(first) - len(second)
+        words[kernels.PLY] = len(first) + len(second)
+        moved = (second, first)[mover]
+        words[kernels.LAST] = moved[-1] if moved else -1
+        if any(kernels.has_five(state[0], self.rules, colour) for colour in colours):
+            raise IllegalMove(f"a five stands already: this game of {self.spec} is over")
+        return state
+
+    def play(self, states: States, actions: Actions, history: History) -> States:
+        actions = np.asarray(actions, np.int32)
+        after, status = kernels.play(states, actions, self.rules, shape_table())
+        self._refuse(actions, status, REFUSALS)
+        return after
+
+    def legal(self, states: States, history: History) -> BoolArray:
+        allowed = np.empty((len(states), self.num_actions), np.bool_)
+        kernels.legal(states, self.rules, self._lines, shape_table(), allowed)
+        return allowed
+
+    def observe(self, states: States, legal: BoolArray) -> Planes:
+        planes = np.empty((len(states), self.num_planes, *self.board_shape), np.uint8)
+        flat = planes.reshape(len(states), self.num_planes, self.num_points)
+        kernels.observe(states, self.rules, self._lines, shape_table(), legal, flat)
+        return planes
+
+    def look(
+        self, states: States, history: History, out: tuple[BoolArray, Planes] | None = None
+    ) -> tuple[BoolArray, Planes]:
+        if out is None:
+            planes = np.empty((len(states), self.num_planes, *self.board_shape), np.uint8)
+            out = np.empty((len(states), self.num_actions), np.bool_), planes
+        flat = out[1].reshape(len(states), self.num_planes, self.num_points)
+        kernels.look(states, self.rules, self._lines, shape_table(), out[0], flat)
+        return out
+
+    def shapes(self, states: States) -> NDArray[np.uint8]:
+        """[B, 2, P, 5] on how many lines a stone of each player on each empty point makes each shape (see kernels)."""
+        counts = np.empty((len(states), 2, self.num_points, 5), np.uint8)
+        gomoku_shapes.count_shapes(states, self._lines, shape_table(), counts)
+        return counts
+
+    def fives(self, states: States, players: NDArray[np.int8]) -> BoolArray:
+        """[B, P] where a stone of players [B] on an empty point would make a winning row."""
+        return kernels.five_points(states, self.rules, players)
+
+    def captures(self, states: States, players: NDArray[np.int8]) -> IntArray:
+        """[B, P] how many pairs a stone of players [B] on each empty point captures."""
+        return kernels.all_captures(states, self.size, players)
+
+    def pairs(self, states: States) -> IntArray:
+        """[B, 2] pairs that each player has captured."""
+        first = self.num_points + kernels.PAIRS
+        return states[:, first : first + 2].astype(np.int32)
+
+    def action_name(self, action: int) -> str:
+        return point_name(action, self.size, self.size)
+
+    def parse_action(self, text: str) -> int:
+        point = named_point(text, self.size, self.size)
+        if point < 0:
+            raise IllegalMove(f"{self.spec}: {text!r} is no point; wanted e.g. H8")
+        return point
+
+    def diagram(self, state: States) -> str:
+        lines = []
+        for row in range(self.size):
+            cells = [".XO"[found] for found in state[row * self.size : (row + 1) * self.size]]
+            lines.append(f"{self.size - row:2d} " + " ".join(cells))
+        lines.append("   " + " ".join(COLUMNS[: self.size]))
+        word, said = state[self.num_points :], self._whose_turn(state)
+        if self.rules.goal:
+            said += f"; pairs: X {word[kernels.PAIRS]}, O {word[kernels.PAIRS + 1]}"
+        if word[kernels.FIVE]:
+            said += f"; {'.XO'[word[kernels.FIVE]]}'s five must be answered"
+        lines.append("   " + said)
+        return "\n".join(lines)

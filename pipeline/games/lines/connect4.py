@@ -1,0 +1,42 @@
+"""Connect four: 6 rows, 7 columns, stones fall to the lowest empty point of their column, four in a row win.
+
+Spec: ``connect4``. Actions are columns, 0 at the left; their names count from 1. The only symmetry is left-right.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pipeline.errors import IllegalMove
+from pipeline.games.base import Symmetries
+from pipeline.games.lines.game import LineGame
+
+
+def _mirror_symmetries(height: int, width: int) -> Symmetries:
+    """The identity and the left-right mirror of a board whose actions are columns."""
+    points = np.arange(height * width, dtype=np.int32).reshape(height, width)
+    columns = np.arange(width, dtype=np.int32)
+    return Symmetries(
+        actions=np.stack([columns, columns[::-1]]),
+        points=np.stack([points.ravel(), points[:, ::-1].ravel()]),
+        inverse=np.array([0, 1], np.int32),
+    )
+
+
+class ConnectFour(LineGame):
+    """See LineGame for the rules, line_kernels for the state's layout."""
+
+    spec = "connect4"
+    height, width, length, falls = 6, 7, 4, True
+    full = "the column is full"
+    symmetries = _mirror_symmetries(6, 7)
+
+    def action_name(self, action: int) -> str:
+        return str(action + 1)
+
+    def parse_action(self, text: str) -> int:
+        name = text.strip()
+        for action in range(self.num_actions):
+            if self.action_name(action) == name:
+                return action
+        raise IllegalMove(f"{self.spec}: {text!r} is no column; wanted 1 to {self.width}")

@@ -1,0 +1,69 @@
+"""Games of stones in a line: players place one stone in turn, the first with enough in a row wins, a full board draws.
+
+No repetition is possible (stones never leave), so histories are ignored. A game fixes the board, the length of a
+winning line and whether stones fall to the bottom of their column (then an action is a column, otherwise a point). See
+line_kernels for the state's layout.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from pipeline.games.base import Actions, BoolArray, History, Planes, States
+from pipeline.games.lines import kernels
+from pipeline.games.stones import RowGame
+
+REFUSALS = {kernels.OUT_OF_RANGE: "no such action", kernels.GAME_OVER: "the game is over"}
+
+
+class LineGame(RowGame):
+    """Everything but the notation and the symmetries. A subclass sets the class variables and those."""
+
+    height: ClassVar[int]
+    width: ClassVar[int]
+    length: ClassVar[int]  # stones in a row that win
+    falls: ClassVar[bool]  # whether stones drop to the lowest empty point of their column
+    full: ClassVar[str]  # why a stone may not go where there is no room
+
+    plane_names = ("own stones", "opponent's stones", "second player to move")
+
+    def __init__(self) -> None:
+        points = self.height * self.width
+        self.board_shape = (self.height, self.width)
+        self.num_actions = self.width if self.falls else points
+        self.state_size = points + kernels.EXTRA_WORDS
+        self.max_plies = points
+
+    def initial(self, num_games: int) -> States:
+        return np.zeros((num_games, self.state_size), np.int16)
+
+    def play(self, states: States, actions: Actions, history: History) -> States:
+        actions = np.asarray(actions, np.int32)
+        after, status = kernels.play(states, actions, self.height, self.width, self.length, self.falls)
+        self._refuse(actions, status, {**REFUSALS, kernels.OCCUPIED: self.full})
+        return after
+
+    def legal(self, states: States, history: History) -> BoolArray:
+        return kernels.legal(states, self.height, self.width, self.falls)
+
+    def observe(self, states: States, legal: BoolArray) -> Planes:
+        return kernels.observe(states, self.num_points).reshape(len(states), self.num_planes, *self.board_shape)
+
+    def diagram(self, state: States) -> str:
+        lines = []
+        for row in range(self.height):
+            cells = [".XO"[state[row * self.width + column]] for column in range(self.width)]
+            lines.append(self._row_label(row) + " ".join(cells))
+        lines.append(self._column_labels())
+        lines.append("  " + self._whose_turn(state))
+        return "\n".join(lines)
+
+    def _row_label(self, row: int) -> str:
+        """What stands left of a row of the diagram; all rows' labels have one width."""
+        return "  "
+
+    def _column_labels(self) -> str:
+        """The diagram's line below the board."""
+        return "  " + " ".join(self.action_name(column) for column in range(self.width))

@@ -1,0 +1,140 @@
+"""Reading: the examples of drawn positions, from shards to the rows of a scratch file, several shards at a time.
+
+Each shard that holds a wanted position is read once. A damaged one is told of and leaves its rows empty. What stands in
+the scratch file doesn't depend on the threads or on how positions are grouped. Axis: N positions, a row each.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import FileError
+from pipeline.games.base import Game
+from pipeline.gather.sampling import Positions
+from pipeline.gather.scratch import Scratch
+from pipeline.gather.window import Window
+from pipeline.methods.alphazero.examples import Wanted, make_examples
+from pipeline.progress import Progress
+from pipeline.storage.shards import Shard, read_shard
+
+POSITIONS_PER_GROUP = 32_768  # replayed in one batch: enough to keep kernels busy, little enough to stay in memory
+MAX_THREADS = 8
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Reader:
+    """Reads the shards of one window.
+
+    bad  shards that turned out damaged, as indices into the window's metas   shards_read  how often one was read
+    """
+
+    def __init__(self, game: Game, window: Window, skip: Callable[[FileError], None], progress: Progress) -> None:
+        """skip: is told of each damaged shard, once."""
+        self._game = game
+        self._window = window
+        self._skip = skip
+        self._progress = progress
+        self.bad: set[int] = set()
+        self.shards_read = 0
+
+    def extract(
+        self, scratch: Scratch, wanted: Positions, rows: NDArray[np.int64], td_lambda: NDArray[np.float32]
+    ) -> NDArray[np.int64]:
+        """Put the examples of N wanted positions into these rows [N]; the rows that damaged shards left empty, sorted.
+
+        td_lambda: [N], see make_examples. The column shard is then an index into the window's metas.
+        """
+        failed = [np.zeros(0, np.int64)]
+
+        def work(group: NDArray[np.int64]) -> _Extracted:
+            return self._extract_group(scratch, wanted.at(group), rows[group], td_lambda[group])
+
+        for done in in_threads(work, _groups(wanted)):
+            self.shards_read += done.shards_read
+            for shard, error in done.errors:
+                if shard not in self.bad:
+                    self._skip(error)
+                self.bad.add(shard)
+            failed.append(done.failed)
+            self._progress.advance(done.num_rows - len(done.failed))
+        return np.sort(np.concatenate(failed))
+
+    def _extract_group(
+        self, scratch: Scratch, wanted: Positions, rows: NDArray[np.int64], td_lambda: NDArray[np.float32]
+    ) -> _Extracted:
+        """The work of one thread: read whole shards, make their examples in one batch, put them into their rows."""
+        numbers = np.unique(wanted.shard)
+        shards: dict[int, Shard] = {}
+        errors: list[tuple[int, FileError]] = []
+        for number in numbers.tolist():
+            meta = self._window.metas[number]
+            try:
+                shards[number] = read_shard(meta.path, meta)
+            except FileError as error:
+                errors.append((number, error))
+        while True:
+            good = np.flatnonzero(np.isin(wanted.shard, list(shards)))
+            if not len(good):
+                break
+            here = wanted.at(good)
+            known = np.array(sorted(shards))
+            local = Wanted(np.searchsorted(known, here.shard), here.game, here.ply)
+            try:
+                columns = make_examples(self._game, [shards[one] for one in known.tolist()], local, td_lambda[good])
+            except FileError as error:  # one shard spoils the batch: try again without it
+                spoilt = next(number for number in shards if shards[number].path == error.path)
+                del shards[spoilt]
+                errors.append((spoilt, error))
+                continue
+            columns["shard"] = here.shard.astype(np.uint32)  # in the scratch file: index into the window's shards
+            scratch.put(rows[good], columns)
+            break
+        return _Extracted(len(rows), len(numbers), np.delete(rows, good), errors)
+
+
+@dataclass(frozen=True)
+class _Extracted:
+    """What became of one group. failed: the rows that got no example."""
+
+    num_rows: int
+    shards_read: int
+    failed: NDArray[np.int64]
+    errors: list[tuple[int, FileError]]
+
+
+def _groups(wanted: Positions) -> Iterator[NDArray[np.int64]]:
+    """Indices into wanted, so grouped that all positions of a shard are in one group."""
+    order = np.argsort(wanted.shard, kind="stable")
+    stops = np.flatnonzero(np.diff(wanted.shard[order], append=-1)) + 1
+    start = 0
+    for stop in stops.tolist():
+        if stop - start >= POSITIONS_PER_GROUP or stop == len(order):
+            yield order[start:stop]
+            start = stop
+
+
+def in_threads(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """function of each item, in order; only a few items are under way at a time."""
+    threads = min(len(os.sched_getaffinity(0)), MAX_THREADS)
+    with ThreadPoolExecutor(threads) as pool:
+        pending: deque[Future[R]] = deque()
+        try:
+            for item in items:
+                pending.append(pool.submit(function, item))
+                if len(pending) >= 2 * threads:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for future in pending:
+                future.cancel()

@@ -1,0 +1,231 @@
+"""The window: the positions of self-play that may be trained on, and which of them are held out.
+
+A window has a *capacity*: a fixed number, or one that grows with a power of all the positions there ever were. Who
+leaves when it is full:
+
+fifo     The oldest: the window is exactly the newest positions; the oldest shard may be cut, within a game even. A
+         ring buffer overwrites its oldest positions in order, which is the same, so ``ring`` is another name for it.
+random   Any: for each position that comes, one of those in the window leaves, each with the same chance. So one that
+         has seen e others leave is still there with the chance (1 − 1/capacity)^e, and that is how it is decided
+         here, by a number that hangs on its shard's name, its place in it and the seed: nothing has to be remembered,
+         and who has left never comes back. Each position stays exactly as often as in such a buffer; that not two
+         depend on each other makes the window as large as its capacity on average only, give or take its square
+         root. Positions with HORIZON times the capacity after them are not looked at: at most 2 in a million of them
+         would be there, which bounds the cost. Source: Guertler et al. 2025, UnstableBaselines, its step buffer.
+
+Whole games are held out; a game's hold-out depends on its shard's name and its place in it alone, so it stays held out
+in every window, whatever the seed. Opens sidecars only. Axes: S shards, G games of a shard, M positions of a shard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.counter_rng import key_of, uniforms
+from pipeline.errors import FileError, MuGoError
+from pipeline.gather.sampling import Pool, Stretches
+from pipeline.storage.shards import ShardMeta, newest_shards
+
+HORIZON = 14  # e^-13 is 2 in a million
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """How many positions a window holds.
+
+    most      never more than this
+    start     0: always most; else what it holds until there were so many
+    exponent, slope  how it grows from there
+    """
+
+    most: int
+    start: int = 0
+    exponent: float = 0.65
+    slope: float = 0.4
+
+    def at(self, total: int) -> int:
+        """The capacity when there ever were total positions.
+
+        β·(x^a − s^a)/(a·s^(a−1)) + s, with x = total, s = start, a = exponent, β = slope: its slope at s is β.
+        Source: KataGo, python/shuffle.py, with its min_rows as the scale s, so that x = N − min_rows + s = N.
+        """
+        if not self.start or total <= self.start:
+            return min(self.start or self.most, self.most)
+        grown = (total / self.start) ** self.exponent - 1  # s^a is taken out: large powers stay small numbers
+        return min(int(self.start + self.slope * self.start / self.exponent * grown), self.most)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What was counted before: total positions there ever were, in shards whose file names are at most latest.
+
+    Names begin with the time: whatever is committed later is counted by the next scan that comes to it.
+    """
+
+    total: int = 0
+    latest: str = ""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What of a window can be read."""
+
+    positions: int
+    games: int
+    shards: int
+    newest: str  # shard ids
+    oldest: str
+
+
+@dataclass(frozen=True)
+class Window:
+    """metas: S sidecars, newest shard first."""
+
+    metas: tuple[ShardMeta, ...]
+    stretches: Stretches
+    held_out: NDArray[np.bool_]  # [E]
+    capacity: int
+    counted: Counted  # up to this window
+    new_positions: int  # since what was counted before
+
+    @property
+    def num_positions(self) -> int:
+        return self.stretches.num_positions
+
+    @property
+    def num_games(self) -> int:
+        return self.stretches.num_games
+
+    def figures(self, without: frozenset[int] = frozenset()) -> Figures:
+        """without: shards (indices into metas) to leave out."""
+        left = self.stretches.at(~np.isin(self.stretches.shard, list(without)))
+        shards = np.unique(left.shard)
+        ends = (self.metas[shards[0]].id, self.metas[shards[-1]].id) if len(shards) else ("", "")
+        return Figures(left.num_positions, left.num_games, len(shards), *ends)
+
+    def pool(self, held_out: bool, without: frozenset[int] = frozenset(), surprise_weight: float = 0.0) -> Pool:
+        """The positions to train on, or those held out; without: as in figures; surprise_weight: as in Pool."""
+        inside = (self.held_out == held_out) & ~np.isin(self.stretches.shard, list(without))
+        return Pool(self.stretches.at(inside), [meta.surprises for meta in self.metas], surprise_weight)
+
+
+def scan_window(
+    directory: Path,
+    max_positions: int,
+    holdout_share: float,
+    on_damage: Callable[[FileError], None],
+    capacity: Capacity | None = None,
+    counted: Counted | None = None,
+    random_seed: int | None = None,
+) -> Window:
+    """The window of the shards under directory; see newest_shards for the order and on_damage.
+
+    capacity     instead of max_positions, which is otherwise all it depends on
+    counted      go on counting from there, beyond the window too; None: count what the window needs
+    random_seed  random eviction with this seed; None: fifo
+    Costs what the window and the shards since counted cost, whatever is behind them.
+    Raises MuGoError if the window mixes games, naming both.
+    """
+    capacity = capacity or Capacity(max_positions)
+    before = counted or Counted()
+    metas: list[ShardMeta] = []
+    found = new = 0
+    latest = before.latest
+
+    def reach() -> int:
+        """How many positions the window needs to see, as far as is known."""
+        total = max(before.total + new, found)
+        return capacity.at(total) if random_seed is None else HORIZON * capacity.at(total)
+
+    for meta in newest_shards(directory, on_damage):
+        is_new = counted is not None and meta.path.name > before.latest
+        if found >= reach() and not is_new:
+            break
+        if metas and meta.game != metas[0].game:
+            if found < reach():
+                raise MuGoError(
+                    f"{directory}: the newest {reach():,} positions mix {metas[0].game} ({metas[0].id}) and "
+                    f"{meta.game} ({meta.id}); wanted one game; move the others away or lower --max-positions"
+                )
+            break
+        metas.append(meta)
+        found += meta.positions
+        if is_new:
+            new += meta.positions
+            latest = max(latest, meta.path.name)
+        if counted is None and found >= reach():
+            break
+    total = max(before.total + new, found)
+    size = capacity.at(total)
+    inside = _newest(metas, size) if random_seed is None else _survivors(metas, size, total, random_seed)
+    return _window(inside, holdout_share, size, Counted(total, latest), new)
+
+
+Inside = list[tuple[ShardMeta, NDArray[np.bool_]]]
+"""Shards with anything in the window, newest first, and [M] which of their positions that is."""
+
+
+def _newest(metas: list[ShardMeta], size: int) -> Inside:
+    inside: Inside = []
+    for meta in metas:
+        if size <= 0:
+            break
+        inside.append((meta, np.arange(meta.positions) >= meta.positions - size))
+        size -= meta.positions
+    return inside
+
+
+def _survivors(metas: list[ShardMeta], size: int, total: int, seed: int) -> Inside:
+    """See "random" in the module docstring. Nobody left while the window was filling."""
+    evictions = max(total - size, 0)
+    inside: Inside = []
+    newer = 0
+    for meta in metas:
+        others = newer + np.arange(meta.positions)[::-1]  # that came after each
+        chance = (1.0 - 1.0 / size) ** np.minimum(others, evictions)
+        stays = uniforms(key_of(f"{seed} {meta.id}"), np.arange(meta.positions)) < chance
+        stays &= others < HORIZON * size  # whatever else was looked at: the same window must not hang on that
+        if stays.any():
+            inside.append((meta, stays))
+        newer += meta.positions
+    return inside
+
+
+def _window(inside: Inside, holdout_share: float, capacity: int, counted: Counted, new: int) -> Window:
+    metas = tuple(meta for meta, _ in inside)
+    none = np.zeros(0, np.int64)
+    if not metas:
+        empty = Stretches(none, none, none, none, none)
+        return Window((), empty, np.zeros(0, np.bool_), capacity, counted, new)
+    # All shards' positions in one line, then cut into stretches.
+    mask = np.concatenate([mask for _, mask in inside])
+    lengths = np.concatenate([meta.lengths for meta in metas]).astype(np.int64)
+    num_games = np.array([meta.games for meta in metas])
+    first_game = np.cumsum(num_games) - num_games
+    starts = np.cumsum(lengths) - lengths  # of each game
+    edge = np.zeros(len(mask) + 1, np.bool_)
+    edge[starts] = edge[-1] = True
+    padded = np.concatenate([[False], mask, [False]])
+    begin = np.flatnonzero(mask & (~padded[:-2] | edge[:-1]))
+    end = np.flatnonzero(mask & (~padded[2:] | edge[1:])) + 1
+    game = np.searchsorted(starts, begin, side="right") - 1
+    shard = np.searchsorted(first_game, game, side="right") - 1
+    stretches = Stretches(
+        shard=shard,
+        game=game - first_game[shard],
+        first_ply=begin - starts[game],
+        num_plies=end - begin,
+        first_move=begin - starts[first_game[shard]],
+    )
+    held_out = np.concatenate([holdout_games(meta, holdout_share) for meta in metas])
+    return Window(metas, stretches, held_out[game], capacity, counted, new)
+
+
+def holdout_games(meta: ShardMeta, share: float) -> NDArray[np.bool_]:
+    """[G] which games of a shard are held out. A game that is, is so for every larger share too."""
+    return uniforms(key_of(meta.id), np.arange(meta.games)) < share

@@ -1,0 +1,362 @@
+"""Matches from an empty folder to their last game: what evaluate and tournament share.
+
+A *seat* is a player that has been found: its spec, what the records say of it, and a model's weights. A Contest opens
+match folders on the terms of a command's config, and plays what is missing there with a crew of lanes or of worker
+processes. Doesn't know what a result means: the caller says when a match is settled.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.config import ArenaConfig, SearchConfig, available_cores
+from pipeline.errors import FileError, MuGoError, UsageError
+from pipeline.games.base import Game
+from pipeline.games.go.game import Go
+from pipeline.games.registry import parse_game
+from pipeline.matches.match import Pairing
+from pipeline.matches.openings import make_openings
+from pipeline.matches.worker_pool import Crew, ProcessCrew, ThreadCrew, conduct
+from pipeline.players.base import MakePlayer
+from pipeline.players.builtin import BUILT_INS, make_builtin
+from pipeline.players.loading import load_evaluators
+from pipeline.players.searching import Evaluate, SearchPlayer
+from pipeline.players.specs import PlayerSpec, parse_player
+from pipeline.progress import SILENT, Progress
+from pipeline.storage import atomic, layout
+from pipeline.storage.matches import (
+    MatchFailure,
+    MatchGame,
+    MatchHeader,
+    MatchWriter,
+    PlayerInfo,
+    has_match,
+    open_match,
+    verify_games,
+)
+from pipeline.storage.models import Model, check_game, read_model
+from pipeline.storage.sgf import SgfText, game_sgf, has_sgf, sgf_name
+
+ENGINE_ROWS = 4  # games of a lane against an engine: one thinks at a time, the others are a batch for the network
+LEAST_BATCH = 16  # below, networks may round otherwise (backends.MIN_BATCH), and games would depend on their number
+NETWORKS_KEPT = 6
+GAMES_NAMED = 8  # of those that failed for one reason, in a warning
+BEAT_SECONDS = 1.0  # how often a worker says that it gets on, at least
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A player that has been found."""
+
+    spec: PlayerSpec
+    info: PlayerInfo
+    model: Model | None
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    @property
+    def full_spec(self) -> str:
+        """A spec that means the same player to any process on this machine."""
+        if self.spec.path is None:
+            return f"{self.name}={self.spec.text.split('=', 1)[1] if self.spec.own_name else self.spec.text}"
+        return f"{self.name}={self.spec.path.resolve()}@{self.info.readouts}"
+
+
+def take_seat(text: str, readouts: int) -> Seat:
+    """The player of a spec string; a model that says no readouts gets these.
+
+    Raises UsageError for what is no spec, FileError for a model that can't be read.
+    """
+    spec = parse_player(text)
+    if spec.path is None:
+        return Seat(spec, PlayerInfo(name=spec.name, kind=spec.kind, spec=spec.text), None)
+    model = read_model(spec.path)
+    own = readouts if spec.readouts is None else spec.readouts
+    info = PlayerInfo(
+        name=spec.name,
+        kind="model",
+        spec=spec.text,
+        readouts=own,
+        weights=model.info.files[layout.WEIGHTS].sha256,
+        parents=[f"{parent}@{own}" for parent in model.info.parents],
+    )
+    return Seat(spec, info, model)
+
+
+def common_game(asked: str | None, seats: Sequence[Seat]) -> Game:
+    """The game that all of them can play: the models', or the one asked for.
+
+    Raises UsageError if nobody says which, FileError if a model plays another.
+    """
+    specs = [seat.model.info.game for seat in seats if seat.model]
+    if asked is None and not specs:
+        names = " and ".join(seat.name for seat in seats)
+        raise UsageError(f"--game: not given, and {names} may play any; wanted e.g. --game go:9")
+    game = parse_game(asked or specs[0])
+    for seat in seats:
+        if seat.model:
+            check_game(seat.model.info, game.spec, seat.spec.path)
+        if seat.info.kind == "gtp" and not isinstance(game, Go):
+            raise UsageError(f"player {seat.spec.text!r}: GTP engines play Go only; the game is {game.spec}")
+        if seat.info.kind == "gtp":
+            from pipeline.players.gtp import find_program
+
+            find_program(seat.spec.command)  # if it isn't there, that is said before anything is loaded or played
+    return game
+
+
+class Cast:
+    """Makes the players of seats; keeps the networks of the last few models loaded."""
+
+    def __init__(
+        self,
+        search: SearchConfig,
+        num_lanes: int,
+        num_rows: int,
+        backend: str,
+        engine_seconds: float,
+        progress: Progress = SILENT,
+    ) -> None:
+        self._search = search
+        self._num_lanes = num_lanes
+        self._max_batch = max(LEAST_BATCH, num_rows)
+        self._backend = backend
+        self._engine_seconds = engine_seconds
+        self._progress = progress
+        self._networks: OrderedDict[str, list[Any]] = OrderedDict()
+
+    def maker(self, seat: Seat) -> MakePlayer:
+        kind, seconds = seat.info.kind, self._engine_seconds
+        if kind in BUILT_INS:
+            return make_builtin(kind)
+        if kind == "gtp":
+            from pipeline.players.engine import EnginePlayer
+
+            return lambda game, rows, lane: EnginePlayer(game, rows, seat.spec.command, seat.name, seconds)
+        evaluators, readouts = self._evaluators(seat), seat.info.readouts or 0
+        return lambda game, rows, lane: SearchPlayer(game, rows, evaluators[lane], self._search, readouts)
+
+    def policies(self, seats: Sequence[Seat]) -> list[Evaluate]:
+        """The raw policies of those that have one, for the calling thread."""
+        return [self._evaluators(seat)[0] for seat in seats if seat.model]
+
+    def _evaluators(self, seat: Seat) -> list[Any]:
+        assert seat.model is not None
+        key = seat.info.weights
+        if key not in self._networks:
+            self._progress.say(
+                f"loading {seat.name}; networks and kernels are compiled when this machine sees them first"
+            )
+            self._networks[key] = load_evaluators(
+                seat.model, self._max_batch, self._num_lanes, self._backend, self._progress
+            )
+            if len(self._networks) > NETWORKS_KEPT:
+                self._networks.popitem(last=False)
+        self._networks.move_to_end(key)
+        return self._networks[key]
+
+
+class Contest:
+    """Opens and plays matches on the terms of one command's config."""
+
+    def __init__(self, config: ArenaConfig, game: Game, progress: Progress) -> None:
+        if config.opening_plies >= game.max_plies:
+            raise UsageError(
+                f"--opening-plies {config.opening_plies}: games of {game.spec} end within {game.max_plies} plies; "
+                "wanted fewer"
+            )
+        self.config = config
+        self.game = game
+        self._progress = progress
+        self._cast: tuple[tuple[int, int], Cast] | None = None
+
+    def open(
+        self,
+        folder: Path,
+        seats: tuple[Seat, Seat],
+        num_games: int,
+        threshold: float | None = None,
+        settings: dict[str, Any] | None = None,
+    ) -> MatchWriter:
+        """Go on with the match in the folder, or begin it with fresh openings; call it under its match_lock.
+
+        seats: challenger, champion. settings: what else the verdict depends on.
+        """
+        config = self.config
+        openings: list[list[int]] = [[]] * (num_games // 2)
+        if not has_match(folder):
+            # The match doesn't exist before it has its openings, and those come from the players.
+            openings = self._openings(seats, num_games // 2, [])
+        header = MatchHeader(
+            players=(seats[0].info, seats[1].info),
+            game=self.game.spec,
+            games=num_games,
+            threshold=threshold,
+            settings={
+                "opening_plies": config.opening_plies,
+                "seed": config.seed,
+                **config.search_config().model_dump(),
+                **(settings or {}),
+            },
+            openings=openings,
+        )
+        writer = open_match(folder, header)
+        verify_games(folder / layout.MATCH_GAMES, self.game, list(writer.games.values()))
+        return writer
+
+    def extend(self, writer: MatchWriter, seats: tuple[Seat, Seat], num_pairs: int) -> None:
+        """Further openings for a match that grows."""
+        writer.extend(self._openings(seats, num_pairs, writer.openings))
+
+    def play(self, writer: MatchWriter, seats: tuple[Seat, Seat], settled: Callable[[MatchWriter], bool]) -> None:
+        """Play what is missing until it is settled, or every game was played or has failed twice.
+
+        Raises MuGoError if games only failed; KeyboardInterrupt after recording what was finished.
+        """
+        missing = writer.missing()
+        if not missing or settled(writer):
+            return
+        progress = self._progress
+        failures: list[MatchFailure] = []
+        given_up: set[int] = set()
+
+        def on_outcomes(games: list[MatchGame], failed: list[MatchFailure]) -> bool:
+            writer.add(games)
+            for failure in failed:
+                writer.add_failure(failure)
+            _warn_of(failed, given_up, progress)
+            failures.extend(failed)
+            progress.advance(len(games))
+            results = [game.challenger_result for game in writer.games.values()]
+            progress.describe(f"{results.count(1)} won, {results.count(0)} drawn, {results.count(-1)} lost")
+            if nothing_works():
+                return False
+            return not settled(writer)
+
+        def nothing_works() -> bool:
+            """Don't try hundreds of games."""
+            return not writer.added and len(missing) > len(given_up) >= 2 * ENGINE_ROWS
+
+        progress.start(f"{writer.header.challenger} against {writer.header.champion}", writer.num_games, "games")
+        try:
+            progress.advance(len(writer.games))
+            conduct(self._crew(writer, seats, len(missing)), missing, on_outcomes, given_up)
+        finally:
+            progress.finish()
+        if nothing_works() or (failures and not writer.games):
+            raise MuGoError(
+                f"{writer.folder}: every game failed, e.g. {failures[-1].problem}; mend that and run it again"
+            )
+
+    def _openings(self, seats: tuple[Seat, Seat], num_pairs: int, known: Sequence[Sequence[int]]) -> list[list[int]]:
+        if num_pairs == 0:
+            return []
+        lanes, rows = self._lanes_and_rows(seats, 2 * num_pairs)
+        policies = self._cast_for(lanes, rows).policies(seats) if self.config.opening_plies else []
+        batch = max(LEAST_BATCH, rows)
+        return make_openings(self.game, policies, num_pairs, self.config.opening_plies, self.config.seed, batch, known)
+
+    def _crew(self, writer: MatchWriter, seats: tuple[Seat, Seat], num_games: int) -> Crew:
+        config = self.config
+        lanes, rows = self._lanes_and_rows(seats, num_games)
+        if config.workers == 0:
+            makers = tuple(self._cast_for(lanes, rows).maker(seat) for seat in seats)
+            names = (seats[0].name, seats[1].name)
+            return ThreadCrew(Pairing(self.game, makers, names, config.seed, writer.openings), lanes, rows)  # type: ignore[arg-type]
+        workers = min(config.workers, num_games)
+        each = max(1, lanes // workers)
+        rows = min(rows, -(-config.parallel_games // (workers * each)))
+        job = {
+            "game": self.game.spec,
+            "players": [seat.full_spec for seat in seats],
+            "weights": [seat.info.weights for seat in seats],
+            "search": config.search_config().model_dump(),
+            "seed": config.seed,
+            "openings": writer.openings,
+            "lanes": each,
+            "rows": rows,
+            "backend": config.backend,
+            "engine_seconds": config.engine_seconds,
+            "beat_seconds": min(BEAT_SECONDS, config.hang_seconds / 4),
+        }
+        root = Path(__file__).parent.parent.parent
+        path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
+        command = [sys.executable, "-m", "pipeline.matches.worker"]
+        self._progress.say(f"starting {workers} workers")
+        return ProcessCrew(
+            command, [job] * workers, each * rows, config.hang_seconds, {**os.environ, "PYTHONPATH": path}
+        )
+
+    def _lanes_and_rows(self, seats: tuple[Seat, Seat], num_games: int) -> tuple[int, int]:
+        config = self.config
+        lanes = max(1, min(config.threads or available_cores(), num_games, config.parallel_games))
+        rows = max(1, -(-min(config.parallel_games, num_games) // lanes))
+        return lanes, min(rows, ENGINE_ROWS) if any(seat.info.kind == "gtp" for seat in seats) else rows
+
+    def _cast_for(self, lanes: int, rows: int) -> Cast:
+        """The players' makers, made anew if they were made for fewer games at once."""
+        if self._cast is None or self._cast[0] != (lanes, rows):
+            config = self.config
+            cast = Cast(config.search_config(), lanes, rows, config.backend, config.engine_seconds, self._progress)
+            self._cast = (lanes, rows), cast
+        return self._cast[1]
+
+
+def write_sgfs(game: Game, writer: MatchWriter, directory: Path | None) -> None:
+    """A record of every new game, and of older ones that have none, where the game has a format for it.
+
+    directory: may hold those of several matches; None: the match's own folder.
+    """
+    if not has_sgf(game):
+        return
+    folder = writer.folder / layout.MATCH_SGF if directory is None else directory / writer.folder.name
+    atomic.make_folder(folder)
+    names = (writer.header.challenger, writer.header.champion)
+    for one in sorted(writer.games.values(), key=lambda one: one.index):
+        path = folder / sgf_name(one.index)
+        if path.exists() and one.index not in writer.added:
+            continue
+        black, white = names if one.challenger_player == 0 else reversed(names)
+        comments = [
+            "opening" if ply < one.opening_plies else "" if value is None else f"value {value:+.3f} to move"
+            for ply, value in enumerate(one.values_to_move)
+        ]
+        text = SgfText(black, white, event=writer.folder.name, round=str(one.index), comment=f"end: {one.end}")
+        record = game_sgf(game, one.moves, text, comments, resigned=one.end == "resigned")
+        atomic.write_text(path, record, folder_sync=False)
+    atomic.sync_folder(folder)
+
+
+def _warn_of(failed: Sequence[MatchFailure], given_up: set[int], progress: Progress) -> None:
+    """One line for all that failed for the same reason: a worker takes many games with it."""
+    alike: dict[tuple[bool, str], list[int]] = {}
+    for failure in failed:
+        alike.setdefault((failure.failed in given_up, failure.problem), []).append(failure.failed)
+    for (for_good, problem), numbers in alike.items():
+        named = ", ".join(map(str, numbers[:GAMES_NAMED])) + (", …" if len(numbers) > GAMES_NAMED else "")
+        who = f"game {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} games ({named})"
+        outcome = "failed again and counts for nobody" if for_good else "failed and will be tried again"
+        progress.warn(f"{who} {outcome}: {problem}")
+
+
+def job_pairing(job: dict[str, Any]) -> Pairing:
+    """What a worker plays: the other end of Contest._crew.
+
+    Raises what can't be found, or FileError if a model isn't the one that was asked for.
+    """
+    seats = [take_seat(text, 0) for text in job["players"]]
+    for seat, weights in zip(seats, job["weights"], strict=True):
+        if seat.info.weights != weights:
+            raise FileError(seat.spec.path or seat.name, "its weights changed since the match began; restore them")
+    search = SearchConfig(**job["search"])
+    cast = Cast(search, job["lanes"], job["rows"], job["backend"], job["engine_seconds"])
+    makers = (cast.maker(seats[0]), cast.maker(seats[1]))
+    return Pairing(parse_game(job["game"]), makers, (seats[0].name, seats[1].name), job["seed"], job["openings"])

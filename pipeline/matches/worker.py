@@ -1,0 +1,96 @@
+"""A worker of a match: ``python -m pipeline.matches.worker``, started by a command with --workers.
+
+Reads a job and numbers of games on its standard input, plays them in lanes, and writes what comes of them to its
+standard output; the lines are described in arena/crew.py. It keeps no files, so it may be killed at any moment, and it
+ends by itself when its standard input does: whoever started it wants no more, or is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TextIO
+
+GRACE_SECONDS = 3.0  # for letting go of players, engines above all, before it just ends
+
+
+def main() -> None:
+    # Our pipes are ours alone. What libraries print must not get between our lines: they are given the standard error.
+    # And a process that one of them forks closes its standard input: for ever, while a thread of ours reads there.
+    out = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    orders_in = os.fdopen(os.dup(sys.stdin.fileno()))
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, sys.stdin.fileno())
+    os.close(nothing)
+    lock = threading.Lock()
+
+    def say(message: dict[str, Any]) -> None:
+        with lock:
+            try:
+                out.write(json.dumps(message) + "\n")
+                out.flush()
+            except OSError:
+                os._exit(1)
+
+    line = orders_in.readline()
+    if not line.endswith("\n"):  # whoever began to write it is gone
+        return
+    job = json.loads(line)
+    orders: queue.SimpleQueue[list[int] | None] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(orders_in, orders), daemon=True).start()
+    from pipeline.errors import MuGoError
+
+    try:
+        _play(job, orders, say)
+    except MuGoError as error:
+        say({"error": str(error)})
+        sys.exit(1)
+
+
+def _play(
+    job: dict[str, Any], orders: queue.SimpleQueue[list[int] | None], say: Callable[[dict[str, Any]], None]
+) -> None:
+    """Until there are no more orders. Raises MuGoError if players can't be made."""
+    from pipeline.matches.runner import job_pairing
+    from pipeline.matches.worker_pool import ThreadCrew
+    from pipeline.storage.matches import MatchGame
+
+    crew = ThreadCrew(job_pairing(job), job["lanes"], job["rows"])
+
+    def beat() -> None:
+        while True:
+            lanes = [(lane.steps, lane.live) if lane else (0, 0) for lane in crew.lanes]
+            say({"beat": [steps for steps, _ in lanes], "live": [live for _, live in lanes]})
+            time.sleep(job["beat_seconds"])
+
+    threading.Thread(target=beat, daemon=True).start()
+    while True:
+        with suppress(queue.Empty):
+            while (order := orders.get_nowait()) is not None:
+                crew.give(order)
+            crew.close()
+            return
+        for outcome in crew.outcomes(0.1):
+            kind = "game" if isinstance(outcome, MatchGame) else "failure"
+            say({kind: outcome.model_dump(mode="json")})
+
+
+def _listen(orders_in: TextIO, orders: queue.SimpleQueue[list[int] | None]) -> None:
+    """Take orders until there is nobody to give any; then see to it that this process ends, whatever it is doing."""
+    for line in orders_in:
+        if line.endswith("\n"):
+            orders.put(json.loads(line)["play"])
+    orders.put(None)
+    time.sleep(GRACE_SECONDS)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,411 @@
+"""A lane: one thread that plays self-play games, its own trees and its own share of the games.
+
+Lanes share nothing: a game's moves depend on its seed, its network and the settings, not on the lane or its neighbours
+(as far as the backend's arithmetic doesn't depend on the batch). Kernels and networks release Python's lock,
+so lanes keep as many cores busy as there are lanes. Doesn't write files: finished games are handed to a callback.
+
+In most games the model, the *learner*, plays both sides. In others it plays one and an opponent, a pipeline.players
+Player, the other. The learner's search goes through the opponent's moves too, so its tree is kept as in a game
+against itself; only the learner resigns.
+
+The learner's moves may be of two kinds (playout-cap randomisation; Wu 2019, arXiv 1902.10565, section 3.1). *Full*
+ones are searched with all readouts and exploration, and are policy targets. *Cheap* ones, drawn at random in between,
+are searched with few readouts and without exploration, only to have the game's result sooner; without any readouts they
+are the raw policy's. Temperature and resignation treat both alike: a cheap search's value is noisier, and counts.
+Once one side has been sure of winning for some moves, all are searched with still fewer readouts (KataGo: "reduced
+visits"): unlike a resigned game, a decided one has an end that shows who owns what.
+
+Axes: K leaves, n rows; see BatchSearch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.config import SearchConfig
+from pipeline.counter_rng import uniforms
+from pipeline.errors import MuGoError
+from pipeline.games.base import Actions, BoolArray, FloatArray, Game, Planes
+from pipeline.methods.alphazero.recording import GameBuffer, Rows
+from pipeline.players.base import RESIGN, Decisions, Player
+from pipeline.search.batch import BatchSearch
+from pipeline.storage.shards import BOTH, End, GameRecord
+
+OPENING_COUNTER = 1 << 32  # of a game's looked-up numbers: beyond those of its moves
+SURE_MOVES = 2  # of either side, that it takes to call a game decided
+IDLE_OPPONENTS = 8  # opponents kept ready though they play no game now: building one costs memory and time
+
+
+class Learner(Protocol):
+    """A network ready to play: its name, and this lane's evaluator."""
+
+    @property
+    def name(self) -> str: ...
+
+    def evaluate(self, planes: Planes) -> tuple[FloatArray, FloatArray]:
+        """planes [K, C, H, W] → policy logits [K, A], value to move [K]"""
+        ...
+
+
+@dataclass(frozen=True)
+class PlaySettings:
+    """How self-play games are played. search: what a search does, how it explores; the rest as in SelfplayConfig."""
+
+    search: SearchConfig
+    readouts: int
+    temperature_plies: int
+    resign_threshold: float
+    leaves: int = 1
+    full_share: float = 1.0
+    cheap_readouts: int = 0
+    random_plies: int = 0
+    decided_value: float = 1.0
+    decided_readouts: int = 1
+
+    @property
+    def most_readouts(self) -> int:
+        readouts = self.readouts if self.full_share == 1 else max(self.readouts, self.cheap_readouts)
+        return readouts if self.decided_value == 1 else max(readouts, self.decided_readouts)
+
+
+@dataclass(frozen=True)
+class GameSeed:
+    """What makes one game differ from the next: its id, its random stream (uint64) and whether it never resigns.
+
+    encounter: uint64, a stream of its own for whom the learner meets, on which side, and the opponent's randomness.
+    kinds: uint64, the key of the numbers that say which moves are searched in full.
+    """
+
+    game_id: int
+    stream: int
+    no_resign: bool
+    encounter: int
+    kinds: int
+
+
+@dataclass(frozen=True, eq=False)
+class Opponent:
+    """Somebody to meet. make: (game, num_rows) → the player for a lane's games, called in its thread.
+
+    Two Opponents are two players even if they have the same name; a lane makes the player of each once.
+    """
+
+    name: str
+    make: Callable[[Game, int], Player]
+
+
+@dataclass(frozen=True)
+class Encounter:
+    """A game against an opponent. learner: the learner's side, 0 (moves first) or 1; seed: uint64, the opponent's."""
+
+    opponent: Opponent
+    learner: int
+    seed: int
+
+
+Meet = Callable[[GameSeed, Learner], Encounter | None]
+"""(seed of a new game, the learner in it) → the opponent's part in it; None: the learner plays itself."""
+
+
+@dataclass(frozen=True)
+class FinishedGame:
+    """A record, the name of the model that played it, and how it ended for the statistics.
+
+    would_have_resigned: the player (0, 1) who would have resigned first in a game that never resigns; −1 nobody.
+    final_state  [S] int16
+    """
+
+    record: GameRecord
+    player: str
+    would_have_resigned: int
+    final_state: NDArray[np.int16]
+
+
+def game_seeds(seed: int, numbers: Iterator[int], no_resign_share: float) -> Iterator[GameSeed]:
+    """One GameSeed per game number, from a numpy stream of its own: game i is the same whoever plays it."""
+    for number in numbers:
+        stream = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, number])))
+        first, second = stream.integers(0, 2**64, 2, np.uint64).tolist()
+        no_resign = bool(stream.random() < no_resign_share)
+        encounter, kinds = stream.integers(0, 2**64, 2, np.uint64).tolist()
+        yield GameSeed(first, second, no_resign, encounter, kinds)
+
+
+class _Seat:
+    """An opponent at work in a lane. plays [R]: the rows where it is met; thinking: in how many it is to move."""
+
+    def __init__(self, opponent: Opponent, game: Game, num_rows: int) -> None:
+        self.opponent = opponent
+        self.player = opponent.make(game, num_rows)
+        self.plays = np.zeros(num_rows, np.bool_)
+        self.thinking = 0
+
+    def step(self) -> Decisions:
+        """A batch of its work. Raises PlayerFault, and MuGoError if it gives up: only the learner may."""
+        decisions = self.player.step()
+        for fault in decisions.faults.values():
+            raise fault
+        if (decisions.actions == RESIGN).any():
+            raise MuGoError(f"{self.opponent.name} resigned a game of self-play; wanted an opponent that plays on")
+        self.thinking -= len(decisions.rows)
+        return decisions
+
+
+class Lane:
+    """Plays the games that `seeds` yields, up to num_rows at a time, and hands each to on_finished as it ends."""
+
+    def __init__(
+        self,
+        game: Game,
+        num_rows: int,
+        settings: PlaySettings,
+        seeds: Iterator[GameSeed],
+        current_player: Callable[[], Learner],
+        on_finished: Callable[[FinishedGame], None],
+        meet: Meet | None = None,
+    ) -> None:
+        """current_player: asked once per new game, so that a promotion takes effect with the next game.
+
+        meet: likewise asked whom that player meets in it; without, it always plays itself.
+        """
+        self._game = game
+        self._settings = settings
+        self._seeds = seeds
+        self._current_player = current_player
+        self._on_finished = on_finished
+        self._meet = meet
+        self._seats: dict[Opponent, _Seat] = {}  # the longest unused first
+        self._learner = np.full(num_rows, BOTH, np.int8)  # the side that the learner plays
+        self._kinds = np.zeros(num_rows, np.uint64)
+        self._full = np.ones(num_rows, np.bool_)  # whether the move that is being searched is a full one
+        self._leader = np.full(num_rows, BOTH, np.int8)  # the side that was sure to win when it last was looked at
+        self._sure_plies = np.zeros(num_rows, np.int32)  # for how many searches in a row
+        self.search = BatchSearch(game, num_rows, settings.most_readouts, settings.search, settings.leaves)
+        self._buffer = GameBuffer(num_rows, game.max_plies, settings.resign_threshold)
+        self._players: list[Learner | None] = [None] * num_rows
+        self._switched = False  # whether two networks may be playing at the same time
+        self._live = 0
+        self._start(np.arange(num_rows))
+
+    @property
+    def live(self) -> int:
+        """Games in play."""
+        return self._live
+
+    def step(self) -> None:
+        """One batch: ask the network once, then let every row that has finished its search move."""
+        planes = self.search.leaves()
+        if len(planes):
+            self.search.accept(*self._evaluate(planes))
+        finished = self.search.finished()
+        if finished.size:
+            self._move(finished)
+        if self._seats:
+            self._let_opponents_move()
+
+    def run(self, stopped: Callable[[], bool]) -> None:
+        """Step until no game is left, or stopped() says so: unfinished games are then dropped."""
+        while self._live and not stopped():
+            self.step()
+
+    def close(self) -> None:
+        """Let the opponents go; the lane is of no more use."""
+        for seat in self._seats.values():
+            seat.player.close()
+
+    def _evaluate(self, planes: Planes) -> tuple[FloatArray, FloatArray]:
+        rows = self.search.leaf_rows()
+        first = self._players[int(rows[0])]
+        assert first is not None
+        if not self._switched:
+            return first.evaluate(planes)
+        owners = [self._players[row] for row in rows.tolist()]
+        logits = np.empty((len(rows), self._game.num_actions), np.float32)
+        values = np.empty(len(rows), np.float32)
+        distinct = {id(owner): owner for owner in owners if owner is not None}
+        for owner in distinct.values():
+            theirs = np.array([i for i, other in enumerate(owners) if other is owner])
+            logits[theirs], values[theirs] = owner.evaluate(planes[theirs])
+        self._switched = len({id(player) for player in self._players if player is not None}) > 1
+        return logits, values
+
+    def _move(self, rows: Rows) -> None:
+        search, settings = self.search, self._settings
+        values = search.root_values(rows)
+        movers = search.to_move(rows)
+        resigned = self._buffer.resigns(rows, values, movers)
+        if resigned.any():
+            for row, mover in zip(rows[resigned].tolist(), movers[resigned].tolist(), strict=True):
+                self._finish(row, -1.0 if mover == 0 else 1.0, End.RESIGNED)
+            self._start(rows[resigned])
+            rows, values = rows[~resigned], values[~resigned]
+            if rows.size == 0:
+                return
+        temperature = np.where(search.plies(rows) < settings.temperature_plies, 1.0, 0.0)
+        table = search.root_table(rows)
+        full = self._full[rows]
+        targets = search.targets(rows, table)
+        if settings.cheap_readouts == 0 and not full.all():
+            raw = ~full & ~self._is_decided(rows)
+            table[0][raw] = 0  # visits that an earlier search left are no raw policy
+            targets = np.where(raw[:, None], 0, targets)
+        # By the targets: a playout that was forced is no reason to play a move (as in KataGo).
+        actions = search.choose(rows, temperature, (targets, table[1]))
+        self._buffer.add(rows, actions, targets, values, table[1], full)
+        if settings.decided_value < 1:
+            self._look_who_leads(rows, values, search.to_move(rows))
+        self._play(rows, actions)
+
+    def _let_opponents_move(self) -> None:
+        for seat in list(self._seats.values()):
+            if seat.thinking:
+                decisions = seat.step()
+                if len(decisions.rows):
+                    self._buffer.add_opponents(decisions.rows, decisions.actions, decisions.values)
+                    self._play(decisions.rows, decisions.actions)
+
+    def _play(self, rows: Rows, actions: Actions) -> None:
+        """Play moves that have been recorded; where that ends a game the next one starts."""
+        search = self.search
+        search.advance(rows, actions)
+        for seat in self._seats.values():
+            met = seat.plays[rows]
+            if met.any():
+                seat.player.advance(rows[met], actions[met])
+        over = search.over(rows)
+        if over.any():
+            ended = rows[over]
+            for row, result in zip(ended.tolist(), search.returns(ended).tolist(), strict=True):
+                self._finish(row, result, End.PLAYED_OUT)
+            self._start(ended)
+            rows = rows[~over]
+        self._begin(rows)
+
+    def _begin(self, rows: Rows) -> None:
+        """Ask whoever is to move in each of rows [n] for a move."""
+        if self._seats:
+            learner = self._learner[rows]
+            its_turn = (learner == BOTH) | (learner == self.search.to_move(rows))
+            others, rows = rows[~its_turn], rows[its_turn]
+            for seat in self._seats.values():
+                theirs = others[seat.plays[others]]
+                if theirs.size:
+                    seat.thinking += len(theirs)
+                    seat.player.begin(theirs)
+        if rows.size:
+            settings = self._settings
+            decided = self._is_decided(rows)
+            full = ~decided
+            if settings.full_share < 1:
+                full &= uniforms(self._kinds[rows], self.search.plies(rows)) < settings.full_share
+            self._full[rows] = full
+            few = np.where(decided, settings.decided_readouts, settings.cheap_readouts)
+            readouts = np.where(full, settings.readouts, few).astype(np.int32)
+            self.search.begin(rows, readouts, full & (readouts > 0))
+
+    def _is_decided(self, rows: Rows) -> BoolArray:
+        """[n] whether one side was sure at SURE_MOVES moves of both sides; of an opponent's nothing is known."""
+        sides = np.where(self._learner[rows] == BOTH, 2, 1)
+        return self._sure_plies[rows] >= SURE_MOVES * sides
+
+    def _look_who_leads(self, rows: Rows, values: FloatArray, movers: NDArray[np.int8]) -> None:
+        """Count the searches in a row that found one side sure to win. values, movers [n]: of those that just ended."""
+        leader = np.where(values > 0, movers, 1 - movers)
+        sure = np.abs(values) >= self._settings.decided_value
+        goes_on = sure & (leader == self._leader[rows])
+        self._sure_plies[rows] = np.where(goes_on, self._sure_plies[rows] + 1, sure)
+        self._leader[rows] = np.where(sure, leader, BOTH)
+
+    def _finish(self, row: int, result_first_player: float, end: End) -> None:
+        player = self._players[row]
+        assert player is not None
+        record = self._buffer.finish(row, result_first_player, end)
+        loser = self._buffer.would_have_resigned(row)
+        self._players[row] = None
+        self._live -= 1
+        if self._learner[row] != BOTH:
+            self._learner[row] = BOTH
+            for seat in self._seats.values():
+                if seat.plays[row]:
+                    seat.plays[row] = False
+                    seat.player.drop(np.array([row]))
+        self._on_finished(FinishedGame(record, player.name, loser, self.search.states[row].copy()))
+
+    def _start(self, rows: Rows) -> None:
+        """Begin the next games in free rows; rows stay empty when there are none left."""
+        begun, streams = [], []
+        encounters: dict[int, Encounter] = {}
+        for row in rows.tolist():
+            seed = next(self._seeds, None)
+            if seed is None:
+                break
+            player = self._current_player()
+            others = (other for other in self._players if other is not None)
+            self._switched = self._switched or any(other is not player for other in others)
+            self._players[row] = player
+            encounter = self._meet(seed, player) if self._meet else None
+            if encounter is None:
+                self._buffer.start(row, seed.game_id, seed.no_resign)
+            else:
+                encounters[row] = encounter
+                self._buffer.start(row, seed.game_id, seed.no_resign, encounter.opponent.name, encounter.learner)
+            self._kinds[row] = seed.kinds
+            self._sure_plies[row] = 0
+            begun.append(row)
+            streams.append(seed.stream)
+        idle = np.setdiff1d(rows, begun)
+        if idle.size:
+            self.search.stop(idle)
+        if begun:
+            self._live += len(begun)
+            started = np.array(begun, np.int64)
+            self.search.new_games(started, np.array(streams, np.uint64))
+            for row, encounter in encounters.items():
+                self._sit_down(row, encounter)
+            if self._settings.random_plies:
+                self._open(started)
+            self._begin(started)
+
+    def _open(self, rows: Rows) -> None:
+        """0 to random_plies uniformly random moves in each of rows [n], each number as likely as any.
+
+        None of them ends its game: the opening stops before it would. They are recorded as moves that nobody thought
+        about, neither targets nor evaluated.
+        """
+        most = self._settings.random_plies
+        wanted = np.floor(uniforms(self._kinds[rows], np.full(len(rows), OPENING_COUNTER)) * (most + 1)).astype(int)
+        for ply in range(most):
+            rows, wanted = rows[wanted > ply], wanted[wanted > ply]
+            if rows.size == 0:
+                return
+            search = self.search
+            past = search.history.select(rows)
+            legal = self._game.legal(search.states[rows], past)
+            drawn = uniforms(self._kinds[rows], np.full(len(rows), OPENING_COUNTER + 1 + ply))
+            nth = np.floor(drawn * legal.sum(axis=1)).astype(int)
+            actions = np.argmax(np.cumsum(legal, axis=1) > nth[:, None], axis=1).astype(np.int32)
+            going = ~self._game.is_over(self._game.play(search.states[rows], actions, past))
+            rows, wanted, actions = rows[going], wanted[going], actions[going]
+            self._buffer.add_opponents(rows, actions, np.full(len(rows), np.nan, np.float32))
+            search.advance(rows, actions)
+            for seat in self._seats.values():
+                met = seat.plays[rows]
+                if met.any():
+                    seat.player.advance(rows[met], actions[met])
+
+    def _sit_down(self, row: int, encounter: Encounter) -> None:
+        """The learner meets an opponent in row, from the initial position."""
+        opponent = encounter.opponent
+        seat = self._seats.pop(opponent, None) or _Seat(opponent, self._game, len(self._players))
+        self._seats[opponent] = seat  # the last used stands last
+        seat.plays[row] = True
+        seat.player.new_games(np.array([row]), np.array([encounter.seed], np.uint64))
+        self._learner[row] = encounter.learner
+        idle = [other for other, its in self._seats.items() if not its.plays.any()]
+        for other in idle[: max(0, len(idle) - IDLE_OPPONENTS)]:
+            self._seats.pop(other).player.close()

@@ -1,0 +1,307 @@
+"""From recorded games to training examples: replay, check every move, extract.
+
+An example is one position: the planes that the network sees, the policy the search found, the policy of the opponent's
+reply, the result of the game, and who owned what when it was over; records/chunks.py lists the columns. Games are seen
+by the first player, examples by the player to move; this is the only place where the one becomes the other. Axes:
+N wanted positions, G games, T plies, A actions, P points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import FileError, IllegalMove
+from pipeline.games.base import Game, History, States
+from pipeline.storage.chunks import column_types
+from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, Shard
+
+Columns = dict[str, NDArray[Any]]
+IndexArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """N positions.
+
+    shard  [N] index into the shards at hand   game  [N] index in the shard   ply  [N] moves made before the position
+    """
+
+    shard: IndexArray
+    game: IndexArray
+    ply: IndexArray
+
+    def __len__(self) -> int:
+        return len(self.ply)
+
+
+def make_examples(
+    game: Game, shards: Sequence[Shard], wanted: Wanted, td_lambda: NDArray[np.float32] | None = None
+) -> Columns:
+    """The examples of the wanted positions, in their order; columns as in chunks.column_types.
+
+    td_lambda: [N] of TD(lambda), the same for all positions of a game; None: 1, the value learns the result alone.
+    All games that hold a wanted position are replayed in one batch, to their end; the others are not looked at.
+    The column shard is the index into shards.
+    Raises FileError, whose path is the shard's, if its game is another one, a move is illegal, a result is not
+    the one on the board, visits are not those of a search in that position, or an opponent's move is a policy target.
+    """
+    for shard in shards:
+        if shard.game_spec != game.spec:
+            raise FileError(shard.path, f"games of {shard.game_spec}; wanted {game.spec}")
+    table = _GameTable(shards, wanted)
+    replay = _replay(game, table)
+    _check_results(game, table, replay.final_states)
+
+    to_move = replay.to_move
+    sign = (1 - 2 * to_move).astype(np.float32)  # +1 where the first player is to move
+    played_out = table.ends[table.row] == End.PLAYED_OUT
+    final_ownership = game.ownership(replay.final_states)
+    final_scores = game.scores(replay.final_states)
+    ownership = final_ownership[table.row] * sign[:, None].astype(np.int8)
+    score = final_scores[table.row] * sign
+    ownership[~played_out] = 0
+    score[~played_out] = 0
+    policy, policy_weight = _policies(game, table, wanted, table.row)
+    _check_legal(table, wanted, policy, replay.legal)
+    _check_targets(table, wanted.ply, table.row, policy_weight, to_move)
+    values = table.results[table.row]
+    if td_lambda is not None and (td_lambda < 1).any():
+        values = _td_values(table, replay.movers, td_lambda)
+    reply, reply_weight = _replies(game, table, wanted, replay.next_to_move)
+    columns: Columns = {
+        "planes": replay.planes,
+        "policy": policy,
+        "policy_weight": policy_weight,
+        "value": values * sign,
+        "ownership": ownership,
+        "score": score,
+        "final_weight": played_out,
+        "reply": reply,
+        "reply_weight": reply_weight,
+        "shard": wanted.shard,
+        "game": wanted.game,
+        "ply": wanted.ply,
+    }
+    return {name: columns[name].astype(dtype, copy=False) for name, (dtype, _) in column_types(game).items()}
+
+
+class _GameTable:
+    """The games that hold wanted positions, one a row, longest first: those still running are always a prefix.
+
+    row  [N] where each wanted position's game stands   ply  [N] its ply; the other arrays are [G]
+    """
+
+    def __init__(self, shards: Sequence[Shard], wanted: Wanted) -> None:
+        self.shards = shards
+        first_game = np.cumsum([0, *(shard.num_games for shard in shards)])
+        keys, row = np.unique(first_game[wanted.shard] + wanted.game, return_inverse=True)
+        all_lengths = np.concatenate([shard.lengths for shard in shards]) if shards else np.zeros(0, np.int32)
+        order = np.argsort(-all_lengths[keys], kind="stable")
+        position = np.empty_like(order)
+        position[order] = np.arange(len(order))
+        keys = keys[order]
+        self.row = position[row]
+        self.ply = wanted.ply
+        self.shard = np.searchsorted(first_game, keys, side="right") - 1
+        self.game = keys - first_game[self.shard]
+        self.lengths = all_lengths[keys].astype(np.int64)
+        self.results = self._gather("results", keys)
+        self.ends = self._gather("ends", keys)
+        self.learners = self._gather("learners", keys)
+        self.moves = self.per_move("moves", np.int32(-1))  # [T, G] int32, -1 after a game's end
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def _gather(self, name: str, keys: IndexArray) -> NDArray[Any]:
+        return np.concatenate([getattr(shard, name) for shard in self.shards])[keys] if len(keys) else np.zeros(0)
+
+    def per_move(self, name: str, missing: np.generic) -> NDArray[Any]:
+        """[T, G] of an array of the shards that has an entry per move, as the type of `missing`, which stands after a
+        game's end."""
+        found = np.full((int(self.lengths.max(initial=0)), len(self)), missing)
+        for row in range(len(self)):
+            shard = self.shards[self.shard[row]]
+            start = shard.move_offsets[self.game[row]]
+            found[: self.lengths[row], row] = getattr(shard, name)[start : start + self.lengths[row]]
+        return found
+
+    def error(self, row: int, problem: str) -> FileError:
+        return FileError(self.shards[self.shard[row]].path, f"game {self.game[row]}{problem}")
+
+
+@dataclass
+class _Replay:
+    """planes [N, bits], legal [N, A], to_move [N] of the wanted positions, next_to_move [N] of those after them, which
+    may be the last ones; movers [T, G] who made each move, 0 after a game's end; final_states [G, S]."""
+
+    planes: NDArray[np.uint8]
+    legal: NDArray[np.bool_]
+    to_move: NDArray[np.int8]
+    next_to_move: NDArray[np.int8]
+    movers: NDArray[np.int8]
+    final_states: States
+
+
+def _replay(game: Game, table: _GameTable) -> _Replay:
+    """Play all games in lockstep and look at each wanted position as it comes by."""
+    num_wanted, num_bits = len(table.ply), game.num_planes * game.num_points
+    replay = _Replay(
+        planes=np.empty((num_wanted, (num_bits + 7) // 8), np.uint8),
+        legal=np.empty((num_wanted, game.num_actions), np.bool_),
+        to_move=np.empty(num_wanted, np.int8),
+        next_to_move=np.empty(num_wanted, np.int8),
+        movers=np.zeros(table.moves.shape, np.int8),
+        final_states=np.empty((len(table), game.state_size), np.int16),
+    )
+    by_ply = np.lexsort((table.row, table.ply))
+    starts = np.searchsorted(table.ply[by_ply], np.arange(len(table.moves) + 1))
+    running = (table.lengths[None, :] > np.arange(len(table.moves))[:, None]).sum(axis=1)  # [T] games with a move left
+
+    states = game.initial(len(table))
+    history = game.initial_history(states)
+    for ply, moves in enumerate(table.moves):
+        alive = int(running[ply])
+        states, moves = states[:alive], moves[:alive]
+        history = History(history.keys[:alive], history.lengths[:alive])
+        replay.movers[ply, :alive] = game.to_move(states)
+        here = by_ply[starts[ply] : starts[ply + 1]]
+        if len(here):
+            rows = table.row[here]
+            seen = states[rows]
+            legal, planes = game.look(seen, history.select(rows))
+            replay.planes[here] = np.packbits(planes.reshape(len(here), num_bits), axis=1)
+            replay.legal[here] = legal
+            replay.to_move[here] = replay.movers[ply, rows]
+        try:
+            states = game.play(states, moves, history)
+        except IllegalMove as error:
+            raise _blame(game, table, states, moves, history, ply) from error
+        replay.next_to_move[here] = game.to_move(states[table.row[here]])
+        still = int(running[ply + 1]) if ply + 1 < len(running) else 0
+        replay.final_states[still:alive] = states[still:]
+        history.append(np.arange(alive), game.keys(states))
+    return replay
+
+
+def _blame(game: Game, table: _GameTable, states: States, moves: NDArray[Any], history: History, ply: int) -> FileError:
+    """Which game it was: play them one by one."""
+    for row in range(len(states)):
+        one = slice(row, row + 1)
+        try:
+            game.play(states[one], moves[one], History(history.keys[one], history.lengths[one]))
+        except IllegalMove as error:
+            return table.error(row, f", ply {ply}: illegal move: {error}; wanted games as they were played")
+    raise RuntimeError(f"{game.spec}: a move is illegal in a batch but not alone")
+
+
+def _check_results(game: Game, table: _GameTable, final_states: States) -> None:
+    over = game.is_over(final_states)
+    played_out = table.ends == End.PLAYED_OUT
+    returns = game.returns(final_states)
+    for row in np.flatnonzero(over != played_out):
+        found = "the game is over" if over[row] else "the game is not over"
+        wanted = "a resigned game to stop before its end" if over[row] else "a game that was played out"
+        raise table.error(int(row), f", ply {table.lengths[row]}: {found}; wanted {wanted}")
+    for row in np.flatnonzero(played_out & (returns != table.results)):
+        found, wanted = f"{table.results[row]:+g}", f"{returns[row]:+g}"
+        raise table.error(int(row), f": recorded result {found} (first player); the final position gives {wanted}")
+    for row in np.flatnonzero(~played_out & (table.results == 0)):
+        raise table.error(int(row), ": resigned with recorded result 0; wanted +1 or -1")
+
+
+def _td_values(
+    table: _GameTable, movers: NDArray[np.int8], td_lambda: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """[N] what the value learns, seen by the first player: lambda times the same of the next position, or the result
+    behind the last one, and for the rest what the search said here, if it said anything.
+
+    Source: TD(lambda), Sutton 1988; with the values of searches, Willemsen, Baier, Kaisers 2021.
+    """
+    share = np.ones(len(table), np.float32)
+    share[table.row] = td_lambda
+    said = table.per_move("root_values", np.float32(0)) * (1 - 2 * movers)
+    is_silent = table.per_move("flags", np.uint8(NO_VALUE)) & NO_VALUE != 0
+    share_here = np.where(is_silent, np.float32(1), share)
+    targets = np.empty(table.moves.shape, np.float32)
+    target = table.results.astype(np.float32)
+    for ply in reversed(range(len(targets))):
+        target = share_here[ply] * target + (1 - share_here[ply]) * said[ply]
+        targets[ply] = target
+    return targets[table.ply, table.row]
+
+
+def _policies(
+    game: Game, table: _GameTable, positions: Wanted, row: IndexArray
+) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
+    """policy [n, A]: normalised root visits; weight [n]: 1 where they are a target. Zeros where nothing was visited.
+
+    row [n]: where each position's game stands in the table.
+    """
+    policy = np.zeros((len(positions), game.num_actions), np.float32)
+    weight = np.zeros(len(positions), np.uint8)
+    for number, shard in enumerate(table.shards):
+        here = np.flatnonzero(positions.shard == number)
+        moves = shard.move_offsets[positions.game[here]] + positions.ply[here]
+        lengths = shard.visit_lengths[moves].astype(np.int64)
+        ends = np.cumsum(lengths)
+        # edge j of move i stands at visit_offsets[moves[i]] + j
+        edges = np.arange(int(lengths.sum())) + np.repeat(shard.visit_offsets[moves] - (ends - lengths), lengths)
+        owner = np.repeat(here, lengths)
+        actions = shard.visit_actions[edges]
+        outside = np.flatnonzero(actions >= game.num_actions)
+        if outside.size:
+            index, action = owner[outside[0]], actions[outside[0]]
+            raise table.error(
+                int(row[index]),
+                f", ply {positions.ply[index]}: visits of action {action}; {game.spec} has {game.num_actions} actions",
+            )
+        counts = shard.visit_counts[edges].astype(np.float32)
+        totals = np.bincount(owner, counts, len(positions))
+        policy[owner, actions] = counts / totals[owner].clip(1)
+        weight[here] = shard.flags[moves] & POLICY_COUNTS
+    total = policy.sum(axis=1)
+    for index in np.flatnonzero((total == 0) & (weight == 1)):
+        raise table.error(int(row[index]), f", ply {positions.ply[index]}: a policy target without visits")
+    for index in np.flatnonzero((total != 0) & (np.abs(total - 1) > 1e-3)):  # an action stands twice
+        raise table.error(int(row[index]), f", ply {positions.ply[index]}: visits of one action stand twice")
+    return policy, weight
+
+
+def _replies(
+    game: Game, table: _GameTable, wanted: Wanted, next_to_move: NDArray[np.int8]
+) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
+    """reply [N, A]: the policy target of the position after each wanted one; weight [N]: 1 where there is one.
+
+    Zeros where there is none: the game ended there, by a resignation too, or that move was no policy target (searched
+    cheaply, or made by an opponent). Actions are points of the board, whoever plays there, so a reply needs no other
+    viewpoint. Doesn't check that its visits are legal moves: that is done where the position itself is wanted.
+    """
+    reply = np.zeros((len(wanted), game.num_actions), np.float32)
+    weight = np.zeros(len(wanted), np.uint8)
+    goes_on = np.flatnonzero(wanted.ply + 1 < table.lengths[table.row])
+    row = table.row[goes_on]
+    after = Wanted(wanted.shard[goes_on], wanted.game[goes_on], wanted.ply[goes_on] + 1)
+    policy, counts = _policies(game, table, after, row)
+    _check_targets(table, after.ply, row, counts, next_to_move[goes_on])
+    reply[goes_on] = policy * counts[:, None]
+    weight[goes_on] = counts
+    return reply, weight
+
+
+def _check_legal(table: _GameTable, wanted: Wanted, policy: NDArray[np.float32], legal: NDArray[np.bool_]) -> None:
+    for index in np.flatnonzero(np.any(policy * ~legal, axis=1)):
+        raise table.error(int(table.row[index]), f", ply {wanted.ply[index]}: visits of an illegal action")
+
+
+def _check_targets(
+    table: _GameTable, ply: IndexArray, row: IndexArray, weight: NDArray[np.uint8], to_move: NDArray[np.int8]
+) -> None:
+    learners = table.learners[row]
+    for index in np.flatnonzero((weight == 1) & (learners != BOTH) & (learners != to_move)):
+        raise table.error(int(row[index]), f", ply {ply[index]}: an opponent's move is a policy target")

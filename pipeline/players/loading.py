@@ -1,0 +1,77 @@
+"""What selfplay and evaluate share: how many lanes play, and a model's evaluators for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.config import EvaluateConfig, SelfplayConfig, available_cores
+from pipeline.errors import naming
+from pipeline.games.base import Game, Planes
+from pipeline.games.registry import parse_game
+from pipeline.progress import Progress
+from pipeline.storage.models import Model
+
+TYPICAL, TYPICAL_GAMES = 512, 16
+
+if TYPE_CHECKING:
+    from pipeline.networks.caching import Evaluate
+    from pipeline.networks.inference import Evaluator
+
+
+def lanes_and_rows(config: SelfplayConfig | EvaluateConfig, num_games: int) -> tuple[int, int]:
+    """How many lanes play num_games, and how many games each has at a time."""
+    lanes = max(1, min(config.threads or available_cores(), num_games))
+    return lanes, -(-min(config.parallel_games, num_games) // lanes)
+
+
+def load_evaluators(model: Model, max_batch: int, num_lanes: int, backend: str, progress: Progress) -> list[Evaluator]:
+    """One evaluator per lane. Raises FileError, naming the model, if its weights don't make a network."""
+    from pipeline.networks.architecture import Architecture
+    from pipeline.networks.inference import make_evaluators
+
+    with naming(model.path):
+        return make_evaluators(
+            Architecture.from_dict(model.info.architecture),
+            model.weights,
+            max_batch=max_batch,
+            num_lanes=num_lanes,
+            backend=backend,
+            progress=progress,
+            typical=typical_positions(parse_game(model.info.game)) if backend in ("auto", "int8") else None,
+        )
+
+
+@cache
+def typical_positions(game: Game) -> Planes:
+    """[N, C, H, W] planes from random games, in the order of their plies, N at most TYPICAL; always the same ones,
+    made once per game and not to be changed.
+
+    Weaker play than a trained network's, but boards as full as real ones: what a network's activations reach on them is
+    what they reach in its own games, or a little more (LOG.md).
+    """
+    rng = np.random.default_rng(0)
+    states = game.initial(TYPICAL_GAMES)
+    history = game.initial_history(states)
+    rows, found = np.arange(TYPICAL_GAMES), []
+    while rows.size:
+        legal, planes = game.look(states[rows], history.select(rows))
+        found.append(planes.copy())
+        actions = (legal * rng.random(legal.shape)).argmax(axis=1).astype(np.int32)
+        states[rows] = game.play(states[rows], actions, history.select(rows))
+        history.append(rows, game.keys(states[rows]))
+        rows = rows[~game.is_over(states[rows])]
+    every = np.concatenate(found)
+    return every[np.linspace(0, len(every) - 1, min(TYPICAL, len(every))).astype(int)]
+
+
+def remembering(evaluators: Sequence[Evaluator], game: Game, positions: int) -> list[Evaluate]:
+    """The same evaluators, each with a memory of so many positions; as they are for 0."""
+    if not positions:
+        return list(evaluators)
+    from pipeline.networks.caching import CachedEvaluator
+
+    return [CachedEvaluator(evaluator, positions, game.num_actions) for evaluator in evaluators]

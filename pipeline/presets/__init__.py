@@ -1,0 +1,154 @@
+"""Presets: settings of all stages as YAML, and the configs that they and the command line's options make.
+
+What counts, first to last: an option on the command line, the preset's line, the field's default. A preset is a YAML
+file in ``pipeline/presets``, or one of the user's: a section per stage, a line per field of its config.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import ValidationError
+
+from pipeline.config import CONFIGS, StageConfig
+from pipeline.errors import UsageError
+from pipeline.schedules import START, Moment, parse_schedule
+
+PRESET_FOLDER = Path(__file__).parent
+NUMBERS = (int, float, int | None, float | None)  # types of settings that can follow a schedule; others say so
+
+# What a field wants, by the first word of pydantic's error type, by its bounds, by its pattern.
+KINDS = {"int": "a whole number", "finite": "a whole number", "float": "a number", "bool": "yes or no",
+         "string": "a text", "path": "a path", "list": "a list"}  # fmt: skip
+BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+PATTERNS = {
+    r"^[A-Za-z0-9_-]+$": "letters, digits, - and _ only",
+    r"^b\d{1,4}c\d{1,6}$": "bBLOCKScCHANNELS, e.g. b4c64",
+}
+
+C = TypeVar("C", bound=StageConfig)
+
+
+def preset_names() -> list[str]:
+    return sorted(path.stem for path in PRESET_FOLDER.glob("*.yaml"))
+
+
+def preset_path(name: str) -> Path:
+    """Where a preset is, if there is one: one of ours by name, any other by its path."""
+    return Path(name) if name.endswith((".yaml", ".yml")) else PRESET_FOLDER / f"{name}.yaml"
+
+
+def read_preset(name: str) -> dict[str, dict[str, Any]]:
+    """The sections of a preset: one of ours by name, or a path to a YAML file.
+
+    Raises UsageError if there is none, it isn't YAML, or a section or line is unknown.
+    """
+    path = preset_path(name)
+    if not path.is_file():
+        raise UsageError(
+            f"preset {name!r}: no such preset; known: {', '.join(preset_names())}; or give a path to a .yaml file"
+        )
+    try:
+        sections = yaml.safe_load(path.read_text()) or {}
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageError(f"preset {path}: not readable as YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(sections, dict) or not all(isinstance(lines, dict) for lines in sections.values()):
+        raise UsageError(f"preset {path}: wanted sections {', '.join(CONFIGS)}, each with lines 'name: value'")
+    for stage, lines in sections.items():
+        if stage not in CONFIGS:
+            raise UsageError(f"preset {path}: unknown section {stage!r}; wanted one of {', '.join(CONFIGS)}")
+        known = CONFIGS[stage].model_fields
+        for field in lines:
+            if field not in known:
+                raise UsageError(f"preset {path}, {stage}: unknown line {field!r}; known: {', '.join(known)}")
+            if isinstance(lines[field], list):
+                _check_list(CONFIGS[stage], field, lines[field], f"preset {path}, {stage}, {field}")
+    return sections
+
+
+def _check_list(kind: type[StageConfig], field: str, found: list[Any], where: str) -> None:
+    """Raises UsageError unless a line's list is a schedule of good values, or the setting is a list itself.
+
+    All entries are checked at once: a value that nobody can use must not wait for its generation to be found.
+    """
+    if field in scheduled_lines(kind, {field: found}):
+        for value in parse_schedule(found, where).values:
+            if value is None or isinstance(value, bool):
+                wanted = "a number" if kind.model_fields[field].annotation in NUMBERS else "a text"
+                raise UsageError(f"{where}: found the value {value!r}; wanted {wanted}")
+            try:
+                kind(**{field: value})
+            except ValidationError as error:
+                raise UsageError(f"{where}: {_problem(kind, error.errors()[0])}") from error
+    elif not isinstance(kind.model_fields[field].default, list):
+        raise UsageError(f"{where}: found a list; wanted one value: it can't follow a schedule")
+
+
+def scheduled_lines(kind: type[StageConfig], lines: Mapping[str, Any]) -> list[str]:
+    """Which of a section's lines follow a schedule: numbers, and what says that it may, that are given as lists."""
+
+    def may(field: str) -> bool:
+        info = kind.model_fields[field]
+        extra = info.json_schema_extra
+        return info.annotation in NUMBERS or (isinstance(extra, dict) and bool(extra.get("scheduled")))
+
+    return [field for field, value in lines.items() if isinstance(value, list) and may(field)]
+
+
+def lines_at(kind: type[StageConfig], lines: Mapping[str, Any], moment: Moment) -> dict[str, Any]:
+    """A section's lines with what counts at a moment instead of schedules. Raises UsageError like Schedule.at."""
+    values = {}
+    for field in scheduled_lines(kind, lines):
+        try:
+            values[field] = parse_schedule(lines[field], field).at(moment)
+        except UsageError as error:
+            raise UsageError(f"{field.replace('_', ' ')} {error}") from error
+    return {**lines, **values}
+
+
+def make_config(
+    kind: type[C],
+    stage: str,
+    preset: str | None = None,
+    moment_of: Callable[[StageConfig], Moment] = lambda _: START,
+    **options: Any,
+) -> C:
+    """The config of one stage from a preset's section and the options given (None = not given).
+
+    moment_of: when it is, of a config whose schedules all stand at their start; asked only if there are any.
+    Raises UsageError that names the option, what was found and what was wanted.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    lines = {**(read_preset(preset).get(stage, {}) if preset else {}), **given}
+    config = _validated(kind, stage, preset, lines_at(kind, lines, START), given)
+    if scheduled_lines(kind, lines):
+        config = _validated(kind, stage, preset, lines_at(kind, lines, moment_of(config)), given)
+    return config
+
+
+def _validated(kind: type[C], stage: str, preset: str | None, values: dict[str, Any], options: dict[str, Any]) -> C:
+    try:
+        return kind(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        option = "--" + str(first["loc"][0]).replace("_", "-") if first["loc"] else stage
+        where = f" (preset {preset})" if preset and str(first["loc"][0]) not in options else ""
+        raise UsageError(f"{stage} {option}{where}: {_problem(kind, first)}") from error
+
+
+def _problem(kind: type[StageConfig], error: Mapping[str, Any]) -> str:
+    """One of pydantic's errors in our words: what was found and what the field wants."""
+    field = kind.model_fields.get(str(error["loc"][0])) if error["loc"] else None
+    facts = field.metadata if field is not None else []
+    bounds = [
+        f"{text} {getattr(fact, name):g}" for fact in facts for name, text in BOUNDS.items() if hasattr(fact, name)
+    ]
+    wanted = ", ".join(filter(None, [KINDS.get(error["type"].partition("_")[0]), " and ".join(bounds)]))
+    for pattern in (fact.pattern for fact in facts if hasattr(fact, "pattern")):
+        choices = re.fullmatch(r"\^\((.+)\)\$", pattern)
+        wanted = f"one of {choices[1].replace('|', ', ')}" if choices else PATTERNS[pattern]
+    return f"found {error['input']!r}; wanted {wanted or error['msg']}"

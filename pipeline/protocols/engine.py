@@ -1,0 +1,53 @@
+"""``engine``: a model behind a protocol, for managers that run matches between programs.
+
+Reads commands on standard input and answers on standard output until END or the end of input; everything else goes to
+standard error. Writes no files.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import TextIO
+
+from pipeline.config import EngineConfig
+from pipeline.errors import UsageError
+from pipeline.games.gomoku.game import Gomoku
+from pipeline.games.registry import parse_game
+from pipeline.players.loading import load_evaluators
+from pipeline.progress import SILENT, Progress
+from pipeline.protocols.gomocup import Gomocup
+from pipeline.protocols.session import SearchMind
+from pipeline.selfplay.command import leaves_per_tree
+from pipeline.storage.models import read_model, resolve_champion
+
+LONGEST_LINE = 4096  # characters; what is longer is taken in pieces, not into memory
+
+
+def engine(
+    config: EngineConfig, progress: Progress = SILENT, commands: TextIO | None = None, answers: TextIO | None = None
+) -> None:
+    """Serve until the manager ends it. commands, answers: instead of standard input and output.
+
+    Raises FileError for a model that can't be loaded, UsageError for one whose game the protocol doesn't know.
+    """
+    for stream in (sys.stdin, sys.stdout):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # an odd byte of a manager's must not end its game
+    commands, answers = commands or sys.stdin, answers or sys.stdout
+    model = read_model(resolve_champion(config.model))
+    game = parse_game(model.info.game)
+    if not isinstance(game, Gomoku):
+        raise UsageError(f"engine --protocol {config.protocol}: {model.path} plays {game.spec}; wanted a Gomoku model")
+    progress.say(f"loading {config.model}; kernels and network are compiled when this machine sees them first")
+    leaves = leaves_per_tree(1, config.readouts)  # a single game has no neighbours to fill a batch
+    (evaluate,) = load_evaluators(model, leaves, 1, config.backend, progress)
+    mind = SearchMind(game, evaluate, config.search_config(), config.readouts, leaves)
+    mind.warm_up()
+    session = Gomocup(mind)
+    for line in iter(lambda: commands.readline(LONGEST_LINE), ""):
+        for answer in session.answer(line):
+            answers.write(answer + "\n")
+            answers.flush()
+        if session.ended:
+            return

@@ -1,0 +1,289 @@
+"""ratings: from the records of all matches to a table of strengths and ``data/ratings.json``.
+
+Everything is computed anew from the match records whenever asked, by all three methods; the file is a copy for readers,
+and a damaged one costs nothing. Matches count in order of time where the method has an order: by the time at which they
+were begun. Failed games count for nobody. Doesn't play.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.config import RatingsConfig
+from pipeline.errors import FileError, MuGoError, NotYet, UsageError
+from pipeline.matches.statistics import Z_95
+from pipeline.progress import SILENT, Progress
+from pipeline.ratings import strength as arena
+from pipeline.reports.rating_tables import RatingRow, RatingsSummary
+from pipeline.storage import atomic, layout
+from pipeline.storage.matches import Match, PlayerInfo, list_matches, read_match, read_summary
+from pipeline.storage.ratings import RatedPlayer, Ratings, read_ratings, write_ratings
+
+NAMES_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Rated:
+    """Everything known about everybody's strength."""
+
+    ratings: Ratings
+    encounters: list[arena.Encounter]  # in order of time
+    fit: arena.BradleyTerry  # anchored
+
+
+def ratings(config: RatingsConfig, progress: Progress = SILENT) -> RatingsSummary:
+    """Rate every player of every match; write the ratings file unless that of the run would tell of other folders.
+
+    Folders that were asked for must exist, the usual ones need not; ratings of folders that were asked for are written
+    only if config.output was, too.
+    Raises NotYet if no game was played, UsageError for a folder that isn't there or an anchor that isn't rated,
+    MuGoError if the matches are of several games, FileError if the ratings file can't be written.
+    """
+    if config.directory == RatingsConfig.model_fields["directory"].default:
+        return rate_and_write(config, progress)
+    for directory in config.directory:
+        if not directory.is_dir():
+            raise UsageError(f"ratings --directory {directory}: no such folder; wanted a folder of matches")
+    if "output" in config.model_fields_set:
+        return rate_and_write(config, progress)
+    return _summary(config, *_rated(config, progress), path=None)
+
+
+def rate_and_write(
+    config: RatingsConfig, progress: Progress = SILENT, among: Sequence[str] | None = None
+) -> RatingsSummary:
+    """The same for any folders, which may be missing, and always written.
+
+    among: the summary has these players only, errors relative to their own mean; all are written.
+    """
+    _refuse_none([path for directory in config.directory for path in list_matches(directory)], config)
+    atomic.make_folder(config.output.parent)
+    waiting = f"another process writes {config.output}; waiting"
+    with atomic.file_lock(config.output, on_wait=lambda: progress.say(waiting)):
+        _warn_of_damage(config.output, progress)
+        found = _rated(config, progress)
+        write_ratings(config.output, found[0].ratings)
+    return _summary(config, *found, path=config.output, among=among)
+
+
+def _rated(config: RatingsConfig, progress: Progress) -> tuple[Rated, list[Match], int]:
+    """(ratings, the matches they come from, how many are damaged)."""
+    anchor = arena.parse_anchor(config.anchor) if config.anchor is not None else None
+    matches, skipped = read_matches(config.directory, progress)
+    _refuse_none(matches, config)
+    return rate(matches, anchor), matches, skipped
+
+
+def _refuse_none(matches: Sequence[object], config: RatingsConfig) -> None:
+    if not matches:
+        folders = ", ".join(map(str, config.directory))
+        raise NotYet(f"no games of matches in {folders} yet; `python main.py evaluate` plays some", missing=1)
+
+
+def _warn_of_damage(path: Path, progress: Progress) -> None:
+    if not path.exists():
+        return
+    try:
+        read_ratings(path)
+    except FileError as error:
+        progress.warn(f"{path} was unusable and is made anew from the match records: {error.problem}")
+
+
+# From match records to ratings, also for other stages
+
+
+def read_matches(
+    directories: Sequence[Path], progress: Progress = SILENT, with_empty: bool = False
+) -> tuple[list[Match], int]:
+    """(the matches with games in these folders, oldest first; how many are damaged, each named in a warning).
+
+    A damaged summary is named, too, but the games count. with_empty: also matches that have no game yet.
+    """
+    matches, skipped = [], 0
+    folders = {folder.resolve(): folder for directory in directories for folder in list_matches(directory)}
+    for folder in folders.values():
+        try:
+            match = read_match(folder, with_summary=False)
+        except FileError as error:
+            progress.warn(f"skipped {error}")
+            skipped += 1
+            continue
+        try:
+            read_summary(folder)
+        except FileError as error:
+            progress.warn(f"{error}; the games count all the same; remove that file, nothing is lost with it")
+        if match.games or with_empty:
+            matches.append(match)
+    return sorted(matches, key=lambda match: (match.header.created, match.folder.name)), skipped
+
+
+def encounter_of(match: Match) -> arena.Encounter:
+    """A match's finished games, as the ratings name its players."""
+    challenger, champion = match.header.players
+    return arena.Encounter(
+        challenger.rated_as, champion.rated_as, tuple(game.challenger_result for game in match.games)
+    )
+
+
+def rate(matches: Sequence[Match], anchor: tuple[str, float] | None = None) -> Rated:
+    """The ratings of everybody in these matches, which must be in order of time; at least one must have games.
+
+    anchor: (name, Elo) for Bradley-Terry; None: random at 0, without it the oldest model at 0.
+    Raises UsageError for an anchor that isn't rated, MuGoError if the matches are of several games.
+    """
+    game = _one_game(matches)
+    encounters = [encounter_of(match) for match in matches]
+    infos = {info.rated_as: info for match in matches for info in match.header.players}
+    tallies = arena.tallies(encounters)
+    if not tallies:
+        raise NotYet("no player has met another one yet", missing=1)
+    name, value = anchor or (_default_anchor(tallies, infos), 0.0)
+    found = arena.resolve_name(name, tallies, {one: tally.games for one, tally in tallies.items()})
+    if found is None:
+        raise UsageError(f"--anchor {name!r}: no such rated player; there are: {', '.join(tallies)}")
+    fit = arena.bradley_terry(encounters).anchored(found, value)
+    errors, strengths = fit.errors(), fit.ratings
+    groups = {member: number for number, group in enumerate(fit.groups) for member in group}
+    elo = arena.elo(encounters)
+    skills = arena.true_skill(encounters, {one: info.parents for one, info in infos.items()})
+    players = [
+        RatedPlayer(
+            name=one,
+            kind=infos[one].kind,
+            games=tally.games,
+            wins=tally.wins,
+            draws=tally.draws,
+            losses=tally.losses,
+            bradley_terry=strengths[one],
+            bradley_terry_error=errors[one],
+            group=groups[one],
+            elo=elo[one],
+            trueskill_mu=skills[one].mu,
+            trueskill_sigma=skills[one].sigma,
+        )
+        for one, tally in sorted(tallies.items(), key=lambda item: -strengths[item[0]])
+    ]
+    record = Ratings(
+        game=game,
+        anchor=found,
+        anchor_elo=value,
+        matches=len(matches),
+        games=sum(tally.games for tally in tallies.values()) // 2,
+        players=players,
+    )
+    return Rated(record, encounters, fit)
+
+
+def _one_game(matches: Sequence[Match]) -> str:
+    first = matches[0]
+    for match in matches:
+        if match.header.game != first.header.game:
+            raise MuGoError(
+                f"matches of several games: {first.folder} is {first.header.game}, {match.folder} is "
+                f"{match.header.game}; wanted one game; move the others away, or name folders with --directory"
+            )
+    return first.header.game
+
+
+def _default_anchor(tallies: dict[str, arena.Tally], infos: dict[str, PlayerInfo]) -> str:
+    if "random" in tallies:
+        return "random"
+    numbers = {name: layout.parse_model_name(name.rpartition("@")[0]) for name in tallies}
+    numbered = [name for name, number in numbers.items() if number is not None]
+    if numbered:
+        return min(numbered)
+    return next((name for name in tallies if infos[name].kind == "model"), next(iter(tallies)))
+
+
+# The summary
+
+
+def _summary(
+    config: RatingsConfig,
+    rated: Rated,
+    matches: Sequence[Match],
+    skipped: int,
+    path: Path | None,
+    among: Sequence[str] | None = None,
+) -> RatingsSummary:
+    shown = set(rated.ratings.by_name if among is None else among)
+    groups = [[name for name in group if name in shown] for group in rated.fit.groups]
+    groups = sorted(filter(None, groups), key=lambda group: -len(group))
+    return RatingsSummary(
+        game=rated.ratings.game,
+        method=config.method,
+        anchor=f"{rated.ratings.anchor}={rated.ratings.anchor_elo:g}",
+        matches=rated.ratings.matches,
+        matches_skipped=skipped,
+        games=rated.ratings.games,
+        path=None if path is None else str(path),
+        rows=_rows(rated, config.method, groups),
+        warnings=_warnings(rated, matches, config.method, groups),
+        left_out=len(rated.ratings.players) - sum(map(len, groups)),
+    )
+
+
+def _rows(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> list[RatingRow]:
+    def rating(player: RatedPlayer) -> float:
+        if method == "elo":
+            return player.elo
+        return player.trueskill_mu if method == "trueskill" else player.bradley_terry
+
+    def error(player: RatedPlayer) -> float | None:
+        if method == "elo":
+            return None
+        return Z_95 * player.trueskill_sigma if method == "trueskill" else errors[player.name]
+
+    players = rated.ratings.by_name
+    opponents = arena.average_opponents(rated.encounters, {name: rating(player) for name, player in players.items()})
+    rows = []
+    for number, group in enumerate(groups):
+        # An error of one alone, relative to itself, says nothing.
+        errors = dict(rated.fit.errors_among(group)) if len(group) > 1 else dict.fromkeys(group)
+        best_first = sorted((players[name] for name in group), key=lambda player: -rating(player))
+        rows += [
+            RatingRow(
+                rank=rank,
+                name=player.name,
+                kind=player.kind,
+                rating=rating(player),
+                error=error(player),
+                games=player.games,
+                wins=player.wins,
+                draws=player.draws,
+                losses=player.losses,
+                average_opponent=opponents[player.name],
+                group=number,
+            )
+            for rank, player in enumerate(best_first, start=1)
+        ]
+    return rows
+
+
+def _warnings(rated: Rated, matches: Sequence[Match], method: str, groups: Sequence[Sequence[str]]) -> list[str]:
+    shown = {name for group in groups for name in group}
+    found = [
+        f"no games connect {_some(group)} with the players above: their ratings don't compare; one match mends that"
+        for group in groups[1:]
+    ]
+    if method == "bradley-terry":
+        lopsided = [player.name for player in rated.ratings.players if player.games in (player.wins, player.losses)]
+        lopsided = [name for name in lopsided if name in shown]
+        if lopsided:
+            found.append(f"{_some(lopsided)} won or lost every game: how far above or below is a guess of the prior")
+    weights: dict[str, set[str]] = {}
+    for match in matches:
+        for info in match.header.players:
+            if info.rated_as in shown:
+                weights.setdefault(info.rated_as, set()).add(info.weights)
+    for name, versions in weights.items():
+        if len(versions) > 1:
+            found.append(f"{name} played with {len(versions)} different sets of weights, and is rated as one player")
+    return found
+
+
+def _some(names: Sequence[str]) -> str:
+    left = len(names) - NAMES_SHOWN
+    return ", ".join(names[:NAMES_SHOWN]) + (f" and {left} more" if left > 0 else "")

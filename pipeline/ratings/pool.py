@@ -1,0 +1,258 @@
+"""The pool of opponents: who is in it, who has to leave, and whom of it to meet.
+
+Members are kept in ``data/pool.json``, their ratings in ``data/ratings.json``: ratings outlive eviction. A member that
+has no rating counts as the mean of all rated players, where the Bradley-Terry prior puts it.
+
+Whom to meet is a *mode*, a string; each is a probability distribution over the candidates' names:
+
+    uniform               everybody alike
+    champion              the newest champion there is
+    lagged=1-5            the champions 1 to 5 before ``me`` (before the newest, if ``me`` never was one), alike
+    mirror                ``me`` itself, whoever else there is
+    fixed=NAME            that one
+    top-k=3               the three with the highest ratings, alike
+    nearest=200           softmax of −|rating difference| / 200 Elo
+    match-quality=0.1     softmax of TrueSkill's match quality / 0.1
+    exploration           in proportion to 1 / (1 + games): the least played first
+
+``me`` is no candidate but of mirror, champion and fixed. Chooses names; makes no players.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import trueskill
+
+from pipeline.errors import UsageError
+from pipeline.players.specs import parse_player
+from pipeline.ratings.strength import resolve_name
+from pipeline.storage.ratings import Member, Pool, RatedPlayer
+
+NEAREST_ELO = 200.0  # a difference of which is chosen e times less often
+QUALITY_STEP = 0.1  # the same for TrueSkill's quality, which lies between 0 and 1
+MODES = (
+    "uniform, champion, lagged=FROM-TO, mirror, fixed=NAME, top-k=K, nearest[=ELO], match-quality[=TEMPERATURE], "
+    "exploration"
+)
+
+Standings = Mapping[str, RatedPlayer]
+
+
+# Members
+
+
+def make_member(spec: str) -> Member:
+    """The member that a spec string names. A link such as best_model stands for the model it points to now.
+
+    Raises UsageError for an unknown built-in or anything else that is no player, FileError where no model is.
+    """
+    player = parse_player(spec)
+    if player.path is None:
+        return Member(name=player.name, spec=player.text.strip())
+    path = player.path
+    if path.is_relative_to(Path.cwd()):  # so that a run's folder can be moved
+        path = path.relative_to(Path.cwd())
+    named = f"{player.name}=" if player.own_name else "./" if len(path.parts) == 1 else ""
+    readouts = f"@{player.readouts}" if player.readouts is not None else ""
+    return Member(name=player.name, spec=f"{named}{path}{readouts}")
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a change did. evicted: in the order in which they had to go."""
+
+    pool: Pool
+    added: bool = False
+    evicted: tuple[Member, ...] = ()
+
+
+def add(pool: Pool, member: Member, standings: Standings) -> Change:
+    """The pool with a new member. If it is full, the lowest rated other leaves, of equals the one longest there.
+
+    The newcomer isn't evicted by its own arrival, however low its rating: it came to be met. A member that is there
+    already changes nothing. Raises UsageError if its name belongs to another player.
+    """
+    for other in pool.members:
+        if other.name == member.name and other.spec != member.spec:
+            raise UsageError(
+                f"pool: {member.name} is {other.spec} already, not {member.spec}; remove that one first, or add this "
+                f"one under a name of its own: NAME={member.spec}"
+            )
+        if other.spec == member.spec:
+            return Change(pool)
+    kept, evicted = _evict(pool.members, pool.capacity - 1, standings)
+    return Change(pool.model_copy(update={"members": (*kept, member)}), True, evicted)
+
+
+def remove(pool: Pool, name: str) -> Pool:
+    """Raises UsageError if it isn't there."""
+    if name not in pool.names:
+        raise UsageError(f"pool: no member {name!r}; there are: {', '.join(pool.names) or 'none'}")
+    return pool.model_copy(update={"members": tuple(one for one in pool.members if one.name != name)})
+
+
+def resize(pool: Pool, capacity: int, standings: Standings) -> Change:
+    """The pool with room for so many; the lowest rated leave, of equals the one longest there."""
+    kept, evicted = _evict(pool.members, capacity, standings)
+    return Change(pool.model_copy(update={"capacity": capacity, "members": kept}), False, evicted)
+
+
+def _evict(
+    members: Sequence[Member], capacity: int, standings: Standings
+) -> tuple[tuple[Member, ...], tuple[Member, ...]]:
+    """(who stays, who leaves), so that at most `capacity` stay."""
+    stay, leave = list(members), []
+    while len(stay) > capacity:
+        lowest = min(stay, key=lambda member: rating_of(member.name, standings))
+        stay.remove(lowest)
+        leave.append(lowest)
+    return tuple(stay), tuple(leave)
+
+
+def standing_of(name: str, standings: Standings) -> RatedPlayer | None:
+    """A model that is named without readouts is rated as the NAME@READOUTS with the most games; None: unrated."""
+    found = resolve_name(name, standings, {one: standing.games for one, standing in standings.items()})
+    return standings[found] if found is not None else None
+
+
+def rating_of(name: str, standings: Standings) -> float:
+    """Bradley-Terry; that of the unrated is the mean of all."""
+    standing = standing_of(name, standings)
+    if standing is not None:
+        return standing.bradley_terry
+    return math.fsum(one.bradley_terry for one in standings.values()) / len(standings) if standings else 0.0
+
+
+# Modes
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A choosing mode. text: as it was given; the rest is what its kind needs."""
+
+    text: str
+    kind: str
+    name: str = ""
+    k: int = 0
+    lags: tuple[int, int] = (0, 0)
+    temperature: float = 0.0
+
+
+def parse_mode(text: str) -> Mode:
+    """See the module docstring. Raises UsageError."""
+    kind, equals, value = text.partition("=")
+    if kind in ("uniform", "champion", "mirror", "exploration") and not equals:
+        return Mode(text, kind)
+    if kind == "top-k" and re.fullmatch(r"[1-9]\d{0,5}", value):
+        return Mode(text, kind, k=int(value))
+    if kind == "fixed" and value:
+        return Mode(text, kind, name=value)
+    lags = re.fullmatch(r"(\d{1,6})-(\d{1,6})", value)
+    if kind == "lagged" and lags and 1 <= int(lags[1]) <= int(lags[2]):
+        return Mode(text, kind, lags=(int(lags[1]), int(lags[2])))
+    default = {"nearest": NEAREST_ELO, "match-quality": QUALITY_STEP}.get(kind)
+    if default is not None and not equals:
+        return Mode(text, kind, temperature=default)
+    if default is not None and re.fullmatch(r"\d*\.?\d+", value) and 0 < float(value) < math.inf:
+        return Mode(text, kind, temperature=float(value))
+    raise UsageError(f"mode {text!r}: wanted one of {MODES}; e.g. top-k=3, lagged=1-5, nearest=200")
+
+
+def distribution(
+    mode: Mode, candidates: Sequence[str], standings: Standings, me: str | None = None, champions: Sequence[str] = ()
+) -> dict[str, float]:
+    """How likely each opponent is; the probabilities sum to 1. Empty if the mode finds none.
+
+    candidates  names of those that can be met, e.g. the pool's members
+    standings   of the rated ones, by the name they are rated as
+    me          who asks, as candidates or champions name it; None: somebody else than all of them
+    champions   all champions so far, oldest first, the present one last
+    """
+    if mode.kind == "mirror":
+        return {me: 1.0} if me is not None else {}
+    names = list(dict.fromkeys(candidates))
+    if mode.kind == "fixed":
+        return {mode.name: 1.0} if mode.name in names else {}
+    if mode.kind == "champion":
+        return _alike([name for name in names if champions and _is(name, champions[-1])][:1])
+    others = [name for name in names if me is None or not _is(name, me)]
+    if not others:
+        return {}
+    if mode.kind == "lagged":
+        return _alike([name for name in others if _lag(name, me, champions, mode.lags)])
+    if mode.kind == "top-k":
+        return _alike(sorted(others, key=lambda name: -rating_of(name, standings))[: mode.k])
+    if mode.kind == "exploration":
+        return _normalised({name: 1 / (1 + _games(name, standings)) for name in others})
+    if mode.kind == "nearest":
+        mine = rating_of(me or "", standings)
+        return _softmax({name: -abs(rating_of(name, standings) - mine) for name in others}, mode.temperature)
+    if mode.kind == "match-quality":
+        return _softmax({name: match_quality(name, me or "", standings) for name in others}, mode.temperature)
+    return _alike(others)
+
+
+def choose(
+    mode: Mode,
+    candidates: Sequence[str],
+    standings: Standings,
+    me: str | None,
+    champions: Sequence[str],
+    generator: np.random.Generator,
+    say: Callable[[str], None],
+) -> str | None:
+    """One opponent, drawn from distribution(); None if there is none, which say() is told why."""
+    chances = distribution(mode, candidates, standings, me, champions)
+    if not chances:
+        found = f"nobody of {', '.join(candidates)} fits" if candidates else "the pool is empty"
+        say(f"no opponent by mode {mode.text}: {found}; skipped (`python main.py pool add SPEC` adds one)")
+        return None
+    return str(generator.choice(list(chances), p=list(chances.values())))
+
+
+def match_quality(one: str, other: str, standings: Standings) -> float:
+    """TrueSkill's: the chance of a draw, relative to that between two whose equal strength is known; 0 to 1.
+
+    Source: Herbrich, Minka & Graepel 2006, section 4 ("matchmaking").
+    """
+    a, b = standing_of(one, standings), standing_of(other, standings)
+    difference = (a.trueskill_mu if a else trueskill.MU) - (b.trueskill_mu if b else trueskill.MU)
+    noise = 2 * trueskill.BETA**2
+    variance = noise + sum((one.trueskill_sigma if one else trueskill.SIGMA) ** 2 for one in (a, b))
+    return math.sqrt(noise / variance) * math.exp(-(difference**2) / (2 * variance))
+
+
+def _is(name: str, model: str) -> bool:
+    """Whether these two name one model, whatever readouts either says."""
+    return name == model or name == model.rpartition("@")[0] or name.rpartition("@")[0] == model
+
+
+def _lag(name: str, me: str | None, champions: Sequence[str], lags: tuple[int, int]) -> bool:
+    mine = [i for i, champion in enumerate(champions) if me is not None and _is(champion, me)]
+    now = mine[-1] if mine else len(champions) - 1
+    return any(_is(name, champions[now - lag]) for lag in range(lags[0], min(lags[1], now) + 1))
+
+
+def _games(name: str, standings: Standings) -> int:
+    standing = standing_of(name, standings)
+    return standing.games if standing is not None else 0
+
+
+def _alike(names: Sequence[str]) -> dict[str, float]:
+    return {name: 1 / len(names) for name in names}
+
+
+def _normalised(weights: dict[str, float]) -> dict[str, float]:
+    total = math.fsum(weights.values())
+    return {name: weight / total for name, weight in weights.items()}
+
+
+def _softmax(values: dict[str, float], temperature: float) -> dict[str, float]:
+    top = max(values.values())
+    return _normalised({name: math.exp((value - top) / temperature) for name, value in values.items()})

@@ -1,0 +1,118 @@
+"""pool: look at the pool of opponents, and change who is in it.
+
+Every change reads and writes ``data/pool.json`` under its lock: a person and `evaluate` don't undo each other's.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipeline.errors import FileError, UsageError
+from pipeline.progress import SILENT, Progress
+from pipeline.ratings import pool as arena
+from pipeline.reports.rating_tables import PoolRow, PoolSummary
+from pipeline.storage.ratings import Member, RatedPlayer, pool_lock, read_pool, read_ratings, write_pool
+
+POOL, RATINGS = Path("data/pool.json"), Path("data/ratings.json")
+ACTIONS = ("add", "remove")
+
+
+def pool(
+    action: str | None = None,
+    what: str | None = None,
+    path: Path = POOL,
+    ratings_path: Path = RATINGS,
+    capacity: int | None = None,
+    progress: Progress = SILENT,
+) -> PoolSummary:
+    """Show the pool (no action), "add" the player of a spec string, or "remove" a name; capacity changes its size.
+
+    Ratings that can't be read are warned of: then all are unrated, and who has been there longest leaves a full pool.
+    Raises UsageError for a wrong action, spec or name, FileError for a damaged pool.
+    """
+    if action is not None and action not in ACTIONS:
+        raise UsageError(f"pool {action}: no such action; wanted add SPEC, remove NAME, or nothing to look at it")
+    if (action is None) != (what is None):
+        wanted = "add SPEC or remove NAME" if action is None else "a spec" if action == "add" else "a member's name"
+        example = f"{action or 'add'} heuristic"
+        raise UsageError(f"pool {action or what}: wanted {wanted}, e.g. `python main.py pool {example}`")
+    if capacity is not None and capacity < 1:
+        raise UsageError(f"pool --capacity {capacity}: wanted at least 1")
+    standings = _standings(ratings_path, progress)
+    if action == "add" and what is not None:
+        return _add(arena.make_member(what), path, standings, capacity)
+    if action == "remove" and what is not None:
+        return _remove(what, path, standings, capacity)
+    return _show(path, standings, capacity)
+
+
+def remember_champion(pool_path: Path, ratings_path: Path, spec: str, progress: Progress = SILENT) -> PoolSummary:
+    """Add a model that was promoted. Raises FileError for a damaged pool; ratings as in pool()."""
+    return _add(arena.make_member(spec), pool_path, _standings(ratings_path, progress), None)
+
+
+def _show(path: Path, standings: arena.Standings, capacity: int | None) -> PoolSummary:
+    if capacity is None:
+        return _summary(path, arena.Change(read_pool(path)), standings)
+    with pool_lock(path):
+        change = arena.resize(read_pool(path), capacity, standings)
+        write_pool(path, change.pool)
+    return _summary(path, change, standings)
+
+
+def _add(member: Member, path: Path, standings: arena.Standings, capacity: int | None) -> PoolSummary:
+    with pool_lock(path):
+        before = read_pool(path)
+        resized = arena.resize(before, capacity or before.capacity, standings)
+        change = arena.add(resized.pool, member, standings)
+        if change.pool != before:
+            write_pool(path, change.pool)
+    change = arena.Change(change.pool, change.added, (*resized.evicted, *change.evicted))
+    already = next((one.name for one in change.pool.members if one.spec == member.spec and not change.added), None)
+    return _summary(path, change, standings, added=[member.name] if change.added else [], already=already)
+
+
+def _remove(name: str, path: Path, standings: arena.Standings, capacity: int | None) -> PoolSummary:
+    with pool_lock(path):
+        left = arena.remove(read_pool(path), name)
+        change = arena.resize(left, capacity or left.capacity, standings)
+        write_pool(path, change.pool)
+    return _summary(path, change, standings, removed=[name])
+
+
+def _standings(ratings_path: Path, progress: Progress) -> dict[str, RatedPlayer]:
+    """The rated players by name; nobody if there are no ratings yet, or if they can't be read, which is warned of."""
+    if not ratings_path.exists():
+        return {}
+    try:
+        return read_ratings(ratings_path).by_name
+    except FileError as error:
+        progress.warn(f"the pool takes everybody as unrated: {error}")
+        return {}
+
+
+def _summary(
+    path: Path,
+    change: arena.Change,
+    standings: arena.Standings,
+    added: list[str] | None = None,
+    removed: list[str] | None = None,
+    already: str | None = None,
+) -> PoolSummary:
+    rows = []
+    for member in change.pool.members:
+        standing = arena.standing_of(member.name, standings)
+        if standing is None:
+            rows.append(PoolRow(member.name, member.spec, None, None, 0))
+            continue
+        rating, error = standing.bradley_terry, standing.bradley_terry_error
+        rows.append(PoolRow(member.name, member.spec, rating, error, standing.games, standing.name))
+    return PoolSummary(
+        path=str(path),
+        capacity=change.pool.capacity,
+        members=sorted(rows, key=lambda row: (row.rating is None, -(row.rating or 0.0))),
+        added=added or [],
+        removed=removed or [],
+        evicted=[member.name for member in change.evicted],
+        already=[already] if already is not None else [],
+    )

@@ -1,0 +1,137 @@
+"""Who plays whom next, in pairs of games (one opening, both colours), and when enough is known.
+
+    round-robin   the pair of players that met least; so in the end all met equally often
+    uncertainty   the pair of players whose next games shrink the summed variance of the ratings most
+
+The variance of uncertainty is Bradley-Terry's: with Σ the covariance of the ratings and d = e_i − e_j, a game of i and
+j adds Fisher information w = p(1 − p) along d, so that Σ becomes Σ − w Σd dᵀΣ / (1 + w dᵀΣd) (Sherman & Morrison 1950).
+What counts are ratings less their mean, since what all have in common no game tells. This is A-optimal design: Chaloner
+& Verdinelli 1995, "Bayesian experimental design: a review".
+
+Pure: names and numbers. Plays nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+
+from pipeline.ratings.strength import ELO_PER_LOGIT, BradleyTerry, Encounter, Matrix, bradley_terry, centred
+
+Schedule = Literal["uncertainty", "round-robin"]
+GAMES_PER_PAIR = 2
+TIE = 1e-9  # gains that differ by less than this share are equal
+
+
+def next_pairs(
+    players: Sequence[str],
+    encounters: Sequence[Encounter],
+    num_pairs: int,
+    schedule: Schedule = "uncertainty",
+    place: str | None = None,
+    against: int = 0,
+) -> list[tuple[str, str]]:
+    """The players of the next pairs of games, in order; the same two may come several times.
+
+    players     who can be asked to play; the first named of two stands first in a pair
+    encounters  all that is known, also of games with and between others
+    place       only pairs with this player; what counts is then its own variance alone
+    against     with place: only so many, whose ratings are nearest to its own; 0, or while it is unrated: anybody
+    Ties go to the two with fewest games against each other, then with fewest games, then to those named first.
+    """
+    names = list(dict.fromkeys([*players, *([place] if place is not None else [])]))
+    fit = bradley_terry(encounters, players=names)
+    pairs = _allowed(names, fit, encounters, place, against)
+    if not pairs:
+        return []
+    plan = _Plan(names, fit, encounters, place)
+    chosen = []
+    for _ in range(num_pairs):
+        best = min(pairs, key=plan.round_robin) if schedule == "round-robin" else plan.most_certain(pairs)
+        plan.will_play(*best)
+        chosen.append(best)
+    return [(names[i], names[j]) for i, j in chosen]
+
+
+def worst_error(fit: BradleyTerry, players: Sequence[str], place: str | None = None) -> float:
+    """The largest error bar among these players, in Elo (95 %, relative to their mean); with place its own.
+
+    Infinite as long as games don't connect them all.
+    """
+    errors = fit.errors_among(list(dict.fromkeys([*players, *([place] if place is not None else [])])))
+    return errors[place] if place is not None else max(errors.values(), default=math.inf)
+
+
+def _allowed(
+    names: Sequence[str], fit: BradleyTerry, encounters: Sequence[Encounter], place: str | None, against: int
+) -> list[tuple[int, int]]:
+    """Indexes of the players of every pair that may be asked for."""
+    pairs = list(combinations(range(len(names)), 2))
+    if place is None:
+        return pairs
+    others = [name for name in names if name != place]
+    is_rated = any(place in (met.one, met.other) and met.games for met in encounters)
+    if against and is_rated:
+        others = sorted(others, key=lambda name: abs(fit.ratings[name] - fit.ratings[place]))[:against]
+    return [(i, j) for i, j in pairs if place in (names[i], names[j]) and {names[i], names[j]} <= {place, *others}]
+
+
+class _Plan:
+    """What will be known once the pairs chosen so far are played. Players are known by their index."""
+
+    def __init__(
+        self, names: Sequence[str], fit: BradleyTerry, encounters: Sequence[Encounter], place: str | None
+    ) -> None:
+        rows = [fit.index[name] for name in names]
+        self.covariance: Matrix = fit.covariance[np.ix_(rows, rows)] / ELO_PER_LOGIT**2
+        logits = fit.elo[rows] / ELO_PER_LOGIT
+        self.place = None if place is None else names.index(place)
+        self.met = np.zeros((len(names), len(names)), np.int64)
+        index = {name: i for i, name in enumerate(names)}
+        for one in encounters:
+            if one.one in index and one.other in index and one.one != one.other:
+                self._count(index[one.one], index[one.other], one.games)
+        chances = 1 / (1 + np.exp(logits[None, :] - logits[:, None]))
+        self.information = GAMES_PER_PAIR * chances * (1 - chances)
+
+    def _count(self, i: int, j: int, games: int) -> None:
+        self.met[i, j] += games
+        self.met[j, i] += games
+
+    def round_robin(self, pair: tuple[int, int]) -> tuple[int, int]:
+        """The sort key of a pair: games against each other, games at all."""
+        i, j = pair
+        return int(self.met[i, j]), int(self.met[i].sum() + self.met[j].sum())
+
+    def most_certain(self, pairs: Sequence[tuple[int, int]]) -> tuple[int, int]:
+        i, j = np.array(pairs).T
+        gains = self.gains()[i, j]
+        tied = np.flatnonzero(gains >= gains.max() * (1 - TIE))
+        return min((pairs[k] for k in tied.tolist()), key=self.round_robin)
+
+    def gains(self) -> Matrix:
+        """[n, n] by how much a pair of games of row and column shrinks the variance that counts."""
+        spread = np.diag(self.covariance)[:, None] + np.diag(self.covariance)[None, :] - 2 * self.covariance  # dᵀΣd
+        half = self.covariance - self.covariance.mean(axis=0)  # PΣ, P takes the mean off
+        if self.place is None:
+            squares = half.T @ half
+            moved = np.diag(squares)[:, None] + np.diag(squares)[None, :] - 2 * squares  # |PΣd|²
+        else:
+            row = half[self.place]
+            moved = (row[:, None] - row[None, :]) ** 2
+        return self.information * moved / (1 + self.information * spread)
+
+    def will_play(self, i: int, j: int) -> None:
+        self._count(i, j, GAMES_PER_PAIR)
+        along = self.covariance[:, i] - self.covariance[:, j]
+        weight = self.information[i, j]
+        self.covariance = self.covariance - weight * np.outer(along, along) / (1 + weight * (along[i] - along[j]))
+
+    def variance(self) -> float:
+        """That which counts, in logits²."""
+        variances = np.diag(centred(self.covariance))
+        return float(variances.sum() if self.place is None else variances[self.place])

@@ -1,0 +1,321 @@
+"""Ratings of players from the results of their games: Bradley-Terry with error bars, Elo, TrueSkill.
+
+An *encounter* is what one match contributes: two names and one result per game, seen by the first of them. Ratings are
+in Elo: 400 points are odds of 10 to 1. TrueSkill has a scale of its own.
+
+    bradley_terry  all games at once, whoever met whom and when: the strengths that make the results likeliest
+    elo            match after match in order of time, as the SPEC of this pipeline writes it
+    true_skill     game after game in order of time, through the trueskill library
+
+Pure: names and numbers. A game of a player against itself says nothing and is left out everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import trueskill
+from numpy.typing import NDArray
+
+from pipeline.errors import UsageError
+from pipeline.matches.statistics import Z_95, share_of_elo
+
+Matrix = NDArray[np.float64]
+
+ELO_PER_LOGIT = 400 / math.log(10)  # Elo of a difference whose odds are e to 1
+PRIOR_SD_ELO = 1500.0
+"""Standard deviation of the prior on a rating, around the mean of all. From random moves to strong play are some 3,000
+Elo on a small board, so that a pool's players lie within about one of it. It is weak: at one standard deviation it
+weighs as much as 0.12 points of all that a player scored. It puts 60 wins of 60 games at +1,230 instead of infinity."""
+K_FACTOR = 32.0
+ELO_START = 1500.0
+MAX_NEWTON_STEPS = 100
+
+
+@dataclass(frozen=True)
+class Encounter:
+    """The games of one match. results: one's, +1 won, 0 drawn, −1 lost, in the order of the games."""
+
+    one: str
+    other: str
+    results: tuple[int, ...]
+
+    @property
+    def games(self) -> int:
+        return len(self.results)
+
+    @property
+    def wins(self) -> int:
+        return self.results.count(1)
+
+    @property
+    def draws(self) -> int:
+        return self.results.count(0)
+
+    @property
+    def losses(self) -> int:
+        return self.results.count(-1)
+
+    @property
+    def points(self) -> float:
+        """one's points: a draw is half."""
+        return self.wins + self.draws / 2
+
+
+@dataclass(frozen=True)
+class Tally:
+    """A player's games against all others."""
+
+    games: int = 0
+    wins: int = 0
+    draws: int = 0
+    losses: int = 0
+
+
+def tallies(encounters: Sequence[Encounter]) -> dict[str, Tally]:
+    """Of every player that played a game, in order of appearance."""
+    found: dict[str, Tally] = {}
+    for met in _between_two(encounters):
+        for name, wins, losses in ((met.one, met.wins, met.losses), (met.other, met.losses, met.wins)):
+            old = found.get(name, Tally())
+            found[name] = Tally(old.games + met.games, old.wins + wins, old.draws + met.draws, old.losses + losses)
+    return found
+
+
+def average_opponents(encounters: Sequence[Encounter], ratings: Mapping[str, float]) -> dict[str, float]:
+    """The mean rating of a player's opponents, each as often as it was met."""
+    sums: dict[str, float] = {}
+    for met in _between_two(encounters):
+        for name, opponent in ((met.one, met.other), (met.other, met.one)):
+            sums[name] = sums.get(name, 0.0) + met.games * ratings[opponent]
+    return {name: sums[name] / tally.games for name, tally in tallies(encounters).items()}
+
+
+def _between_two(encounters: Sequence[Encounter]) -> list[Encounter]:
+    return [met for met in encounters if met.games and met.one != met.other]
+
+
+# Bradley-Terry
+
+
+@dataclass(frozen=True)
+class BradleyTerry:
+    """Strengths of n players.
+
+    names       in the order of the arrays
+    elo         [n] likeliest ratings under the prior; the mean of every group is 0 before anchoring
+    covariance  [n, n] of the ratings in Elo², as the prior and the games leave it: what all ratings of a group have in
+                common is known by the prior alone, so differences are what to ask it for
+    groups      players that are connected by games, the largest group first; ratings of two groups don't compare
+    """
+
+    names: tuple[str, ...]
+    elo: Matrix
+    covariance: Matrix
+    groups: tuple[tuple[str, ...], ...]
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.names)}
+
+    @property
+    def ratings(self) -> dict[str, float]:
+        return dict(zip(self.names, self.elo.tolist(), strict=True))
+
+    def errors(self) -> dict[str, float]:
+        """Half the 95 % interval of each rating, relative to the mean of its group. Infinite for a group of one.
+
+        Anchoring moves all ratings and leaves these as they are: they don't say how well the distance to the anchor is
+        known. For two players that is difference().
+        """
+        return {name: error for group in self.groups for name, error in self.errors_among(group).items()}
+
+    def errors_among(self, names: Sequence[str]) -> dict[str, float]:
+        """The same relative to the mean of these players; infinite unless games connect at least two of them all."""
+        if len(names) < 2 or not any(set(names) <= set(group) for group in self.groups):
+            return dict.fromkeys(names, math.inf)
+        rows = [self.index[name] for name in names]
+        variances = np.diag(centred(self.covariance[np.ix_(rows, rows)]))
+        return dict(zip(names, (Z_95 * np.sqrt(np.maximum(variances, 0.0))).tolist(), strict=True))
+
+    def difference(self, one: str, other: str) -> tuple[float, float]:
+        """(Elo of one above other, half its 95 % interval); the error is infinite between groups."""
+        i, j = self.index[one], self.index[other]
+        if not any(one in group and other in group for group in self.groups):
+            return float(self.elo[i] - self.elo[j]), math.inf
+        variance = self.covariance[i, i] + self.covariance[j, j] - 2 * self.covariance[i, j]
+        return float(self.elo[i] - self.elo[j]), Z_95 * math.sqrt(max(variance, 0.0))
+
+    def anchored(self, name: str, elo: float) -> BradleyTerry:
+        """The same with all ratings moved so that this player has that many."""
+        return BradleyTerry(self.names, self.elo + (elo - self.elo[self.index[name]]), self.covariance, self.groups)
+
+
+def centred(covariance: Matrix) -> Matrix:
+    """The covariance [n, n] of values less their mean."""
+    half = covariance - covariance.mean(axis=0)
+    return half - half.mean(axis=1, keepdims=True)
+
+
+def bradley_terry(
+    encounters: Sequence[Encounter], players: Sequence[str] = (), prior_sd: float = PRIOR_SD_ELO
+) -> BradleyTerry:
+    """The ratings that make all results likeliest: P(i beats j) = 1 / (1 + 10^((Rj − Ri)/400)), a draw is half a win.
+
+    players   to be rated even if they have no game; the prior is all that is known of them then
+    prior_sd  Elo; see PRIOR_SD_ELO
+    The error bars come from the curvature at the maximum (the inverse Hessian), which is an approximation: where nearly
+    all games between two went one way, the true interval reaches further away from the other than towards it. Where
+    there are draws the bars are wider than they need be, since a drawn game scatters less than one that is won or lost.
+    Source: Bradley & Terry 1952; Newton's method and the error bars as in logistic regression, Bishop 2006, 4.3.3, 4.5.
+    """
+    met = _between_two(encounters)
+    names = tuple(dict.fromkeys([*players, *(name for one in met for name in (one.one, one.other))]))
+    index = {name: i for i, name in enumerate(names)}
+    points = np.zeros((len(names), len(names)))
+    for one in met:
+        points[index[one.one], index[one.other]] += one.points
+        points[index[one.other], index[one.one]] += one.games - one.points
+    precision = (ELO_PER_LOGIT / prior_sd) ** 2
+    logits = _likeliest(points, precision)
+    covariance = np.linalg.inv(_curvature(points, logits, precision)).astype(np.float64)
+    return BradleyTerry(
+        names, logits * ELO_PER_LOGIT, covariance * ELO_PER_LOGIT**2, tuple(connected_groups(names, met))
+    )
+
+
+def _likeliest(points: Matrix, precision: float) -> Matrix:
+    """[n] logits at the maximum of the log posterior, which is strictly concave. points [n, n]: row's of column."""
+    games = points + points.T
+
+    def log_posterior(logits: Matrix) -> float:
+        differences = logits[:, None] - logits[None, :]
+        return float(-(points * np.logaddexp(0, -differences)).sum() - precision * (logits @ logits) / 2)
+
+    logits = np.zeros(len(points))
+    best = log_posterior(logits)
+    for _ in range(MAX_NEWTON_STEPS):
+        expected = games * _logistic(logits[:, None] - logits[None, :])
+        slope = (points - expected).sum(axis=1) - precision * logits
+        step = np.linalg.solve(_curvature(points, logits, precision), slope)
+        # Far from the maximum a full step may go past it, to where the likelihood is flat: halve it until it gains.
+        while (value := log_posterior(logits + step)) < best and np.abs(step).max() > 1e-12:
+            step = step / 2
+        if value >= best:
+            logits, best = logits + step, value
+        if np.abs(step).max(initial=0.0) < 1e-9:
+            break
+    return logits
+
+
+def _curvature(points: Matrix, logits: Matrix, precision: float) -> Matrix:
+    """[n, n] minus the Hessian of the log posterior: games' Fisher information and the prior's precision."""
+    chances = _logistic(logits[:, None] - logits[None, :])
+    information = (points + points.T) * chances * (1 - chances)
+    return np.diag(information.sum(axis=1) + precision) - information
+
+
+def _logistic(x: Matrix) -> Matrix:
+    return np.exp(-np.logaddexp(0, -x))
+
+
+def connected_groups(names: Sequence[str], encounters: Sequence[Encounter]) -> list[tuple[str, ...]]:
+    """Players that met, directly or through others; the largest group first, else in the order of names."""
+    neighbours: dict[str, set[str]] = {name: set() for name in names}
+    for met in encounters:
+        neighbours[met.one].add(met.other)
+        neighbours[met.other].add(met.one)
+    groups, seen = [], set()
+    for name in names:
+        if name in seen:
+            continue
+        group, waiting = {name}, [name]
+        while waiting:
+            new = neighbours[waiting.pop()] - group
+            group |= new
+            waiting.extend(new)
+        seen |= group
+        groups.append(tuple(member for member in names if member in group))
+    return sorted(groups, key=lambda group: -len(group))
+
+
+# In order of time
+
+
+def elo(encounters: Sequence[Encounter], k: float = K_FACTOR, start: float = ELO_START) -> dict[str, float]:
+    """Elo after all matches, in the order given, which must be that of time.
+
+    A match moves its two players once, by R′ = R + K(S − E), E = 1/(1 + 10^((Rb − Ra)/400)), S the mean score of the
+    games against that opponent. Both are moved from the ratings before the match, so their sum never changes.
+    """
+    ratings: dict[str, float] = {}
+    for met in _between_two(encounters):
+        one, other = ratings.get(met.one, start), ratings.get(met.other, start)
+        gain = k * (met.points / met.games - share_of_elo(one - other))
+        ratings[met.one], ratings[met.other] = one + gain, other - gain
+    return ratings
+
+
+@dataclass(frozen=True)
+class Skill:
+    """TrueSkill's belief in a player's strength: mean and standard deviation, on its own scale (start 25 and 25/3)."""
+
+    mu: float = trueskill.MU
+    sigma: float = trueskill.SIGMA
+
+
+def true_skill(
+    encounters: Sequence[Encounter], parents: Mapping[str, Sequence[str]] | None = None
+) -> dict[str, Skill]:
+    """TrueSkill after all games, match after match in the order given, which must be that of time.
+
+    parents  of a model: whom it was trained from. When it first plays it starts from mu and sigma of the first of them
+             that is rated by then; everybody else from the library's start
+    The library's own settings are used throughout: beta 25/6, tau 25/300, one draw in ten between equals.
+    Source: Herbrich, Minka & Graepel 2006.
+    """
+    environment = trueskill.TrueSkill()
+    found: dict[str, trueskill.Rating] = {}
+
+    def known(name: str) -> trueskill.Rating:
+        if name not in found:
+            parent = next((one for one in (parents or {}).get(name, ()) if one in found and one != name), None)
+            found[name] = found[parent] if parent is not None else environment.create_rating()
+        return found[name]
+
+    for met in _between_two(encounters):
+        one, other = known(met.one), known(met.other)
+        for result in met.results:
+            if result >= 0:
+                one, other = trueskill.rate_1vs1(one, other, drawn=result == 0, env=environment)
+            else:
+                other, one = trueskill.rate_1vs1(other, one, env=environment)
+        found[met.one], found[met.other] = one, other
+    return {name: Skill(float(rating.mu), float(rating.sigma)) for name, rating in found.items()}
+
+
+# Names
+
+
+def resolve_name(name: str, rated: Mapping[str, object], games: Mapping[str, int]) -> str | None:
+    """The rated player that a name means: itself, or of a model's ``NAME@READOUTS`` the one with the most games."""
+    if name in rated:
+        return name
+    versions = [one for one in rated if one.rpartition("@")[0] == name]
+    return max(versions, key=lambda one: games.get(one, 0), default=None)
+
+
+def parse_anchor(text: str) -> tuple[str, float]:
+    """``NAME`` or ``NAME=ELO`` → (name, Elo), 0 if none is given. Raises UsageError."""
+    name, equals, number = text.partition("=")
+    try:
+        value = float(number) if equals else 0.0
+    except ValueError:
+        value = math.nan
+    if not name or not math.isfinite(value):
+        raise UsageError(f"--anchor {text!r}: wanted NAME or NAME=ELO, e.g. random=0")
+    return name, value

@@ -1,0 +1,220 @@
+"""``tournament``: players meet each other until it is known how strong they are. Nobody is promoted.
+
+Reads players, or the pool; writes a folder of matches that grow by a few pairs of games at a time, and at the end the
+ratings, also if it is interrupted. Whoever meets next follows from the games of all matches, this folder's and those of
+evaluate beside it. The number of games asked for is that of the folder, between the players of this run: a tournament
+that was stopped goes on where it stood, one that is given more players or games just goes on, and a finished one plays
+nothing. Models play under the name that they are rated as: NAME@READOUTS.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pipeline.config import RatingsConfig, TournamentConfig
+from pipeline.errors import FileError, MuGoError, NotYet, UsageError
+from pipeline.games.base import Game
+from pipeline.games.registry import parse_game
+from pipeline.matches.runner import Contest, Seat, common_game, take_seat
+from pipeline.progress import SILENT, Progress
+from pipeline.ratings.command import encounter_of, rate_and_write, read_matches
+from pipeline.ratings.scheduling import next_pairs, worst_error
+from pipeline.ratings.strength import bradley_terry
+from pipeline.reports.rating_tables import RatingsSummary
+from pipeline.storage import layout
+from pipeline.storage.matches import Match, match_lock
+from pipeline.storage.ratings import read_pool
+
+LOWEST_PRIORITY = 19
+MATCHES = (Path("evaluate"), Path("evaluate") / layout.REQUIRED)  # evaluate's, beside this folder, are known too
+
+
+@dataclass(frozen=True)
+class Field:
+    """Who plays. seats: by the name that they are rated as; place: whom to place among them; None: all against all."""
+
+    seats: dict[str, Seat]
+    place: str | None
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.seats)
+
+    def plays(self, match: Match) -> bool:
+        """Whether this is a tournament's match, which says no number of games, that this run may ask for."""
+        names = [info.rated_as for info in match.header.players]
+        return match.header.games == 0 and set(names) <= set(self.seats) and (self.place is None or self.place in names)
+
+
+def tournament(config: TournamentConfig, progress: Progress = SILENT) -> RatingsSummary:
+    """Play until the folder has config.games games of these players, or their ratings are known well enough.
+
+    The summary has these players only, with errors relative to their own mean, which is what config.until is about.
+    Raises NotYet for a pool of fewer than two or if another process plays in this folder, UsageError for wrong players,
+    FileError for a pool's member that can't play, KeyboardInterrupt after recording what was finished.
+    """
+    if config.games % 2:
+        raise UsageError(f"tournament --games {config.games}: wanted an even number: every opening is played twice")
+    if config.against and config.place is None:
+        raise UsageError(f"tournament --against {config.against}: wanted --place PLAYER with it: whom to place")
+    field, game = _field(config, progress)
+    if config.background:
+        os.nice(LOWEST_PRIORITY)
+        config = config.model_copy(update={"threads": config.threads or 1})
+    with _tournament_lock(config.output_dir):
+        try:
+            _play(config, field, Contest(config, game, progress), progress)
+        except BaseException:
+            try:
+                _rate(config, field)
+            except NotYet:
+                pass
+            except Exception as error:  # what stopped the tournament is what the user must hear of
+                progress.warn(f"the ratings were not written: {error}")
+            raise
+        return _rate(config, field, progress)
+
+
+@contextmanager
+def _tournament_lock(folder: Path) -> Iterator[None]:
+    """Hold a tournament against other processes: they would grow the same matches. Raises NotYet if one holds it."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(match_lock(folder))
+        except NotYet as error:
+            raise NotYet(
+                f"{folder}: another process plays this tournament; wait until it is done, or choose another "
+                "--output-dir"
+            ) from error
+        yield
+
+
+def _play(config: TournamentConfig, field: Field, contest: Contest, progress: Progress) -> None:
+    begun: set[str] = set()  # matches of this run: games that are missing there have failed twice
+    while True:
+        known = _known(config)
+        ours = [match for match in known if match.folder.parent == config.output_dir and field.plays(match)]
+        left = config.games - sum(len(match.games) for match in ours)
+        if left <= 0:
+            return
+        encounters = [encounter_of(match) for match in known]
+        error = worst_error(bradley_terry(encounters, players=field.names), field.names, field.place)
+        if error <= config.until:
+            num, known_to = len(field.seats), f"known to +-{config.until:g} Elo relative to"
+            if field.place is None:
+                progress.say(f"the ratings of these {num} players are {known_to} their mean")
+            else:
+                progress.say(f"the rating of {field.place} is {known_to} the mean of these {num} players")
+            return
+        cut_short = [match for match in ours if len(match.games) < match.num_games and match.folder.name not in begun]
+        if cut_short:
+            one, other = (info.rated_as for info in cut_short[0].header.players)
+            games = cut_short[0].num_games - len(cut_short[0].games)
+        else:
+            found = next_pairs(field.names, encounters, 1, config.schedule, field.place, config.against)  # type: ignore[arg-type]
+            one, other = found[0]
+            games = 2 * min(-(-left // 2), config.pairs_per_round)
+        begun |= {layout.match_name(one, other), layout.match_name(other, one)}
+        if not _round(config, contest, field.seats[one], field.seats[other], games):
+            progress.warn("no game of the last round came to an end; stopping here")
+            return
+
+
+def _rate(config: TournamentConfig, field: Field, progress: Progress = SILENT) -> RatingsSummary:
+    rating = RatingsConfig(directory=_folders(config), output=config.output_dir.parent / layout.RATINGS)
+    return rate_and_write(rating, progress, among=field.names)
+
+
+# Who plays
+
+
+def _field(config: TournamentConfig, progress: Progress) -> tuple[Field, Game]:
+    members: dict[str, str] = {}  # of the pool, by the name that they are rated as
+    seats: dict[str, Seat] = {}
+    for text in config.player:
+        _seat(config, seats, text, progress)
+    if not config.player:
+        for member in read_pool(config.pool).members:
+            with _blaming(config.pool, member.name):
+                members[_seat(config, seats, member.spec)] = member.name
+    place = None if config.place is None else _seat(config, seats, config.place)
+    if len(seats) < 2 and config.player:
+        raise UsageError(f"tournament: only {next(iter(seats))} would play; wanted at least two different players")
+    if len(seats) < 2:
+        raise NotYet(
+            f"tournament: {len(seats)} players; wanted at least two: name them with --player, or fill {config.pool} "
+            "with `python main.py pool add PLAYER`",
+            2 - len(seats),
+        )
+    asked = config.game
+    if place is not None and (model := seats[place].model):
+        asked = asked or model.info.game
+    models = [seat.model for seat in seats.values() if seat.model]
+    if asked or models:
+        asked = parse_game(asked or models[0].info.game).spec
+        for rated, name in members.items():
+            with _blaming(config.pool, name):
+                common_game(asked, [seats[rated]])
+    return Field(seats, place), common_game(config.game, list(seats.values()))
+
+
+@contextmanager
+def _blaming(pool: Path, member: str) -> Iterator[None]:
+    """A member of the pool that can't play: say where it comes from, and how it leaves."""
+    try:
+        yield
+    except MuGoError as error:
+        raise FileError(
+            pool, f"its member {member} can't play: {error}; `python main.py pool remove {member}` removes it"
+        ) from error
+
+
+def _seat(config: TournamentConfig, seats: dict[str, Seat], text: str, progress: Progress = SILENT) -> str:
+    """Give a player its seat, unless it has one, which is said; the name that it is rated as."""
+    seat = take_seat(text, config.readouts)
+    rated = seat.info.rated_as
+    seat = replace(seat, info=seat.info.model_copy(update={"name": rated}))
+    other = seats.setdefault(rated, seat)
+    if other is seat:
+        return rated
+    if (other.info.weights, other.spec.command, other.info.kind) != (
+        seat.info.weights, seat.spec.command, seat.info.kind,
+    ):  # fmt: skip
+        raise UsageError(
+            f"tournament: {other.spec.text!r} and {text!r} would both be rated as {rated}; name one: NAME=PLAYER"
+        )
+    progress.say(f"{other.spec.text} and {text} are one player, {rated}: it plays once")
+    return rated
+
+
+# Playing
+
+
+def _folders(config: TournamentConfig) -> list[Path]:
+    return [*(config.output_dir.parent / folder for folder in MATCHES), config.output_dir]
+
+
+def _known(config: TournamentConfig) -> list[Match]:
+    matches, _ = read_matches(_folders(config), with_empty=True)
+    return matches
+
+
+def _round(config: TournamentConfig, contest: Contest, one: Seat, other: Seat, num_games: int) -> int:
+    """So many more games of these two, an even number beyond what was begun; how many games came to an end."""
+    folder = config.output_dir / layout.match_name(one.name, other.name)
+    swapped = config.output_dir / layout.match_name(other.name, one.name)
+    if swapped.exists():
+        one, other, folder = other, one, swapped
+    with match_lock(folder):
+        writer = contest.open(folder, (one, other), 0)
+        before = len(writer.games)
+        wanted = before + num_games
+        more = -(-(wanted - writer.num_games) // 2)
+        if more > 0:  # games of a round that was cut short are played first
+            contest.extend(writer, (one, other), more)
+        contest.play(writer, (one, other), lambda so_far: len(so_far.games) >= wanted)
+        return len(writer.games) - before

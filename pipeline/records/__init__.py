@@ -1,1 +1,0 @@
-"""Every file name and format: shards, chunks, model directories, match results, atomic writes."""

@@ -1,0 +1,70 @@
+"""Where a run stands when a stage begins, for settings that follow a schedule: read from the models that there are."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from pipeline.config import EvaluateConfig, InitConfig, SelfplayConfig, StageConfig, TournamentConfig, TrainConfig
+from pipeline.players.specs import parse_player
+from pipeline.schedules import START, Moment
+from pipeline.storage import layout
+from pipeline.storage.models import list_models, read_info, resolve_champion
+
+
+def moment_of(config: StageConfig) -> Moment:
+    """The moment that this stage's schedules are read at; only the paths of config matter.
+
+    Self-play, gathering and training make the next generation: one more than the newest model's number, or the number
+    in the name of the model that training was told to make. A match judges a challenger: its generation is its own,
+    without --white-model that of the newest model. Samples are those that model was trained on in all, which its
+    manifest tells; with --original-model those of that one. Gathering and tournaments look into saved_models/, the
+    others to where their models are. The share of the run's time is what --time-share says. Raises FileError for models
+    that can't be read.
+    """
+    if isinstance(config, InitConfig):
+        return START
+    return replace(_standing_of(config), share=getattr(config, "time_share", None))
+
+
+def _standing_of(config: StageConfig) -> Moment:
+    """Generation and samples."""
+    if isinstance(config, SelfplayConfig):
+        return _next(_newest(resolve_champion(config.network).parent))
+    if isinstance(config, TrainConfig):
+        newest = _newest(config.new_model.parent if config.new_model else layout.SAVED_MODELS)
+        made = layout.parse_model_name(config.new_model.name) if config.new_model else None
+        generation = made.number if made else _next(newest).generation
+        return Moment(generation, _standing(config.original_model or newest).samples)
+    if isinstance(config, EvaluateConfig):
+        return _standing(_challenger(config))
+    newest = _newest(layout.SAVED_MODELS)
+    return _standing(newest) if isinstance(config, TournamentConfig) else _next(newest)
+
+
+def _challenger(config: EvaluateConfig) -> Path | None:
+    if config.white_model is not None:
+        challenger = parse_player(config.white_model).path
+        if challenger is not None:
+            return challenger
+    champion = parse_player(config.black_model)
+    return _newest(Path(os.path.realpath(champion.path)).parent if champion.path else layout.SAVED_MODELS)
+
+
+def _newest(folder: Path) -> Path | None:
+    return next(reversed(list_models(folder)), None)
+
+
+def _standing(model: Path | None) -> Moment:
+    """A model's own generation and samples; the start of all if there is none."""
+    if model is None:
+        return START
+    info = read_info(model)
+    return Moment(info.number, int(info.manifest.get("total_samples", 0)))
+
+
+def _next(newest: Path | None) -> Moment:
+    """The generation after the newest model's, which is the first if there is none."""
+    standing = _standing(newest)
+    return Moment(standing.generation + 1, standing.samples)

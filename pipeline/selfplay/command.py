@@ -1,0 +1,423 @@
+"""``selfplay``: a model plays itself, or a mix of opponents; every finished game becomes training data.
+
+Reads a model directory (or the best_model link); writes shards under output_dir/$MODEL/$WORKER, where $MODEL is the one
+that learns, whoever it met. Threads called lanes play; the calling thread commits what they finish, in groups of about
+commit_seconds. When the network is a link that is re-pointed while games run, the next game to start uses the new
+model, and meets the new model's predecessor. Ctrl-C loses only unfinished games.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.config import SelfplayConfig
+from pipeline.errors import MuGoError, UsageError
+from pipeline.games.base import Game
+from pipeline.games.registry import parse_game
+from pipeline.methods.alphazero.actor import Encounter, FinishedGame, GameSeed, Lane, Learner, PlaySettings, game_seeds
+from pipeline.players.loading import lanes_and_rows, load_evaluators, remembering
+from pipeline.progress import SILENT, Progress
+from pipeline.selfplay import resignation
+from pipeline.selfplay.committing import Committer
+from pipeline.selfplay.opponents import MIRROR, OpponentSource, parse_mix
+from pipeline.storage.models import newest_number, read_info, read_model, resolve_champion
+from pipeline.storage.shards import BOTH, End, GameRecord, check_same_game, newest_shards, prepare_folder
+
+if TYPE_CHECKING:
+    from pipeline.networks.caching import Evaluate
+
+FEW_ROWS = 8  # below so many games a lane fills its batch with several leaves of one tree
+MOST_LEAVES = 8
+READOUTS_PER_LEAF = 16  # pending leaves search blindly: at most one per so many readouts
+
+
+@dataclass(frozen=True)
+class SelfplaySummary:
+    """What one self-play run did. Speeds are of the playing itself, without loading the model.
+
+    opponents: whom the model met → games, and the model's own wins, draws and losses; empty if it only met itself.
+    calibration: how the threshold was found in earlier games; empty if it was given. Shares of resignations that would
+    have been wrong: the one measured, and what it may really be (the upper end of its one-sided 95 % interval).
+    """
+
+    model: str
+    games: int
+    positions: int
+    shards: int
+    average_length: float
+    first_player_wins: int
+    draws: int
+    resigned: int
+    resign_threshold: float  # -1: nobody resigned
+    no_resign_games: int  # of the model against itself, as in what follows
+    false_resignations: int  # no-resign games whose first would-be resigner did not lose
+    would_be_resignations: int
+    evaluations: int  # of the model's, not of its opponents'
+    seconds: float
+    evaluations_per_second: float
+    games_per_second: float
+    opponents: dict[str, dict[str, int]] = field(default_factory=dict)
+    calibration: dict[str, float] = field(default_factory=dict)
+    note: str = ""
+
+
+@dataclass
+class _Loaded:
+    """A model that lanes can play with. evaluators: one per lane."""
+
+    name: str
+    game_spec: str
+    evaluators: list[Evaluate]
+
+
+@dataclass(frozen=True)
+class _LanePlayer:
+    """One lane's share of a loaded model. path: its real directory."""
+
+    name: str
+    path: Path
+    evaluate: Evaluate
+
+
+class ModelSource:
+    """The model that new games are played with: follows the network path where that is a link."""
+
+    def __init__(self, config: SelfplayConfig, num_lanes: int, max_batch: int, progress: Progress) -> None:
+        self._config = config
+        self._num_lanes = num_lanes
+        self._max_batch = max_batch
+        self._progress = progress
+        self._lock = threading.Lock()
+        self._path = resolve_champion(config.network)
+        self._loaded = self._load(self._path)
+        self._players = self._share(self._loaded, self._path)
+        self.game: Game = parse_game(self._loaded.game_spec)
+
+    @property
+    def path(self) -> Path:
+        return self._path
+
+    @property
+    def name(self) -> str:
+        return self._loaded.name
+
+    def player(self, lane: int) -> _LanePlayer:
+        """The player for a game that starts now. Called by lanes; loads a newly promoted model when there is one."""
+        with self._lock:
+            path = resolve_champion(self._config.network)
+            if path != self._path:
+                loaded = self._load(path)
+                if loaded.game_spec != self._loaded.game_spec:
+                    raise MuGoError(
+                        f"{path}: plays {loaded.game_spec}, the games under way are {self._loaded.game_spec}; "
+                        "restart selfplay to change the game"
+                    )
+                self._progress.say(f"new games are played by {loaded.name}")
+                self._path, self._loaded, self._players = path, loaded, self._share(loaded, path)
+            return self._players[lane]
+
+    def _share(self, loaded: _Loaded, path: Path) -> list[_LanePlayer]:
+        return [_LanePlayer(loaded.name, path, evaluator) for evaluator in loaded.evaluators]
+
+    def _load(self, path: Path) -> _Loaded:
+        model = read_model(path)
+        config, game = self._config, parse_game(model.info.game)
+        loaded = load_evaluators(model, self._max_batch, self._num_lanes, config.backend, self._progress)
+        return _Loaded(model.info.name, game.spec, remembering(loaded, game, config.evaluation_cache))
+
+
+@dataclass
+class _Tally:
+    """Counts over committed games."""
+
+    games: int = 0
+    positions: int = 0
+    shards: int = 0
+    first_player_wins: int = 0
+    draws: int = 0
+    resigned: int = 0
+    no_resign_games: int = 0
+    would_be: int = 0
+    false: int = 0
+    opponents: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def add(self, finished: FinishedGame) -> None:
+        record = finished.record
+        self.games += 1
+        self.positions += len(record.moves)
+        self.first_player_wins += record.result_first_player > 0
+        self.draws += record.result_first_player == 0
+        self.resigned += record.end == End.RESIGNED
+        self._add_opponent(record)
+        if record.learner != BOTH:
+            return
+        self.no_resign_games += record.no_resign
+        if finished.would_have_resigned >= 0:
+            self.would_be += 1
+            result = record.result_first_player if finished.would_have_resigned == 0 else -record.result_first_player
+            self.false += result >= 0
+
+    def _add_opponent(self, record: GameRecord) -> None:
+        if record.opponent is None:
+            counts = self.opponents.setdefault(MIRROR, {"games": 0})
+        else:
+            counts = self.opponents.setdefault(record.opponent, {"games": 0, "wins": 0, "draws": 0, "losses": 0})
+            result = record.result_first_player if record.learner == 0 else -record.result_first_player
+            counts["wins" if result > 0 else "losses" if result < 0 else "draws"] += 1
+        counts["games"] += 1
+
+
+def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySummary:
+    """Play config.games games and commit them. See the module docstring.
+
+    Raises UsageError for a mix of opponents that can't be read or met in this game and for bounds of the threshold that
+    contradict each other, FileError for a model that can't be loaded (nothing is ever played by a random stand-in) or a
+    directory that can't be written or holds games of another board, KeyboardInterrupt after committing what was
+    finished, and whatever a lane raised, likewise.
+    """
+    if config.resign_lowest > config.resign_highest:
+        raise UsageError(
+            f"selfplay --resign-lowest: {config.resign_lowest} is above --resign-highest ({config.resign_highest}); "
+            "swap them"
+        )
+    mix = parse_mix(config.opponents)
+    wanted, generation = _games_wanted(config)
+    if wanted == 0:
+        note = f"already has {config.games} games"
+        return _summary(resolve_champion(config.network).name, _Tally(), 0, 0.0, config.resign_threshold, note=note)
+    lanes, rows = lanes_and_rows(config, wanted)
+    leaves = leaves_per_tree(rows, _least_readouts(config))
+    progress.say(f"loading {config.network}; kernels and network are compiled when this machine sees them first")
+    source = ModelSource(config, lanes, rows * leaves, progress)
+    check_same_game(config.output_dir, source.game.spec)
+    opponents = None
+    if not mix.only_mirror:
+        opponents = OpponentSource(config, mix, source.game, lanes, rows * leaves, leaves, progress)
+        opponents.prepare(source.path)
+    prepare_folder(config.output_dir, source.name, config.worker)
+    threshold, calibration = _resign_threshold(config, source.game, progress)
+    settings = PlaySettings(
+        search=config.search_config(),
+        readouts=config.readouts,
+        temperature_plies=config.temperature_plies,
+        resign_threshold=threshold,
+        leaves=leaves,
+        full_share=config.full_share,
+        cheap_readouts=config.cheap_readouts,
+        random_plies=config.random_plies,
+        decided_value=config.decided_value,
+        decided_readouts=config.decided_readouts,
+    )
+    seed = config.seed if config.seed is not None else int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+    provenance = {
+        "generation": generation,
+        "seed": seed,
+        resignation.EFFECTIVE: threshold,
+        "resign_calibration": calibration,
+        "config": config.model_dump(mode="json", exclude={"output_dir", "network", "verbose", "backend", "threads"}),
+    }
+    playing: list[Lane | None] = [None] * lanes
+
+    def evaluations() -> int:
+        return sum(played.search.evaluations for played in playing if played is not None)
+
+    committer = Committer(config, source.game.spec, provenance, evaluations)
+    tally, started = _Tally(), time.monotonic()
+    arrived: queue.SimpleQueue[FinishedGame | BaseException | None] = queue.SimpleQueue()
+    stop = threading.Event()
+
+    def lane_seeds(lane: int) -> Iterator[GameSeed]:
+        return game_seeds(seed, iter(range(lane, wanted, lanes)), config.no_resign_share)
+
+    def meet(lane: int, seed: GameSeed, learner: Learner) -> Encounter | None:
+        assert opponents is not None and isinstance(learner, _LanePlayer)
+        return opponents.meet(lane, seed.encounter, learner.path)
+
+    def run_lane(lane: int) -> None:
+        try:
+            played = playing[lane] = Lane(
+                source.game,
+                rows,
+                settings,
+                lane_seeds(lane),
+                lambda: source.player(lane),
+                arrived.put,
+                partial(meet, lane) if opponents else None,
+            )
+            played.run(stop.is_set)
+            played.close()
+        except BaseException as error:  # handed to the calling thread, which raises it
+            arrived.put(error)
+        finally:
+            arrived.put(None)
+
+    threads = [threading.Thread(target=run_lane, args=(lane,), daemon=True) for lane in range(lanes)]
+    progress.start("selfplay", wanted, "games")
+    for thread in threads:
+        thread.start()
+    try:
+        running, failure = lanes, None
+        while running:
+            finished = _next(arrived, committer.due_in())
+            if finished is None:
+                running -= 1
+            elif isinstance(finished, BaseException):
+                failure = failure or finished
+                stop.set()
+            elif isinstance(finished, FinishedGame):
+                tally.add(finished)
+                committer.add(finished)
+                progress.advance()
+                _describe(config, source.game, finished, progress)
+            if committer.due_in() <= 0:
+                committer.commit()
+        if failure is not None:
+            raise failure
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        _drain(arrived, tally, committer)
+        committer.commit()
+        progress.finish()
+    tally.shards = committer.shards
+    return _summary(source.name, tally, evaluations(), time.monotonic() - started, threshold, calibration)
+
+
+def _resign_threshold(config: SelfplayConfig, game: Game, progress: Progress) -> tuple[float, dict[str, float]]:
+    """The threshold to resign at, and how it was found: empty if it is the one given."""
+    if config.resign_false_rate == 0:
+        return config.resign_threshold, {}
+    games = resignation.newest_games(config.output_dir, game.spec)
+    if len(games) < resignation.LEAST_GAMES:
+        found = f"{len(games)} games that never resigned; wanted {resignation.LEAST_GAMES}"
+        progress.say(f"{found}; the threshold is --resign-threshold ({config.resign_threshold})")
+        return config.resign_threshold, {}
+    best = resignation.calibrate(games, config.resign_false_rate, config.resign_lowest, config.resign_highest)
+    rule = "nobody resigns" if best.threshold == resignation.NEVER else f"resigning at {best.threshold:.3f}"
+    progress.say(
+        f"{rule}: in {best.games} games that never resigned {best.wrong} of "
+        f"{best.resignations} resignations at {max(best.threshold, config.resign_lowest):.3f} would have been wrong, "
+        f"so at most {best.wrong_share_at_most:.1%} are"
+    )
+    return best.threshold, {
+        "games": best.games,
+        "resignations": best.resignations,
+        "wrong": best.wrong,
+        "wrong_share": best.wrong_share,
+        "wrong_share_at_most": best.wrong_share_at_most,
+    }
+
+
+def _least_readouts(config: SelfplayConfig) -> int:
+    """Of the searches that there are; a move without readouts is none."""
+    kinds = [config.readouts]
+    if config.full_share < 1 and config.cheap_readouts > 0:
+        kinds.append(config.cheap_readouts)
+    if config.decided_value < 1:
+        kinds.append(config.decided_readouts)
+    return min(kinds)
+
+
+def refuse_other_game(preset: str, spec: str, network: Path) -> None:
+    """Raise UsageError if the preset is made for another game (spec) than the network plays."""
+    found = read_info(resolve_champion(network)).game
+    if parse_game(spec).spec != found:
+        raise UsageError(
+            f"preset {preset} is for {spec}, {network} plays {found}; choose another --preset, or a folder for {spec}"
+        )
+
+
+def leaves_per_tree(rows: int, readouts: int) -> int:
+    """How many leaves of one tree may be pending: 1 where enough games share the batch, more where few do."""
+    if rows >= FEW_ROWS:
+        return 1
+    return max(1, min(MOST_LEAVES, readouts // READOUTS_PER_LEAF))
+
+
+NOTHING = object()  # the queue stayed empty
+
+
+def _next(arrived: queue.SimpleQueue, seconds: float) -> object:
+    """What a lane sent: a FinishedGame, an exception, None as its last word; NOTHING if it stays silent for so long."""
+    try:
+        return arrived.get(timeout=max(0.0, min(seconds, 0.5)))
+    except queue.Empty:
+        return NOTHING
+
+
+def _drain(arrived: queue.SimpleQueue, tally: _Tally, committer: Committer) -> None:
+    """After an interrupt: games that finished before the lanes stopped still count."""
+    while (left := _next(arrived, 0.0)) is not NOTHING:
+        if isinstance(left, FinishedGame):
+            tally.add(left)
+            committer.add(left)
+
+
+def _games_wanted(config: SelfplayConfig) -> tuple[int, int]:
+    """How many games to play, and the generation: the number of the newest model beside the network."""
+    path = resolve_champion(config.network)
+    generation = newest_number(path.parent)
+    if not config.top_up:
+        return config.games, generation
+    have = 0
+    for meta in newest_shards(config.output_dir):
+        if meta.generation is None or meta.generation < generation:
+            break
+        have += meta.games
+    return max(0, config.games - have), generation
+
+
+def _describe(config: SelfplayConfig, game: Game, finished: FinishedGame, progress: Progress) -> None:
+    record = finished.record
+    if config.verbose > 2:
+        progress.say(game.diagram(finished.final_state))
+    if config.verbose > 1:
+        winner = {1.0: "first player", -1.0: "second player"}.get(record.result_first_player, "nobody")
+        met = "" if record.opponent is None else f", {('second', 'first')[record.learner]} player: {record.opponent}"
+        ended = record.end.name.lower()
+        progress.say(f"game {record.game_id:016x}: {len(record.moves)} plies, {winner} wins, {ended}{met}")
+
+
+def _summary(
+    model: str,
+    tally: _Tally,
+    evaluations: int,
+    seconds: float,
+    resign_threshold: float,
+    calibration: dict[str, float] | None = None,
+    note: str = "",
+) -> SelfplaySummary:
+    def per_second(count: int) -> float:
+        return count / seconds if seconds else 0.0
+
+    return SelfplaySummary(
+        model=model,
+        games=tally.games,
+        positions=tally.positions,
+        shards=tally.shards,
+        average_length=tally.positions / tally.games if tally.games else 0.0,
+        first_player_wins=tally.first_player_wins,
+        draws=tally.draws,
+        resigned=tally.resigned,
+        resign_threshold=resign_threshold,
+        no_resign_games=tally.no_resign_games,
+        false_resignations=tally.false,
+        would_be_resignations=tally.would_be,
+        evaluations=evaluations,
+        seconds=seconds,
+        evaluations_per_second=per_second(evaluations),
+        games_per_second=per_second(tally.games),
+        opponents={} if set(tally.opponents) <= {MIRROR} else dict(sorted(tally.opponents.items())),
+        calibration=calibration or {},
+        note=note,
+    )

@@ -1,0 +1,298 @@
+"""Whom self-play's model meets: the mix that a user asked for, and the players behind its names.
+
+    mirror      the model plays itself; champion means the same, for the model that plays is the champion
+    previous    the champion before the model that plays, by the journal of promotions
+    random      uniform over the legal moves         heuristic   one ply of sense, per game
+    pool:MODE   a member of the pool, chosen as arena/pool.py describes
+
+A game's own seed says whom it is played against and on which side, so game i is the same whoever plays it and whatever
+else is played. Models answer greedily, with self-play's readouts and without noise; the learner's opening moves keep
+the games apart. Where an entry leads to nobody (no earlier champion, an empty pool, the model itself) the game is a
+mirror game.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.config import SearchConfig, SelfplayConfig
+from pipeline.errors import UsageError
+from pipeline.games.base import Game
+from pipeline.methods.alphazero.actor import Encounter, Opponent
+from pipeline.players.base import Player
+from pipeline.players.builtin import BUILT_INS, make_builtin
+from pipeline.players.loading import load_evaluators
+from pipeline.players.searching import SearchPlayer
+from pipeline.players.specs import parse_player
+from pipeline.progress import Progress
+from pipeline.storage.models import check_game, read_model, read_promotions
+from pipeline.storage.ratings import RatedPlayer, read_pool, read_ratings
+
+if TYPE_CHECKING:
+    from pipeline.networks.inference import Evaluator
+
+MIRROR, CHAMPION, PREVIOUS, POOL = "mirror", "champion", "previous", "pool:"
+NO_ENGINES = "engines don't take part in self-play"
+MOST_MODELS = 16  # opponents whose networks stay loaded; the longest unused goes first
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What a game's seed says. learner: the model's side, 0 or 1; seed: the opponent's, uint64.
+
+    generator: for what is left to chance.
+    """
+
+    name: str
+    learner: int
+    seed: int
+    generator: np.random.Generator
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Entries and how often each is met. names [E] as in the module docstring; shares [E], 1 in all."""
+
+    names: tuple[str, ...]
+    shares: tuple[float, ...]
+
+    @property
+    def only_mirror(self) -> bool:
+        return set(self.names) == {MIRROR}
+
+    def draw(self, encounter: int) -> Draw:
+        """encounter: GameSeed.encounter."""
+        generator = np.random.Generator(np.random.PCG64(encounter))
+        entry = int(np.searchsorted(np.cumsum(self.shares)[:-1], generator.random(), side="right"))
+        learner = int(generator.integers(2))
+        return Draw(self.names[entry], learner, int(generator.integers(0, 2**64, dtype=np.uint64)), generator)
+
+
+def parse_mix(text: str) -> Mix:
+    """``random=5,previous=30,pool:top-k=3=10,mirror=55`` → Mix.
+
+    Raises UsageError that names the entry, what was found and what was wanted.
+    """
+    named: set[str] = set()
+    weights: dict[str, float] = {}
+    for entry in text.split(","):
+        name, equals, number = (part.strip() for part in entry.rpartition("="))
+        where = f"selfplay --opponents, entry {entry.strip()!r}"
+        if not equals or not name:
+            raise UsageError(f"{where}: wanted NAME=WEIGHT, where NAME is {_wanted()}")
+        if name in named:
+            raise UsageError(f"{where}: {name} has a weight already; wanted each name once")
+        named.add(name)
+        name = MIRROR if name == CHAMPION else name
+        _check_name(name, where)
+        try:
+            weight = float(number)
+        except ValueError:
+            weight = math.nan
+        if not 0 < weight < math.inf:
+            raise UsageError(f"{where}: weight {number!r}; wanted a number above 0")
+        weights[name] = weights.get(name, 0.0) + weight
+    total = sum(weights.values())
+    return Mix(tuple(weights), tuple(weight / total for weight in weights.values()))
+
+
+def _check_name(name: str, where: str) -> None:
+    if name.startswith(POOL):
+        from pipeline.ratings.pool import parse_mode
+
+        try:
+            parse_mode(name.removeprefix(POOL))
+        except UsageError as error:
+            raise UsageError(f"{where}: {error}; then =WEIGHT") from error
+    elif name not in (MIRROR, PREVIOUS, *BUILT_INS):
+        problem = NO_ENGINES if name.startswith("gtp:") else f"unknown opponent {name!r}"
+        raise UsageError(f"{where}: {problem}; wanted {_wanted()}")
+
+
+def _wanted() -> str:
+    from pipeline.ratings.pool import MODES
+
+    return f"{MIRROR}, {CHAMPION}, {PREVIOUS}, {', '.join(BUILT_INS)} or {POOL}MODE, where MODE is one of {MODES}"
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Whom pool:MODE chooses from. models, built_ins: by name; standings, champions: as in arena/pool.py."""
+
+    models: dict[str, Path]
+    built_ins: dict[str, Opponent]
+    standings: dict[str, RatedPlayer]
+    champions: list[str]
+
+
+class OpponentSource:
+    """The opponents of a run's new games. Lanes ask it at the same time."""
+
+    def __init__(
+        self, config: SelfplayConfig, mix: Mix, game: Game, num_lanes: int, max_batch: int, leaves: int,
+        progress: Progress,
+    ) -> None:  # fmt: skip
+        """max_batch, leaves: of each lane, as for its learner.
+
+        Raises UsageError if the heuristic doesn't know the game.
+        """
+        self._config = config
+        self._mix = mix
+        self._game = game
+        self._num_lanes = num_lanes
+        self._max_batch = max_batch
+        self._leaves = leaves
+        self._progress = progress
+        self._lock = threading.Lock()
+        self._told: set[str] = set()
+        self._previous: tuple[Path, Path | None] | None = None  # of which model, and what it is
+        self._models: dict[Path, list[Opponent]] = {}  # one per lane; the longest unused first
+        self._built_ins = {name: _built_in(name, name, game) for name in mix.names if name in BUILT_INS}
+        self._candidates: tuple[Path, Candidates] | None = None  # for which model, and who they are
+
+    def prepare(self, learner: Path) -> None:
+        """Look at what is sure to be met, so that its errors come before the first game."""
+        if PREVIOUS in self._mix.names:
+            path = self._champion_before(learner)
+            if path is not None:
+                self._model(0, path)
+        if any(name.startswith(POOL) for name in self._mix.names):
+            self._pool(learner)
+
+    def meet(self, lane: int, encounter: int, learner: Path) -> Encounter | None:
+        """The opponent's part in a new game of that lane; None: a mirror game.
+
+        encounter: GameSeed.encounter; learner: the real directory of the model that plays.
+        Raises FileError for a model that can't be loaded or plays another game.
+        """
+        draw = self._mix.draw(encounter)
+        opponent = self._find(lane, learner, draw)
+        return None if opponent is None else Encounter(opponent, draw.learner, draw.seed)
+
+    def _find(self, lane: int, learner: Path, draw: Draw) -> Opponent | None:
+        if draw.name == MIRROR:
+            return None
+        if draw.name in self._built_ins:
+            return self._built_ins[draw.name]
+        with self._lock:  # what follows may load a model: the other lanes' new games wait for it
+            if draw.name != PREVIOUS:
+                return self._member(lane, learner, draw)
+            path = self._champion_before(learner)
+            return None if path is None else self._model(lane, path)
+
+    def _member(self, lane: int, learner: Path, draw: Draw) -> Opponent | None:
+        """The member of the pool that the mode chooses; None if it is the learner or there is none."""
+        from pipeline.ratings.pool import choose, parse_mode
+
+        found = self._pool(learner)
+        mode = parse_mode(draw.name.removeprefix(POOL))
+        names = [*found.models, *found.built_ins]
+        name = choose(mode, names, found.standings, learner.name, found.champions, draw.generator, self._warn_nobody)
+        if name in found.built_ins:
+            return found.built_ins[name]
+        path = found.models.get(name) if name is not None else None
+        return None if path is None or path == learner else self._model(lane, path)
+
+    def _pool(self, learner: Path) -> Candidates:
+        """Read again for each model that learns, never between."""
+        if self._candidates is None or self._candidates[0] != learner:
+            self._candidates = learner, self._read_pool()
+        return self._candidates[1]
+
+    def _read_pool(self) -> Candidates:
+        from pipeline.ratings.pool import parse_mode
+
+        pool = read_pool(self._config.pool)
+        modes = [parse_mode(name.removeprefix(POOL)) for name in self._mix.names if name.startswith(POOL)]
+        models: dict[str, Path] = {}
+        built_ins: dict[str, Opponent] = {}
+        for member in pool.members:
+            spec = parse_player(member.spec)
+            if spec.kind == "gtp":
+                if any(mode.kind == "fixed" and mode.name == member.name for mode in modes):
+                    raise UsageError(f"selfplay --opponents: {member.name} is an engine; {NO_ENGINES}")
+                self._once(self._progress.warn, f"{self._config.pool}: {member.name} is left out; {NO_ENGINES}")
+            elif spec.path is not None:
+                models[member.name] = spec.path
+            else:
+                built_ins[member.name] = _built_in(spec.kind, member.name, self._game)
+        ratings = self._config.pool.with_name("ratings.json")
+        standings = read_ratings(ratings).by_name if ratings.exists() else {}
+        champions = [path.name for path in read_champions(self._config.network.parent)]
+        return Candidates(models, built_ins, standings, champions)
+
+    def _champion_before(self, learner: Path) -> Path | None:
+        if self._previous is None or self._previous[0] != learner:
+            path = champion_before(read_champions(self._config.network.parent), learner)
+            if path is None:
+                self._once(self._progress.say, f"no champion before {learner.name}: it meets itself instead")
+            elif not path.is_dir():
+                self._once(
+                    self._progress.warn, f"the champion before {learner.name}, {path}, is gone: it meets itself instead"
+                )
+                path = None
+            self._previous = learner, path
+        return self._previous[1]
+
+    def _model(self, lane: int, path: Path) -> Opponent:
+        found = self._models.pop(path, None) or self._load(path)
+        self._models[path] = found
+        if len(self._models) > MOST_MODELS:
+            del self._models[next(iter(self._models))]
+        return found[lane]
+
+    def _load(self, path: Path) -> list[Opponent]:
+        config, model = self._config, read_model(path)
+        check_game(model.info, self._game.spec, path)
+        self._progress.say(f"new games are also played against {path.name}")
+        evaluators = load_evaluators(model, self._max_batch, self._num_lanes, config.backend, self._progress)
+        search = config.search_config().model_copy(update={"noise_weight": 0.0})
+        return [Opponent(path.name, _searching(one, search, config.readouts, self._leaves)) for one in evaluators]
+
+    def _once(self, tell: Callable[[str], None], text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            tell(text)
+
+    def _warn_nobody(self, text: str) -> None:
+        """What choose() says when a mode leads to nobody."""
+        self._once(self._progress.warn, f"{text}: the model meets itself instead")
+
+
+def read_champions(saved_models: Path) -> list[Path]:
+    """The real directories of all champions by the journal in saved_models, oldest first, no two neighbours the same.
+
+    Models that were deleted meanwhile are there too. Raises FileError as read_promotions.
+    """
+    folder = os.path.realpath(saved_models)
+    champions: list[Path] = []
+    for line in read_promotions(saved_models):
+        for text in (line.get("previous"), line.get("champion")):  # previous: also one that was put there by hand
+            path = Path(os.path.realpath(os.path.join(folder, text))) if isinstance(text, str) else None
+            if path and (not champions or champions[-1] != path):
+                champions.append(path)
+    return champions
+
+
+def champion_before(champions: list[Path], champion: Path) -> Path | None:
+    """Whom this one followed when it was last promoted; None if nobody, or if it never was."""
+    places = [place for place, path in enumerate(champions) if path == champion]
+    return champions[places[-1] - 1] if places and places[-1] > 0 else None
+
+
+def _built_in(kind: str, name: str, game: Game) -> Opponent:
+    make = make_builtin(kind)
+    make(game, 1, 0)  # refuses a game that it doesn't know
+    return Opponent(name, lambda game, num_rows: make(game, num_rows, 0))
+
+
+def _searching(evaluator: Evaluator, search: SearchConfig, readouts: int, leaves: int) -> Callable[[Game, int], Player]:
+    return lambda game, num_rows: SearchPlayer(game, num_rows, evaluator, search, readouts, leaves)

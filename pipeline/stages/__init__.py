@@ -1,1 +1,0 @@
-"""The commands' work: each stage is one function, config in, summary out."""

@@ -1,0 +1,270 @@
+"""Writing so that a reader sees a whole file or none, whenever the writer is killed.
+
+Everything is written under a temporary name in the same folder, flushed, synced and renamed; then the folder is
+synced. A failed write removes its temporary; a killed one leaves it, and ``sweep`` removes it once its process is gone.
+A full or read-only disk is a FileError of one line.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import FileError
+from pipeline.storage import layout
+
+_PROBLEMS = {
+    errno.ENOSPC: "the disk is full; wanted room to write; free some and run again",
+    errno.EDQUOT: "the disk quota is used up; wanted room to write; free some and run again",
+    errno.EFBIG: "the file grew past the largest size allowed here; raise the limit (ulimit -f) and run again",
+    errno.EROFS: "the disk is read-only; wanted to write; make it writable or choose another directory",
+    errno.EACCES: "permission denied; change its permissions or choose another directory",
+    errno.EPERM: "the system does not permit it; change its permissions or choose another directory",
+    errno.ENOTDIR: "a part of its path is a file; wanted a directory; choose another path",
+}
+
+
+def explain(path: Path | str, error: OSError) -> FileError:
+    """The one-line error for what the system said about this path."""
+    problem = _PROBLEMS.get(error.errno or 0, f"{error.strerror or error}; check the disk and run again")
+    return FileError(path, problem)
+
+
+@contextmanager
+def os_errors(path: Path | str) -> Iterator[None]:
+    """Turn every OSError inside into a FileError about path."""
+    try:
+        yield
+    except OSError as error:
+        raise explain(path, error) from error
+
+
+def make_folder(path: Path) -> None:
+    """The folder and its parents, if missing. Raises FileError."""
+    with os_errors(path):
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except FileExistsError as error:
+            raise FileError(path, "it is a file; wanted a directory; choose another path") from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the renames done in this folder survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network disks can't sync folders
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def write_bytes(path: Path, data: bytes | memoryview, folder_sync: bool = True) -> None:
+    """Put a file with this content at path, replacing what was there.
+
+    folder_sync: False saves one sync when several files go into a folder; call sync_folder after the last.
+    Raises FileError.
+    """
+    temporary = layout.temporary_path(path)
+    with os_errors(path):
+        try:
+            _write_new(temporary, memoryview(data).cast("B"))
+            os.rename(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+        if folder_sync:
+            sync_folder(path.parent)
+
+
+def _write_new(path: Path, rest: memoryview) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        while rest.nbytes:
+            rest = rest[os.write(descriptor, rest) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_text(path: Path, text: str, folder_sync: bool = True) -> None:
+    """Like write_bytes, in UTF-8."""
+    write_bytes(path, text.encode(), folder_sync)
+
+
+def write_json(path: Path, value: Any, indent: int | None = None, folder_sync: bool = True) -> None:
+    """Like write_bytes, as JSON and a newline."""
+    write_text(path, json.dumps(value, indent=indent, ensure_ascii=False) + "\n", folder_sync)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Add one line to a text file, and sync it. A failure leaves the file as it was.
+
+    A kill in the middle can leave a part of a line without its end; the next append starts on a line of its own.
+    Raises FileError. Doesn't lock: two writers need a file_lock.
+    """
+    with os_errors(path):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            size = os.lseek(descriptor, 0, os.SEEK_END)
+            torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+            rest = memoryview((("\n" if torn else "") + line + "\n").encode())
+            try:
+                while rest.nbytes:
+                    rest = rest[os.write(descriptor, rest) :]
+                os.fsync(descriptor)
+            except BaseException:
+                with suppress(OSError):
+                    os.ftruncate(descriptor, size)
+                raise
+        finally:
+            os.close(descriptor)
+
+
+def read_bytes(path: Path, wanted: str) -> bytes:
+    """The whole file. Raises FileError that says what was wanted if it is missing or unreadable."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise FileError(path, f"no such file; wanted {wanted}") from error
+    except IsADirectoryError as error:
+        raise FileError(path, f"it is a directory; wanted {wanted}") from error
+    except OSError as error:
+        raise explain(path, error) from error
+
+
+def read_json(path: Path, wanted: str) -> dict[str, Any]:
+    """The JSON object in a file. Raises FileError if it is missing, unreadable or no JSON object."""
+    data = read_bytes(path, wanted)
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise FileError(path, f"damaged: not readable as JSON ({error}); wanted {wanted}") from error
+    if not isinstance(value, dict):
+        raise FileError(path, f"damaged: found a JSON {type(value).__name__}; wanted {wanted}")
+    return value
+
+
+@contextmanager
+def new_directory(path: Path) -> Iterator[Path]:
+    """A temporary folder to fill; at the end of the block it is synced and renamed to path.
+
+    If the block raises, it is removed. Raises FileError if path exists, before the block and again after it.
+    """
+    _refuse_existing(path)
+    make_folder(path.parent)
+    temporary = layout.temporary_path(path)
+    with os_errors(path):
+        try:
+            temporary.mkdir()
+            yield temporary
+            for folder, _, names in os.walk(temporary):
+                for name in names:
+                    _sync_file(Path(folder, name))
+                sync_folder(Path(folder))
+            _refuse_existing(path)
+            os.rename(temporary, path)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        sync_folder(path.parent)
+
+
+def _refuse_existing(path: Path) -> None:
+    if os.path.lexists(path):
+        raise FileError(path, "it exists already, and is never overwritten; choose another name or remove it")
+
+
+def _sync_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def replace_symlink(link: Path, target: str) -> None:
+    """Make link a symlink with this text, atomically; what it pointed to before is left alone.
+
+    Raises FileError, also if something stands there that is no symlink.
+    """
+    if os.path.lexists(link) and not link.is_symlink():
+        raise FileError(link, "it is no symlink, and is never overwritten; wanted a symlink or nothing; move it away")
+    temporary = layout.temporary_path(link)
+    with os_errors(link):
+        try:
+            os.symlink(target, temporary)
+            os.rename(temporary, link)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(link.parent)
+
+
+@contextmanager
+def file_lock(path: Path, on_wait: Callable[[], None] | None = None, wait: bool = True) -> Iterator[None]:
+    """Hold the lock of this file or folder. The system releases it when its process ends, however it ends.
+
+    on_wait: called once if another process holds it and we must wait.
+    Raises FileError if it can't be made, or with wait=False if another process holds it.
+    """
+    lock = layout.lock_path(path)
+    with os_errors(lock):
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        with os_errors(lock):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                if not wait:
+                    raise FileError(path, "another process is at work on it; wait until it is done") from error
+                if on_wait is not None:
+                    on_wait()
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def sweep(folder: Path) -> list[str]:
+    """Remove what killed processes of this host left under temporary names in this folder; say what was removed.
+
+    Temporaries of live processes and of other hosts are left alone. A missing folder has none.
+    """
+    removed = []
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    for name in names:
+        temporary = layout.parse_temporary_name(name)
+        if temporary is None or temporary.host != layout.this_host() or _is_alive(temporary.pid):
+            continue
+        path = folder / name
+        with suppress(OSError):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+            removed.append(name)
+    return removed
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True

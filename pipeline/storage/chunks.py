@@ -1,0 +1,295 @@
+"""Chunks: training examples in HDF5, and the sets that they form.
+
+A chunk has n examples, a column for each thing that an example holds; axes: A actions, C planes, P points. The chunks
+that one gather run makes are a *set*; its hold-out, from games that no chunk contains, is written before its first
+chunk, so a set is complete when all its numbered chunks are there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import FileError
+from pipeline.games.base import Game
+from pipeline.storage import atomic, layout
+
+FORMAT, VERSION = "mugo-chunk", 2
+SHARD_LIST = "shards"  # dataset of names, beside the columns
+SEAL_BYTES = 512  # the least that HDF5 allows before its own part
+
+
+def column_types(game: Game) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """name → (dtype, shape of one example).
+
+    planes         C·P bits in C order, packed by numpy.packbits, seen by the player to move
+    policy         [A] sums to 1, 0 for illegal actions; all 0 where policy_weight is 0 and nothing was searched
+    policy_weight  1 if policy is a target
+    value          result of the game, or what gather --td-lambda makes of it; seen by the player to move
+    ownership      [P] of the final position, seen by the player to move; +1 own
+    score          of the final position, seen by the player to move
+    final_weight   1 if ownership and score are known: the game was played out
+    reply          [A] policy of the position after the move that was played, which the opponent answers; actions are
+                   places on the board, so nothing is turned for the other viewpoint; all 0 if unknown
+    reply_weight   1 if reply is a target: the game went on, and that position's own policy is one
+    shard          index into the chunk's list of shards; game: index in the shard; ply: index in the game
+    """
+    return {
+        "planes": ("|u1", ((game.num_planes * game.num_points + 7) // 8,)),
+        "policy": ("<f2", (game.num_actions,)),
+        "policy_weight": ("|u1", ()),
+        "value": ("<f4", ()),
+        "ownership": ("|i1", (game.num_points,)),
+        "score": ("<f4", ()),
+        "final_weight": ("|u1", ()),
+        "reply": ("<f2", (game.num_actions,)),
+        "reply_weight": ("|u1", ()),
+        "shard": ("<u4", ()),
+        "game": ("<u4", ()),
+        "ply": ("<u2", ()),
+    }
+
+
+@dataclass(frozen=True)
+class ChunkHeader:
+    """A chunk's attributes."""
+
+    game: str  # canonical spec
+    set_id: str
+    index: int  # of this chunk in its set, from 0; -1: the hold-out
+    num_chunks: int  # in the set, the hold-out not counted
+    seed: int
+    num_planes: int
+    window: dict[str, Any] = field(default_factory=dict)  # what it was drawn from, as JSON
+    num_examples: int = 0  # filled on reading
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Columns as in column_types, each with n rows."""
+
+    path: Path
+    header: ChunkHeader
+    columns: dict[str, NDArray[Any]]
+    shards: list[str]  # ``MODEL/WORKER/FILE.gz``; the column shard is an index into it
+
+    @property
+    def num_examples(self) -> int:
+        return len(self.columns["value"])
+
+
+@dataclass(frozen=True)
+class ChunkSet:
+    """The files of a set that is complete."""
+
+    id: str
+    chunks: tuple[Path, ...]  # by index
+    holdout: Path | None
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return self.chunks if self.holdout is None else (*self.chunks, self.holdout)
+
+
+# One chunk
+
+
+def write_chunk(
+    path: Path,
+    game: Game,
+    header: ChunkHeader,
+    columns: dict[str, NDArray[Any]],
+    shards: list[str],
+    folder_sync: bool = True,
+) -> None:
+    """Write a chunk, whole or not at all.
+
+    Raises ValueError if the columns are not those of the game, FileError if the disk is full or read-only.
+    """
+    types = column_types(game)
+    num_examples = len(columns["value"])
+    if list(columns) != list(types) or header.game != game.spec or header.num_planes != game.num_planes:
+        raise ValueError(f"{path}: header or columns {list(columns)} are not those of a chunk of {game.spec}")
+    for name, (dtype, shape) in types.items():
+        if columns[name].shape != (num_examples, *shape) or columns[name].dtype != np.dtype(dtype):
+            found = f"{columns[name].dtype} {columns[name].shape}"
+            raise ValueError(f"{path}: column {name} is {found}, wanted {dtype} {(num_examples, *shape)}")
+    image = io.BytesIO()  # in memory first: HDF5 answers a full disk with a heap of errors, and we rename whole files
+    with h5py.File(image, "w", userblock_size=SEAL_BYTES) as file:
+        attributes = {
+            "format": FORMAT,
+            "version": VERSION,
+            "game": header.game,
+            "set_id": header.set_id,
+            "index": header.index,
+            "num_chunks": header.num_chunks,
+            "seed": header.seed,
+            "num_planes": header.num_planes,
+            "num_examples": num_examples,
+            "window": json.dumps(header.window),
+        }
+        for key, value in attributes.items():
+            file.attrs[key] = value
+        for name, column in columns.items():
+            file.create_dataset(name, data=column)
+        names = np.array(shards, "S" if shards else "S1")
+        file.create_dataset(SHARD_LIST, data=names, compression=1 if shards else None)
+    sealed = image.getbuffer()
+    sealed[:SEAL_BYTES] = _seal(sealed)
+    atomic.write_bytes(path, sealed, folder_sync)
+
+
+def _seal(data: memoryview) -> bytes:
+    """The block before the HDF5 part: one line of JSON that says how long that part is and what its checksum is.
+
+    HDF5 skips it. With it we notice every flipped bit before HDF5 sees it: what it does with damage is not defined,
+    endless loops included.
+    """
+    body = data[SEAL_BYTES:]
+    seal = {"format": FORMAT, "version": VERSION, "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+    return json.dumps(seal).encode().ljust(SEAL_BYTES - 1) + b"\n"
+
+
+def _unseal(path: Path) -> io.BytesIO:
+    """The whole file, checked against its seal."""
+    data = atomic.read_bytes(path, "a chunk of training examples; run `python main.py gather`")
+    try:
+        seal = json.loads(data[:SEAL_BYTES])
+    except ValueError:
+        seal = None
+    if not isinstance(seal, dict) or seal.get("format") != FORMAT:
+        raise FileError(path, "damaged, or no chunk of training examples; wanted one; remove it and run gather again")
+    if seal.get("version") != VERSION:
+        # Chunks are made from games whenever they are wanted, so there is no older format to keep alive.
+        found = f"made by another version: format {seal.get('version')}; wanted {VERSION}"
+        raise FileError(path, f"{found}; run `python main.py gather` again to make new ones")
+    if data[:SEAL_BYTES] != _seal(memoryview(data)):
+        wanted = seal.get("bytes", -1) + SEAL_BYTES
+        found = f"{len(data)} bytes; wanted {wanted}" if len(data) != wanted else "its checksum is another one"
+        raise FileError(path, f"damaged or cut off: {found}; run the same gather again, or remove it")
+    return io.BytesIO(data)
+
+
+def read_chunk(path: Path, game: Game) -> Chunk:
+    """A chunk, checked. Raises FileError if it is missing, cut off, damaged, of another version or another game."""
+    data = _unseal(path)
+    try:
+        with h5py.File(data, "r") as file:
+            header = _read_header(file)
+            if header.game != game.spec:
+                raise FileError(path, f"it holds {header.game}; wanted {game.spec}")
+            columns = {
+                name: _read_column(path, file, name, np.dtype(dtype), (header.num_examples, *shape), game.spec)
+                for name, (dtype, shape) in column_types(game).items()
+            }
+            shards = [name.decode() for name in file[SHARD_LIST][:]]
+    except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
+        raise _unreadable(path, error) from error
+    if header.num_examples and int(columns["shard"].max()) >= len(shards):
+        raise FileError(path, "damaged: an example's shard is not in its list of shards")
+    return Chunk(path, header, columns, shards)
+
+
+def read_header(path: Path) -> ChunkHeader:
+    """What a chunk is, whatever its game. Raises FileError like read_chunk."""
+    data = _unseal(path)
+    try:
+        with h5py.File(data, "r") as file:
+            return _read_header(file)
+    except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> FileError:
+    text = " ".join(str(error).split())
+    return FileError(path, f"not readable as HDF5 ({text}); wanted a chunk; remove it and run gather again")
+
+
+def _read_header(file: h5py.File) -> ChunkHeader:
+    attributes = file.attrs
+    return ChunkHeader(
+        game=str(attributes["game"]),
+        set_id=str(attributes["set_id"]),
+        index=int(attributes["index"]),
+        num_chunks=int(attributes["num_chunks"]),
+        seed=int(attributes["seed"]),
+        num_planes=int(attributes["num_planes"]),
+        window=json.loads(attributes["window"]),
+        num_examples=int(attributes["num_examples"]),
+    )
+
+
+def _read_column(
+    path: Path, file: h5py.File, name: str, dtype: np.dtype[Any], shape: tuple[int, ...], spec: str
+) -> NDArray[Any]:
+    dataset = file[name]
+    if dataset.shape != shape or dataset.dtype != dtype:
+        raise FileError(path, f"{name} is {dataset.dtype} {dataset.shape}; {spec} needs {dtype} {shape}")
+    return dataset[()]
+
+
+# Sets
+
+
+def list_sets(directory: Path) -> dict[layout.SetName, list[Path]]:
+    """The files of every set in a folder, complete or not, oldest set first. A missing folder has none."""
+    with atomic.os_errors(directory):
+        try:
+            names = os.listdir(directory)
+        except FileNotFoundError:
+            return {}
+    sets: dict[layout.SetName, list[Path]] = {}
+    for parsed, name in sorted((parsed, name) for name in names if (parsed := layout.parse_chunk_name(name))):
+        sets.setdefault(parsed.set, []).append(directory / name)
+    return sets
+
+
+def complete_set(set_name: layout.SetName, files: list[Path]) -> ChunkSet | None:
+    """These files of one set as a ChunkSet; None if a numbered chunk is missing."""
+    by_count: dict[int, list[Path]] = {}
+    holdout = None
+    for path in sorted(files):
+        parsed = layout.parse_chunk_name(path.name)
+        if parsed is None or parsed.set != set_name:
+            continue
+        if parsed.is_holdout:
+            holdout = path
+        else:
+            by_count.setdefault(parsed.count, []).append(path)
+    for count, paths in by_count.items():
+        if len(paths) == count:
+            return ChunkSet(str(set_name), tuple(paths), holdout)
+    return None
+
+
+def newest_complete_set(directory: Path) -> ChunkSet | None:
+    """The set to train on; None if no set in the folder is complete."""
+    for set_name, files in reversed(list_sets(directory).items()):
+        found = complete_set(set_name, files)
+        if found is not None:
+            return found
+    return None
+
+
+def remove_old_sets(directory: Path, keep: int) -> int:
+    """Remove all but the newest `keep` complete sets, half-made ones too; how many were removed.
+
+    Call it when the set that is being made is complete, and under the folder's lock.
+    """
+    sets = list_sets(directory)
+    complete = [name for name, files in sets.items() if complete_set(name, files)]
+    old = [files for name, files in sets.items() if name not in complete[-keep:]]
+    for files in old:
+        for path in files:
+            with atomic.os_errors(path):
+                path.unlink(missing_ok=True)
+    return len(old)

@@ -1,0 +1,380 @@
+"""Matches: a folder each, ``CHALLENGER-vs-CHAMPION/``, that an interrupted match is resumed from.
+
+    games.jsonl   first line: what is played (players, settings, openings); then, in the order of happening, a line per
+                  finished game, per game that failed, and per addition of openings. Appended to and synced in small
+                  groups; a line that a kill cut off is no line.
+    summary.json  the result, written when the match is decided
+    sgf/          game records, where the game has SGF
+
+A game of a match is known by its index: games 2k and 2k+1 are pair k, play opening k, the challenger moving first in
+the even one. Openings that are added later are numbered on. A game may fail and be played again: its failures count
+for nobody. Results are seen by the first player, values of a move by the player who made it; the names say so. Doesn't
+play, and doesn't know what a result means: see arena/. What a line says is in match_lines.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ValidationError
+
+from pipeline.errors import FileError, IllegalMove, NotYet
+from pipeline.games.base import Game, History
+from pipeline.storage import atomic, layout
+from pipeline.storage.match_lines import (
+    FORMAT,
+    VERSION,
+    MatchFailure,
+    MatchGame,
+    MatchHeader,
+    MoreOpenings,
+    disagreement,
+)
+from pipeline.storage.match_lines import End as End
+from pipeline.storage.match_lines import PlayerInfo as PlayerInfo
+
+GAMES_AT_ONCE = 2_048  # that are verified together: bounds the memory of their histories
+SIDES = ("challenger", "champion")
+
+
+@dataclass(frozen=True)
+class Match:
+    """A match as far as it is on disk.
+
+    openings: all of them, of pair 0, 1, 2 …; games: sorted by index; failures: in the order of happening; summary: None
+    before the match is decided.
+    """
+
+    folder: Path
+    header: MatchHeader
+    openings: list[list[int]]
+    games: list[MatchGame]
+    failures: list[MatchFailure]
+    summary: dict[str, Any] | None
+
+    @property
+    def num_games(self) -> int:
+        """Played or not."""
+        return 2 * len(self.openings)
+
+
+# Reading
+
+
+def list_matches(directory: Path) -> list[Path]:
+    """The match folders in a directory, by name. A missing directory has none."""
+    with atomic.os_errors(directory):
+        try:
+            names = os.listdir(directory)
+        except FileNotFoundError:
+            return []
+    return [
+        directory / name
+        for name in sorted(filter(layout.parse_match_name, names))
+        if (directory / name / layout.MATCH_GAMES).is_file()
+    ]
+
+
+def read_match(folder: Path, with_summary: bool = True) -> Match:
+    """Everything of a match. Raises FileError if games.jsonl is missing, or a file is damaged or of another version.
+
+    with_summary: False leaves summary.json unread, and the summary None: games don't depend on it.
+    """
+    found = _read_games(folder / layout.MATCH_GAMES)
+    games = sorted(found.games.values(), key=lambda game: game.index)
+    summary = read_summary(folder) if with_summary else None
+    return Match(folder, found.header, found.openings, games, found.failures, summary)
+
+
+def has_match(folder: Path) -> bool:
+    return (folder / layout.MATCH_GAMES).exists()
+
+
+def read_summary(folder: Path) -> dict[str, Any] | None:
+    """summary.json; None if there is none. Raises FileError if it is damaged."""
+    path = folder / layout.MATCH_SUMMARY
+    return atomic.read_json(path, "the summary of a match") if path.exists() else None
+
+
+@dataclass
+class _Lines:
+    """What games.jsonl holds. whole: the length in bytes of its whole lines."""
+
+    header: MatchHeader
+    openings: list[list[int]]
+    whole: int
+    games: dict[int, MatchGame] = field(default_factory=dict)
+    failures: list[MatchFailure] = field(default_factory=list)
+
+    def take(self, line: bytes) -> None:
+        """Read a line behind the first. Raises ValueError that says what is wrong with it."""
+        raw = json.loads(line)
+        if not isinstance(raw, dict):
+            raise ValueError(f"a JSON {type(raw).__name__}")
+        if "more" in raw:
+            self.openings += MoreOpenings.model_validate(raw).more
+        elif "failed" in raw:
+            failure = MatchFailure.model_validate(raw)
+            if failure.failed >= 2 * len(self.openings):
+                raise ValueError(f"game {failure.failed} of {2 * len(self.openings)}")
+            self.failures.append(failure)
+        else:
+            game = MatchGame.model_validate(raw)
+            problem = disagreement(self.openings, game)
+            if problem is None and game.index in self.games:
+                problem = f"game {game.index} stands twice"
+            if problem is not None:
+                raise ValueError(problem)
+            self.games[game.index] = game
+
+
+def _read_games(path: Path) -> _Lines:
+    """All whole lines: a last one without end doesn't count."""
+    data = atomic.read_bytes(path, "the games of a match")
+    whole = data.rfind(b"\n") + 1
+    lines = data[:whole].split(b"\n")
+    header = _header(path, lines[0])
+    found = _Lines(header, list(header.openings), whole)
+    for number, line in enumerate(lines[1:-1], start=2):
+        try:
+            found.take(line)
+        except (ValueError, RecursionError) as error:
+            # Games stand on the openings before them, so only those of a whole line may be left out.
+            remedy = "that line and all that follow" if line.startswith(b'{"more"') else "that line to replay it"
+            problem = _first_problem(error) if isinstance(error, ValidationError) else str(error)
+            raise FileError(
+                path, f"damaged at line {number}: {problem}; wanted a game of this match; remove {remedy}"
+            ) from error
+    return found
+
+
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    problem = first["msg"].removeprefix("Value error, ")
+    return f"{where}: {problem}" if where else problem
+
+
+def _header(path: Path, line: bytes) -> MatchHeader:
+    wanted = "the description of a match in its first line; remove the folder to play the match again"
+    try:
+        raw = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise FileError(path, f"damaged: its first line is not readable as JSON; wanted {wanted}") from error
+    if not isinstance(raw, dict) or raw.get("format") != FORMAT:
+        raise FileError(
+            path, f"not a match: format {raw.get('format') if isinstance(raw, dict) else raw!r}; wanted {wanted}"
+        )
+    version = raw.get("version")
+    if version == 1:
+        raise FileError(
+            path,
+            f"made by an older version of this program (format {version}, this one reads {VERSION}); play the match "
+            "again in another --output-dir, or remove the folder",
+        )
+    if version != VERSION:
+        raise FileError(path, f"version {version!r}; this program reads version {VERSION}; update it")
+    try:
+        return MatchHeader(**raw)
+    except ValidationError as error:
+        raise FileError(path, f"damaged: {_first_problem(error)}; wanted {wanted}") from error
+
+
+def verify_games(path: Path, game: Game, games: Sequence[MatchGame]) -> None:
+    """Play every game again. Raises FileError if a move is illegal or a result isn't what the moves lead to.
+
+    A game that was resigned must not be over, and the player to move must have lost it.
+    """
+    for start in range(0, len(games), GAMES_AT_ONCE):
+        _verify(path, game, games[start : start + GAMES_AT_ONCE])
+
+
+def _verify(path: Path, game: Game, games: Sequence[MatchGame]) -> None:
+    # Longest first: the games that are still going on are then the first rows, and no array is ever copied.
+    games = sorted(games, key=lambda one: -one.length)
+    states = game.initial(len(games))
+    history = game.initial_history(states)
+    lengths = np.array([one.length for one in games], np.int64)
+    for ply in range(int(lengths.max())):
+        going = int(np.count_nonzero(lengths > ply))
+        actions = np.array([one.moves[ply] for one in games[:going]], np.int32)
+        past = History(history.keys[:going], history.lengths[:going])
+        try:
+            after = game.play(states[:going], actions, past)
+        except IllegalMove as error:
+            raise _illegal(path, game, games[:going], ply, error) from error
+        states[:going] = after
+        past.append(np.arange(going), game.keys(after))
+    resigned = np.array([one.end == "resigned" for one in games])
+    results = np.where(resigned, np.where(game.to_move(states) == 0, -1, 1), game.returns(states))
+    wrong = (game.is_over(states) == resigned) | (results != [one.result_first_player for one in games])
+    for row in np.flatnonzero(wrong).tolist():
+        one = games[row]
+        raise FileError(
+            path,
+            f"game {one.index}: its moves don't lead to its result {one.result_first_player} ({one.end}); wanted the "
+            "games of this match; remove that line to replay it",
+        )
+
+
+def _illegal(path: Path, game: Game, games: Sequence[MatchGame], ply: int, error: IllegalMove) -> FileError:
+    """The error that names the first of these games whose move at that ply is illegal. error: what play() said."""
+    for one in games:
+        state = game.initial(1)
+        history = game.initial_history(state)
+        try:
+            for move in one.moves[: ply + 1]:
+                state = game.play(state, np.array([move], np.int32), history)
+                history.append(np.array([0]), game.keys(state))
+        except IllegalMove as alone:
+            error = alone
+            break
+    return FileError(path, f"game {one.index}, ply {ply}: {error}; wanted legal moves; remove that line to replay it")
+
+
+# Writing
+
+
+class MatchWriter:
+    """A match folder that this process alone writes. Made by open_match.
+
+    openings: all of them; games: those finished so far, by index; failures: in the order of happening; added: indexes
+    of the games that came through add().
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        header: MatchHeader,
+        openings: Sequence[list[int]],
+        games: Sequence[MatchGame] = (),
+        failures: Sequence[MatchFailure] = (),
+    ) -> None:
+        self.folder = folder
+        self.header = header
+        self.openings = list(openings)
+        self.games = {game.index: game for game in games}
+        self.failures = list(failures)
+        self.added: set[int] = set()
+
+    @property
+    def num_games(self) -> int:
+        """Played or not."""
+        return 2 * len(self.openings)
+
+    def add(self, games: Sequence[MatchGame]) -> None:
+        """Append finished games and sync them, once for all. Raises FileError; then none of them is there.
+
+        A game that is there already stays as it is: of two attempts that both came to an end the first counts.
+        Raises ValueError for a game that this match can't have.
+        """
+        new: dict[int, MatchGame] = {}
+        for game in games:
+            if (problem := disagreement(self.openings, game)) is not None:
+                raise ValueError(problem)
+            if game.index not in self.games:
+                new.setdefault(game.index, game)
+        self._append(list(new.values()))
+        self.games.update(new)
+        self.added.update(new)
+
+    def add_failure(self, failure: MatchFailure) -> None:
+        """Append that a game failed. Raises FileError; then it isn't there."""
+        if failure.failed >= self.num_games:
+            raise ValueError(f"game {failure.failed} of {self.num_games}")
+        self._append([failure])
+        self.failures.append(failure)
+
+    def extend(self, openings: Sequence[list[int]]) -> None:
+        """Let the match grow by two games per opening. Raises FileError; then it hasn't grown."""
+        if openings:
+            self._append([MoreOpenings(more=list(openings))])
+            self.openings += openings
+
+    def missing(self) -> list[int]:
+        """Indexes of the games that are still to be played."""
+        return [index for index in range(self.num_games) if index not in self.games]
+
+    def _append(self, lines: Sequence[BaseModel]) -> None:
+        if lines:
+            atomic.append_line(self.folder / layout.MATCH_GAMES, "\n".join(line.model_dump_json() for line in lines))
+
+
+@contextmanager
+def match_lock(folder: Path) -> Iterator[None]:
+    """Hold a match against other processes. Raises NotYet if one holds it, FileError if the folder can't be made."""
+    atomic.make_folder(folder.parent)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(atomic.file_lock(folder, wait=False))
+        except FileError as error:
+            if not isinstance(error.__cause__, BlockingIOError):
+                raise
+            raise NotYet(
+                f"{folder}: this match is being played by another process; wait until it is done, or stop that one "
+                "and go on with the match here"
+            ) from error
+        yield
+
+
+def open_match(folder: Path, header: MatchHeader) -> MatchWriter:
+    """Go on with the match in the folder, or begin it; call it under match_lock.
+
+    Where there is one, header must say the same as its first line, apart from openings and time, which are taken from
+    there. Raises FileError that names the first setting that differs, and if the folder can't be written.
+    """
+    path = folder / layout.MATCH_GAMES
+    if not path.exists():
+        atomic.make_folder(folder)
+        atomic.sweep(folder)
+        atomic.write_text(path, header.model_dump_json() + "\n")
+        return MatchWriter(folder, header, header.openings)
+    found = _read_games(path)
+    check_same_match(path, found.header, header)
+    with atomic.os_errors(path):
+        if path.stat().st_size > found.whole:
+            os.truncate(path, found.whole)
+    return MatchWriter(folder, found.header, found.openings, list(found.games.values()), found.failures)
+
+
+def check_same_match(path: Path, found: MatchHeader, wanted: MatchHeader) -> None:
+    """Raises FileError that names the first difference, unless both describe one match.
+
+    A player is the same if its kind, name, readouts and weights are; an engine also needs the same command.
+    """
+    ours, theirs = _identity(wanted), _identity(found)
+    for name in dict.fromkeys((*ours, *theirs)):
+        if ours.get(name) != theirs.get(name):
+            if name.endswith("weights"):
+                raise FileError(
+                    path,
+                    f"this match was begun with another {name.split(chr(39))[0]} of the same name: that model was made "
+                    "anew since; choose another --output-dir, or remove the folder",
+                )
+            raise FileError(
+                path,
+                f"this match was begun with {name} {theirs.get(name)!r}, now it is {ours.get(name)!r}; go on with the "
+                "old setting, choose another --output-dir, or remove the folder",
+            )
+
+
+def _identity(header: MatchHeader) -> dict[str, Any]:
+    """What makes a match the one it is, by names that a person reads."""
+    facts: dict[str, Any] = {"game": header.game}
+    for side, player in zip(SIDES, header.players, strict=True):
+        facts |= {f"{side}'s {name}": getattr(player, name) for name in ("kind", "name", "readouts", "weights")}
+        if player.kind == "gtp":
+            facts[f"{side}'s command"] = player.spec
+    facts |= {"games": header.games, "threshold": header.threshold}
+    return facts | json.loads(json.dumps(header.settings))  # as a file would give them back: tuples become lists
+
+
+def write_summary(folder: Path, summary: dict[str, Any]) -> None:
+    atomic.write_json(folder / layout.MATCH_SUMMARY, summary, indent=2)

@@ -1,0 +1,280 @@
+"""Models: directories under saved_models/, the champion among them, and the journal of promotions.
+
+A model is ``model.json`` (what it is and where it came from), ``weights.safetensors`` and, if training may go on
+from it, ``optimizer.safetensors``. It is renamed into place whole and never changed. Knows arrays only: what they mean
+is the business of networks/ and learning/.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import safetensors.numpy
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from safetensors import SafetensorError
+
+from pipeline.errors import FileError
+from pipeline.storage import atomic, layout
+
+FORMAT, VERSION = "mugo-model", 1
+Weights = dict[str, NDArray[Any]]
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class FileStamp(BaseModel):
+    """Size and checksum of a file beside model.json."""
+
+    model_config = ConfigDict(frozen=True)
+
+    bytes: int
+    sha256: str
+
+
+class ModelInfo(BaseModel):
+    """model.json: what a model is and where it came from."""
+
+    model_config = ConfigDict(frozen=True, protected_namespaces=())
+
+    format: Literal["mugo-model"] = "mugo-model"
+    version: Literal[1] = 1
+    name: str = Field(description="Of its directory when it was made.")
+    number: int = Field(description="0 for an initial model, then counting up.")
+    game: str = Field(description="Canonical game spec.")
+    architecture: dict[str, Any]
+    method: str = Field("alphazero", description="How it learned.")
+    parents: list[str] = Field(default_factory=list, description="Names of the models it was trained from.")
+    created: str = Field(default_factory=_now, description="UTC, ISO 8601.")
+    manifest: dict[str, Any] = Field(
+        default_factory=dict, description="Config, data window, commit, seeds, metrics: whatever its maker recorded."
+    )
+    files: dict[str, FileStamp] = Field(default_factory=dict, description="Filled by write_model.")
+
+
+@dataclass(frozen=True)
+class Model:
+    path: Path
+    info: ModelInfo
+    weights: Weights
+
+
+# Writing and reading
+
+
+def write_model(path: Path, info: ModelInfo, weights: Weights, optimizer: Weights | None = None) -> None:
+    """Make a model directory, whole or not at all.
+
+    Raises FileError if path exists or can't be written, UsageError if it is no name for a model.
+    """
+    layout.check_model_name(path.name)
+    blobs = {layout.WEIGHTS: _pack(weights)}
+    if optimizer is not None:
+        blobs[layout.OPTIMIZER] = _pack(optimizer)
+    stamps = {name: FileStamp(bytes=len(b), sha256=hashlib.sha256(b).hexdigest()) for name, b in blobs.items()}
+    info = info.model_copy(update={"name": path.name, "files": stamps})
+    with atomic.new_directory(path) as folder:
+        for name, blob in blobs.items():
+            (folder / name).write_bytes(blob)
+        (folder / layout.MODEL_JSON).write_text(info.model_dump_json(indent=2) + "\n")
+
+
+def _pack(arrays: Weights) -> bytes:
+    return safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+
+
+def read_info(path: Path) -> ModelInfo:
+    """model.json of a model directory. Raises FileError if there is none, it is damaged or of another version."""
+    if not path.is_dir():
+        raise FileError(path, "no such directory; wanted a model directory; `python main.py init` makes a first one")
+    file = path / layout.MODEL_JSON
+    raw = atomic.read_json(file, "the description of a model")
+    if raw.get("format") != FORMAT:
+        raise FileError(file, f"format {raw.get('format')!r}; wanted {FORMAT!r}")
+    if raw.get("version") != VERSION:
+        raise FileError(file, f"version {raw.get('version')!r}; this program reads version {VERSION}; update it")
+    try:
+        return ModelInfo(**raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        line = ".".join(str(part) for part in first["loc"])
+        raise FileError(file, f"damaged: line {line!r}: {first['msg']}; wanted a model of version {VERSION}") from error
+
+
+def read_model(path: Path) -> Model:
+    """A model with its weights. Raises FileError if anything is missing or isn't what model.json says."""
+    info = read_info(path)
+    return Model(path, info, _read_arrays(path / layout.WEIGHTS, info))
+
+
+def read_optimizer(path: Path) -> Weights | None:
+    """The state of its optimiser; None if it was written without. Raises FileError like read_model."""
+    info = read_info(path)
+    return _read_arrays(path / layout.OPTIMIZER, info) if layout.OPTIMIZER in info.files else None
+
+
+def _read_arrays(file: Path, info: ModelInfo) -> Weights:
+    stamp = info.files.get(file.name)
+    if stamp is None:
+        raise FileError(file.parent / layout.MODEL_JSON, f"damaged: it has no checksum of {file.name}")
+    data = atomic.read_bytes(file, "the arrays of a model")
+    if len(data) != stamp.bytes:
+        raise FileError(file, f"damaged: {len(data)} bytes; {layout.MODEL_JSON} says {stamp.bytes}")
+    if hashlib.sha256(data).hexdigest() != stamp.sha256:
+        raise FileError(file, f"damaged: its checksum is not the one in {layout.MODEL_JSON}")
+    try:
+        return safetensors.numpy.load(data)
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise FileError(file, f"not readable as safetensors ({error})") from error
+
+
+def check_game(info: ModelInfo, spec: str, path: Path | str | None = None) -> None:
+    """Raises FileError unless the model plays this game. spec: canonical."""
+    if info.game != spec:
+        raise FileError(path or info.name, f"it plays {info.game}; wanted a model that plays {spec}")
+
+
+# Which models there are
+
+
+def list_models(folder: Path) -> list[Path]:
+    """The numbered models in a folder, oldest first. A missing folder has none."""
+    with atomic.os_errors(folder):
+        try:
+            names = os.listdir(folder)
+        except FileNotFoundError:
+            return []
+    return [folder / name for name in sorted(filter(layout.parse_model_name, names)) if _is_model(folder / name)]
+
+
+def _is_model(path: Path) -> bool:
+    return (path / layout.MODEL_JSON).is_file()
+
+
+def newest_model(folder: Path) -> Path:
+    """Raises FileError if there is none."""
+    models = list_models(folder)
+    if not models:
+        raise FileError(folder, "no models here; wanted at least one; `python main.py init` makes a first one")
+    return models[-1]
+
+
+def newest_number(folder: Path) -> int:
+    """The number of the newest model, which is the generation of games started now; 0 if there is none."""
+    names = [layout.parse_model_name(path.name) for path in list_models(folder)]
+    return max((name.number for name in names if name), default=0)
+
+
+def next_model_path(folder: Path, label: str) -> Path:
+    """Where the next model goes: the number after the highest one in the folder, 0 if there is none."""
+    parsed = [layout.parse_model_name(path.name) for path in list_models(folder)]
+    return folder / layout.model_name(max((name.number for name in parsed if name), default=-1) + 1, label)
+
+
+# The champion
+
+
+def resolve_champion(path: Path) -> Path:
+    """The real directory behind ``saved_models/best_model``, or behind any other path to a model.
+
+    Resolve once and keep the answer: best_model may be re-pointed meanwhile. Raises FileError if nothing is there.
+    """
+    if not os.path.lexists(path):
+        if path.name == layout.CHAMPION:
+            raise FileError(
+                path, "no champion yet; wanted a symlink to a model; to make a first one run `python main.py init`"
+            )
+        raise FileError(path, "no such model; wanted a model directory")
+    real = Path(os.path.realpath(path))
+    if not _is_model(real):
+        found = f"it points to {os.readlink(path)}, where no model is" if path.is_symlink() else "no model is here"
+        raise FileError(path, f"{found}; wanted a directory with {layout.MODEL_JSON}; re-point or restore it")
+    return real
+
+
+def set_champion(
+    saved_models: Path, target: Path, entry: dict[str, Any], over: Path | None = None
+) -> Path | None:
+    """Re-point best_model to target and append to promotions.jsonl, under a lock; killed at any moment, the next
+    call of this or of read_promotions sets the journal right.
+
+    entry  why, as JSON: the match, its result, …; champion, previous and time are added.
+    over   re-point only if best_model points to this model; whoever came first stays otherwise.
+    Returns the champion there is now: target, unless over wasn't it (None: best_model is missing).
+    A call that repeats the last promotion changes nothing. Raises FileError if target is no model.
+    """
+    target = Path(os.path.realpath(target))
+    if not _is_model(target):
+        raise FileError(target, f"no model is here; wanted a directory with {layout.MODEL_JSON}")
+    link = saved_models / layout.CHAMPION
+    atomic.make_folder(saved_models)
+    with atomic.file_lock(link):
+        _settle(saved_models)
+        text = os.path.relpath(target, os.path.realpath(saved_models))
+        previous = os.readlink(link) if link.is_symlink() else None
+        line = {"champion": text, "previous": previous, "time": _now(), **json.loads(json.dumps(entry))}
+        journal = _read_journal(saved_models)
+        if previous == text and journal and _reason(journal[-1]) == _reason(line):
+            return target
+        present = Path(os.path.realpath(link)) if os.path.exists(link) else None
+        if over is not None and present != Path(os.path.realpath(over)):
+            return present
+        # The intent is written first: whoever finds it knows from the link whether the promotion took place.
+        atomic.write_json(_intent_path(saved_models), line)
+        atomic.replace_symlink(link, text)
+        _settle(saved_models)
+        return target
+
+
+def read_promotions(saved_models: Path) -> list[dict[str, Any]]:
+    """The journal, oldest first; empty if nothing was ever promoted. Raises FileError if unreadable."""
+    if _intent_path(saved_models).exists():
+        with atomic.file_lock(saved_models / layout.CHAMPION):
+            _settle(saved_models)
+    return _read_journal(saved_models)
+
+
+def _reason(line: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in line.items() if key not in ("previous", "time")}
+
+
+def _intent_path(saved_models: Path) -> Path:
+    return saved_models / f".{layout.PROMOTIONS}.intent"
+
+
+def _settle(saved_models: Path) -> None:
+    """Finish a promotion that was cut off: journal it if the link was re-pointed, forget it if not."""
+    intent, link = _intent_path(saved_models), saved_models / layout.CHAMPION
+    if not intent.exists():
+        return
+    line = atomic.read_json(intent, "a promotion that is under way")
+    journal = _read_journal(saved_models)
+    happened = link.is_symlink() and os.readlink(link) == line.get("champion")
+    if happened and (not journal or journal[-1] != line):
+        atomic.append_line(saved_models / layout.PROMOTIONS, json.dumps(line, ensure_ascii=False))
+    with atomic.os_errors(intent):
+        intent.unlink()
+
+
+def _read_journal(saved_models: Path) -> list[dict[str, Any]]:
+    path = saved_models / layout.PROMOTIONS
+    if not path.exists():
+        return []
+    lines = []
+    for text in atomic.read_bytes(path, "the journal of promotions").decode(errors="replace").splitlines():
+        try:
+            line = json.loads(text)
+        except ValueError:
+            continue  # the part of a line that a kill left; settling has written it again, whole
+        if isinstance(line, dict):
+            lines.append(line)
+    return lines

@@ -1,0 +1,147 @@
+"""Two files about who plays how well and whom to play against.
+
+    data/ratings.json  ratings of every player that ever played a match. A copy for readers: it is made anew from the
+                       match records whenever asked, so nothing is lost with it
+    data/pool.json     the members of the pool of opponents, and how many it holds; their ratings are in the other
+                       file, so that they outlive a member's eviction
+
+Both are replaced whole. Knows names and numbers: what they mean is the business of arena/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from pipeline.errors import FileError
+from pipeline.storage import atomic
+
+RATINGS_FORMAT, POOL_FORMAT, VERSION = "mugo-ratings", "mugo-pool", 1
+WANTED_RATINGS = "ratings; `python main.py ratings` makes it anew from the match records"
+WANTED_POOL = "a pool; repair it, or remove it and add its members again: `python main.py pool add SPEC`"
+DEFAULT_CAPACITY = 5
+
+Record = TypeVar("Record", bound=BaseModel)
+
+
+class RatedPlayer(BaseModel):
+    """A player's ratings by all three methods."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    name: str = Field(description="What it is rated as: a model always with @READOUTS.")
+    kind: str = Field("model", description="model, random, heuristic or gtp.")
+    games: int = Field(0, ge=0)
+    wins: int = Field(0, ge=0)
+    draws: int = Field(0, ge=0)
+    losses: int = Field(0, ge=0)
+    bradley_terry: float = Field(0.0, description="Elo, relative to the anchor.")
+    bradley_terry_error: float = Field(0.0, ge=0, description="Elo; half of the 95 % interval around the group's mean.")
+    group: int = Field(0, ge=0, description="Players of different groups never met, not even through others.")
+    elo: float = Field(1500.0, description="Start 1500, K 32, match after match.")
+    trueskill_mu: float = 25.0
+    trueskill_sigma: float = Field(25 / 3, gt=0)
+
+
+class Ratings(BaseModel):
+    """ratings.json."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    format: Literal["mugo-ratings"] = "mugo-ratings"
+    version: Literal[1] = 1
+    game: str = Field(description="Canonical game spec.")
+    anchor: str = Field(description="Whose Bradley-Terry rating was set.")
+    anchor_elo: float
+    matches: int = Field(ge=0)
+    games: int = Field(ge=0)
+    players: list[RatedPlayer] = Field(description="Best Bradley-Terry rating first.")
+    created: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    @property
+    def by_name(self) -> dict[str, RatedPlayer]:
+        return {player.name: player for player in self.players}
+
+
+class Member(BaseModel):
+    """A member of the pool."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1, description="Unique in the pool.")
+    spec: str = Field(min_length=1, description="The player, as a spec string.")
+
+
+class Pool(BaseModel):
+    """pool.json. members: in the order in which they came."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal["mugo-pool"] = "mugo-pool"
+    version: Literal[1] = 1
+    capacity: int = Field(DEFAULT_CAPACITY, ge=1)
+    members: tuple[Member, ...] = ()
+
+    @model_validator(mode="after")
+    def _names_are_unique(self) -> Pool:
+        if len(set(self.names)) < len(self.members):
+            raise ValueError("a name stands twice")
+        return self
+
+    @property
+    def names(self) -> list[str]:
+        return [member.name for member in self.members]
+
+    def spec_of(self, name: str) -> str:
+        return next(member.spec for member in self.members if member.name == name)
+
+
+def read_ratings(path: Path) -> Ratings:
+    """Raises FileError that says how to make it anew if it is missing, damaged or of another version."""
+    return _read(path, Ratings, RATINGS_FORMAT, WANTED_RATINGS)
+
+
+def write_ratings(path: Path, ratings: Ratings) -> None:
+    """Replace the file. Raises FileError."""
+    atomic.make_folder(path.parent)
+    atomic.write_json(path, ratings.model_dump(mode="json"), indent=2)
+
+
+def read_pool(path: Path) -> Pool:
+    """The pool; an empty one if there is no file. Raises FileError if it is damaged or of another version."""
+    if not path.exists():
+        return Pool()
+    return _read(path, Pool, POOL_FORMAT, WANTED_POOL)
+
+
+def write_pool(path: Path, pool: Pool) -> None:
+    """Replace the file; call it under pool_lock. Raises FileError."""
+    atomic.make_folder(path.parent)
+    atomic.write_json(path, pool.model_dump(mode="json"), indent=2)
+
+
+@contextmanager
+def pool_lock(path: Path) -> Iterator[None]:
+    """Hold the pool from reading to writing, against other processes that change it. Raises FileError."""
+    atomic.make_folder(path.parent)
+    with atomic.file_lock(path):
+        yield
+
+
+def _read(path: Path, kind: type[Record], format_name: str, wanted: str) -> Record:
+    raw: dict[str, Any] = atomic.read_json(path, wanted)
+    if raw.get("format") != format_name:
+        raise FileError(path, f"damaged: format {raw.get('format')!r}; wanted {wanted}")
+    if raw.get("version") != VERSION:
+        raise FileError(path, f"version {raw.get('version')!r}; this program reads version {VERSION}; wanted {wanted}")
+    try:
+        return kind(**raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise FileError(path, f"damaged: {where + ': ' if where else ''}{first['msg']}; wanted {wanted}") from error

@@ -1,0 +1,102 @@
+"""The checkpoint of a training run: one file in a hidden folder beside the model that the run will become.
+
+It holds weights, the optimiser's state, priorities if there are any, and how far the run is, under a key that says
+which run it is. It is replaced atomically, so a kill at any moment leaves the one before. The folder is locked while a
+run uses it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+from numpy.typing import NDArray
+
+from pipeline.progress import Progress
+from pipeline.storage import atomic
+
+Arrays = dict[str, NDArray[Any]]
+
+FILE = "checkpoint.safetensors"
+
+
+@dataclass(frozen=True)
+class State:
+    """What a checkpoint holds. progress: JSON, the business of the run."""
+
+    progress: dict[str, Any]
+    weights: Arrays
+    optimizer: Arrays
+    replay: Arrays  # {} without priorities
+
+
+class Checkpoint:
+    """``with Checkpoint(folder, key) as checkpoint``: makes and locks the folder; removes it if it stays empty.
+
+    Raises FileError if another process has the lock or the folder can't be made.
+    """
+
+    def __init__(self, folder: Path, key: str) -> None:
+        self._folder, self._key = folder, key
+        self._file = folder / FILE
+
+    def __enter__(self) -> Checkpoint:
+        atomic.make_folder(self._folder)
+        # The lock stands in the folder, so it goes when the folder does.
+        self._lock = atomic.file_lock(self._file, wait=False)
+        self._lock.__enter__()
+        atomic.sweep(self._folder)
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        if not self._file.exists():
+            self.remove()
+        self._lock.__exit__(*exception)
+
+    def read(self, progress: Progress) -> State | None:
+        """The state of an interrupted run with this key. None, saying why, if it is damaged or of another run."""
+        if not self._file.exists():
+            return None
+        try:
+            with safetensors.safe_open(self._file, framework="np") as opened:
+                metadata = opened.metadata() or {}
+                names = list(opened.keys())
+                arrays = {name: opened.get_tensor(name) for name in names}
+            if metadata["sha256"] != _digest(arrays):
+                raise ValueError("its checksum is another")
+            if metadata["key"] != self._key:
+                progress.say("the checkpoint found is of other settings, chunks or another model: starting over")
+                return None
+            state = State(json.loads(metadata["progress"]), {}, {}, {})
+            for name, array in arrays.items():
+                group, _, rest = name.partition("/")
+                {"weights": state.weights, "optimizer": state.optimizer, "replay": state.replay}[group][rest] = array
+        except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+            progress.warn(f"{self._file}: damaged ({' '.join(str(error).split())}): starting over")
+            return None
+        return state
+
+    def write(self, state: State) -> None:
+        """Replace the checkpoint. Raises FileError if the disk is full or read-only."""
+        groups = {"weights": state.weights, "optimizer": state.optimizer, "replay": state.replay}
+        arrays = {f"{group}/{name}": array for group, named in groups.items() for name, array in named.items()}
+        metadata = {"key": self._key, "progress": json.dumps(state.progress), "sha256": _digest(arrays)}
+        atomic.write_bytes(self._file, safetensors.numpy.save(arrays, metadata))
+
+    def remove(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _digest(arrays: Arrays) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,77 @@
+"""TensorBoard curves: event files without torch's or TensorFlow's writers, which take seconds to import.
+
+A training has two folders of curves, which TensorBoard shows as two lines of one chart where their tags are equal:
+
+    LOGDIR/MODEL/train      of single steps, now and then       LOGDIR/MODEL/holdout   of games never trained on
+    loss/total policy …     each term of the loss               the same, before and after
+    accuracy/policy …       shares that were right              the same
+    overfitting/value       (v − z)² on examples of the set,    the same on the hold-out: where this line leaves the
+                            before and after                    other, the value is learned by heart
+    overfitting/value_gap                                       by how much, after
+    step/learning_rate      and step/gradient_norm
+
+What is measured before and after is the model that is exported, without symmetries, on equally many examples of both.
+A point's x is the step counted over all trainings, so that the charts of one model after the other join.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pipeline.storage import atomic
+
+ACCURACY = "_accuracy"
+VALUE_ERROR = "value_mse"  # the metric that overfitting is seen by, whatever the value head
+
+
+class Curves:
+    """The curves in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+        self._folder = folder
+        with atomic.os_errors(folder):
+            self._writer = EventFileWriter(str(folder))
+
+    def add(self, values: dict[str, float], step: int) -> None:
+        """One point on each curve, by tag. Raises FileError if the disk is full or read-only."""
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        points = [Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()]
+        if points:
+            with atomic.os_errors(self._folder):
+                self._writer.add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=points)))
+
+    def close(self) -> None:
+        with atomic.os_errors(self._folder):
+            self._writer.close()
+
+
+def tagged(metrics: dict[str, float]) -> dict[str, float]:
+    """Metrics of the losses by their tags."""
+    return {
+        f"accuracy/{name.removesuffix(ACCURACY)}" if name.endswith(ACCURACY) else f"loss/{name}": value
+        for name, value in metrics.items()
+        if name != VALUE_ERROR
+    }
+
+
+def overfitting(metrics: dict[str, float]) -> dict[str, float]:
+    """The value's error by its tag; {} where nothing was measured."""
+    return {"overfitting/value": metrics[VALUE_ERROR]} if metrics else {}
+
+
+@contextmanager
+def curves_of(folder: Path) -> Iterator[Curves]:
+    """Make the folder if need be; points are on the disk at the end of the block. Raises FileError."""
+    atomic.make_folder(folder)
+    curves = Curves(folder)
+    try:
+        yield curves
+    finally:
+        curves.close()

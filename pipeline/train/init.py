@@ -1,0 +1,85 @@
+"""``init``: a model with random weights, where every run begins.
+
+Writes one model directory, and points best_model beside it at it if there is no champion yet. Never overwrites.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.config import InitConfig
+from pipeline.errors import FileError, MuGoError
+from pipeline.games.registry import parse_game
+from pipeline.progress import SILENT, Progress
+from pipeline.storage import layout
+from pipeline.storage.models import ModelInfo, read_info, set_champion, write_model
+from pipeline.storage.provenance import library_versions, source_commit
+
+
+@dataclass(frozen=True)
+class InitSummary:
+    """The model that init made."""
+
+    model: Path
+    game: str
+    network_size: str
+    parameters: int  # numbers that training adjusts, norms' statistics included
+    champion: bool  # best_model points to it now
+
+
+def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
+    """Make the model. If an init with this config was killed after making it, only best_model is still set.
+
+    Raises FileError if new_model exists already or the champion beside it plays another game, UsageError for an unknown
+    game or network size.
+    """
+    from pipeline.networks.architecture import Architecture, random_weights
+
+    game = parse_game(config.game)
+    architecture = Architecture.for_game(config.network_size, game, config.value_head)
+    parsed = layout.parse_model_name(config.new_model.name)
+    info = ModelInfo(
+        name=layout.check_model_name(config.new_model.name),
+        number=parsed.number if parsed else 0,
+        game=game.spec,
+        architecture=architecture.to_dict(),
+        method="alphazero",
+        manifest={
+            "stage": "init",
+            "config": config.model_dump(mode="json"),
+            "commit": source_commit(),
+            "versions": library_versions(),
+        },
+    )
+    weights = random_weights(architecture, config.seed)
+    saved_models = config.new_model.parent
+    champion = saved_models / layout.CHAMPION
+    has_champion = champion.is_symlink()
+    if has_champion and champion.exists() and (found := read_info(champion).game) != game.spec:
+        raise FileError(champion, f"plays {found}, the new model would play {game.spec}; wanted a folder for each game")
+    if has_champion or not _is_what_we_would_make(config.new_model, info):
+        write_model(config.new_model, info, weights)
+        progress.say(f"made {config.new_model}")
+    if not has_champion:
+        set_champion(saved_models, config.new_model, {"reason": "the first model"})
+    return InitSummary(
+        model=config.new_model,
+        game=game.spec,
+        network_size=architecture.size,
+        parameters=sum(array.size for array in weights.values()),
+        champion=not has_champion,
+    )
+
+
+def _is_what_we_would_make(path: Path, info: ModelInfo) -> bool:
+    """Whether an earlier init with this config made path. Its config differs only in how the path was written."""
+    try:
+        found = read_info(path)
+    except (FileError, MuGoError):
+        return False
+    configs = [
+        {name: value for name, value in one.manifest.get("config", {}).items() if name != "new_model"}
+        for one in (found, info)
+    ]
+    return found.manifest.get("stage") == "init" and configs[0] == configs[1]

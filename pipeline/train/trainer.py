@@ -1,0 +1,320 @@
+"""One training run over arrays: weights, optimiser and statistics in, the same out, one step at a time.
+
+Adam with decoupled weight decay (Loshchilov & Hutter 2019, arXiv 1711.05101) on the weights of convolutions and linear
+layers only, never on biases or norms; or Muon (``muon.py``) for those within blocks and Adam for the rest. The rate
+rises linearly over the optimiser's first warmup_steps and stays; a run that continues an optimiser continues its count,
+so it doesn't warm up again. Convolutions run channels-last, in bfloat16 where the processor is fast at it; weights,
+norms' statistics, losses and the optimiser stay float32.
+
+On a processor the rows of a batch are dealt to replicas of the network, each in a thread of its own: between them two
+cores are busy where one network's operations, too small for two threads, keep one and a half (LOG.md). Replicas
+share their weights; the loss is that of the whole batch, gradients are added up, always in the same order. Norms see
+the rows of their replica, as in any data-parallel training, and their running statistics are the replicas' means.
+
+With ema_decay d > 0 the weights that it gives are a moving average of those that it trains, the *raw* ones:
+
+    a_0 = θ_0      a_t = d_t·a_{t−1} + (1 − d_t)·θ_t      d_t = min(d, (1 + t) / (10 + t))
+
+t counts the averaged steps over all runs, θ_t is what step t left. The smaller d_t of the first steps is the usual
+warm-up (TensorFlow's ExponentialMovingAverage): a_t spans about the last tenth of them, until d is reached, and keeps
+nothing of θ_0. Norms' running means and variances are averaged alike (Tarvainen & Valpola 2017, as in timm), so that
+they belong to the same span of steps as the weights. What is measured by evaluate() is the average. A run that
+continues without ema_decay goes on from the raw weights and forgets the average.
+
+Its weights and ``optimizer_state`` are all it is: an equal trainer can be made from them, equal to the last bit on the
+same machine with as many threads. Doesn't read or write files, and doesn't know where batches come from.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+from dataclasses import dataclass, field
+from itertools import compress
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pipeline.config import TrainConfig, available_cores
+from pipeline.errors import MuGoError
+from pipeline.games.base import FloatArray
+from pipeline.methods.alphazero.losses import METRICS, TERMS, Batch, LossWeights, accuracies, counting_rows, losses
+from pipeline.networks.architecture import Architecture, Weights, weight_shapes
+from pipeline.networks.backends import has_fast_bfloat16
+from pipeline.networks.modules import Network, Outputs, load_network, network_weights
+from pipeline.train.muon import Muon
+
+Arrays = dict[str, NDArray[Any]]
+
+MOMENTS: dict[type, tuple[str, ...]] = {torch.optim.AdamW: ("exp_avg", "exp_avg_sq"), Muon: ("exp_avg",)}
+STEP = "step"  # how many steps the optimiser has made, over all runs
+RAW = "raw"  # prefix of the weights that are trained, where those given are their average
+AVERAGED = "averaged_steps"
+MIN_SECONDS_MEASURED = 0.2
+REPLICA_ROWS = 64  # of a batch at least: with fewer its norms would know too little
+
+
+class NotFinite(MuGoError):
+    """The loss or its gradient is infinite or no number: training can't go on."""
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """Of one step of B samples, before its update. metrics: by METRICS."""
+
+    metrics: dict[str, float]
+    gradient_norm: float  # before clipping
+    learning_rate: float
+    value_errors: FloatArray = field(compare=False)  # [B] |v − z|, value head against result
+
+    @property
+    def num_samples(self) -> int:
+        return len(self.value_errors)
+
+
+class Trainer:
+    """A network that is being trained."""
+
+    def __init__(
+        self, architecture: Architecture, weights: Weights, config: TrainConfig, optimizer: Arrays | None = None
+    ) -> None:
+        """optimizer: what optimizer_state gave in an earlier run, to go on from.
+
+        Raises MuGoError if weights or optimiser don't fit the architecture.
+        """
+        self.architecture = architecture
+        self._config = config
+        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        raw = weights if optimizer is None else _raw_weights(architecture, optimizer) or weights
+        self._network = load_network(architecture, raw).to(self._device)
+        # What is given and measured: the network itself, or another one that holds the average.
+        self._given = load_network(architecture, weights).to(self._device) if config.ema_decay else self._network
+        self._averages, self._averaged = _tensors(self._given), _tensors(self._network)
+        self._averaged_steps = 0
+        self._replicas = [self._network, *self._make_replicas()]
+        self._statistics = [
+            [tensor for tensor in replica.buffers() if tensor.is_floating_point()] for replica in self._replicas
+        ]
+        self._each: Callable[..., Iterable[Any]] = map
+        if len(self._replicas) > 1:
+            self._each = ThreadPoolExecutor(len(self._replicas), "replica").map
+        self._loss_weights = LossWeights.of(config)
+        fast = self._device.type == "cuda" or has_fast_bfloat16()
+        self._bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and fast)
+        self._parameters = dict(self._network.named_parameters())
+        self._optimizers = _make_optimizers(self._parameters, config)
+        self.learning_rate = config.learning_rate  # from the next step on, after the warm-up
+        self.total_steps = 0
+        if optimizer is not None:
+            self._load_optimizer(optimizer)
+
+    def _make_replicas(self) -> list[Network]:
+        """Those beside the network itself. Also shares the cores out between them."""
+        cores, most = available_cores(), self._config.batch_size // REPLICA_ROWS
+        count = max(1, min(cores, most)) if self._device.type == "cpu" else 1
+        torch.set_num_threads(max(1, cores // count))  # of each replica: this counts for every thread to come
+        replicas = [deepcopy(self._network) for _ in range(count - 1)]
+        for replica in replicas:
+            for own, shared in zip(replica.parameters(), self._network.parameters(), strict=True):
+                own.data = shared.data
+        return replicas
+
+    @property
+    def weights(self) -> Weights:
+        """A copy, by the names of weight_shapes: the average, if there is one."""
+        return network_weights(self._given)
+
+    @property
+    def optimizer_state(self) -> Arrays:
+        """A copy: the moments as ``exp_avg.NAME`` and ``exp_avg_sq.NAME``, float32, and ``step``, int64 [1].
+
+        Where weights are averaged, also the raw ones as ``raw.NAME`` and ``averaged_steps``, int64 [1].
+        """
+        arrays: Arrays = {STEP: np.array([self.total_steps], np.int64)}
+        for name, parameter in self._parameters.items():
+            optimizer = self._optimizers[name]
+            for moment in MOMENTS[type(optimizer)]:
+                found = optimizer.state[parameter].get(moment) if parameter in optimizer.state else None
+                arrays[f"{moment}.{name}"] = (
+                    np.zeros(parameter.shape, np.float32)
+                    if found is None
+                    else np.array(found.cpu().contiguous().numpy(), np.float32, order="C")
+                )
+        if self._config.ema_decay:
+            arrays[AVERAGED] = np.array([self._averaged_steps], np.int64)
+            arrays.update({f"{RAW}.{name}": array for name, array in network_weights(self._network).items()})
+        return arrays
+
+    def _load_optimizer(self, arrays: Arrays) -> None:
+        self.total_steps = _count(arrays, STEP)
+        if self._config.ema_decay and AVERAGED in arrays:
+            self._averaged_steps = _count(arrays, AVERAGED)
+        for name, parameter in self._parameters.items():
+            state: dict[str, Any] = {STEP: torch.tensor(float(self.total_steps))}
+            for moment in MOMENTS[type(self._optimizers[name])]:
+                found = arrays.get(f"{moment}.{name}")
+                if found is None or found.shape != tuple(parameter.shape):
+                    shape = "missing" if found is None else f"of shape {list(found.shape)}"
+                    raise MuGoError(
+                        f"optimiser state: {moment}.{name} is {shape}; wanted {list(parameter.shape)}; "
+                        "remove the file to start the optimiser anew"
+                    )
+                # In the parameter's own memory format, so that the update runs through the same kernel as before.
+                state[moment] = torch.empty_like(parameter, requires_grad=False).copy_(torch.from_numpy(found))
+            self._optimizers[name].state[parameter] = state
+
+    def step(self, batch: Batch) -> StepResult:
+        """One update. Raises NotFinite, before changing any weight, if the loss or its gradient isn't finite."""
+        batch = Batch(*(part.to(self._device, non_blocking=True) for part in batch))
+        replicas = self._replicas[: max(1, len(batch.planes) // REPLICA_ROWS)]
+        parts: list[Outputs] = list(self._each(self._forward, replicas, batch.planes.tensor_split(len(replicas))))
+        outputs = Outputs(*(torch.cat(field).detach().requires_grad_() for field in zip(*parts, strict=True)))
+        terms = losses(outputs, batch, self._loss_weights, self.architecture.score_scale)
+        terms["total"].backward()
+        list(self._each(_backward, parts, _parts_of_gradients(outputs, parts)))
+        self._gather_replicas(replicas)
+        norm = torch.nn.utils.clip_grad_norm_(self._parameters.values(), self._config.gradient_clip)
+        with torch.no_grad():
+            found = {**terms, **accuracies(outputs, batch)}
+            *values, gradient_norm = torch.stack([*(found[name].detach() for name in METRICS), norm]).tolist()
+            value_errors = (outputs.value - batch.value).abs().cpu().numpy()
+        metrics = dict(zip(METRICS, values, strict=True))
+        if not math.isfinite(metrics["total"]) or not math.isfinite(gradient_norm):
+            listed = ", ".join(f"{name} {metrics[name]:.4g}" for name in TERMS)
+            raise NotFinite(
+                f"training step {self.total_steps + 1}: the loss is not finite ({listed}; gradient "
+                f"{gradient_norm:.4g}); nothing was written; try a smaller --learning-rate than "
+                f"{self.learning_rate:g}"
+            )
+        rate = self.learning_rate * min(1.0, (self.total_steps + 1) / max(1, self._config.warmup_steps))
+        for optimizer in set(self._optimizers.values()):
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            optimizer.step()
+        self.total_steps += 1
+        if self._config.ema_decay:
+            self._average()
+        return StepResult(metrics, gradient_norm, rate, value_errors)
+
+    def _forward(self, replica: Network, planes: torch.Tensor) -> Outputs:
+        replica.train()
+        replica.zero_grad(set_to_none=True)
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bfloat16):
+            outputs: Outputs = replica(planes)
+        return outputs
+
+    @torch.no_grad()
+    def _gather_replicas(self, replicas: list[Network]) -> None:
+        """Give the network the sum of all gradients, and every replica the mean of all norms' statistics."""
+        for parameter, *others in zip(*(replica.parameters() for replica in replicas), strict=True):
+            for other in others:
+                if parameter.grad is not None and other.grad is not None:
+                    parameter.grad += other.grad
+        if len(self._replicas) > 1:
+            for tensors in zip(*self._statistics, strict=True):
+                mean = torch.stack(tensors[: len(replicas)]).mean(0)
+                for tensor in tensors:
+                    tensor.copy_(mean)
+
+    def _average(self) -> None:
+        """One step of the moving average: see the module docstring."""
+        self._averaged_steps += 1
+        decay = min(self._config.ema_decay, (1 + self._averaged_steps) / (10 + self._averaged_steps))
+        with torch.no_grad():
+            torch._foreach_lerp_(self._averages, self._averaged, 1 - decay)
+
+    def evaluate(self, batches: Iterable[Batch]) -> dict[str, float]:
+        """METRICS over batches that are not trained on, in float32 and with the norms' running statistics.
+
+        Each is weighted by the rows that count for it. {} if there are no rows.
+        """
+        self._given.eval()
+        sums = dict.fromkeys(METRICS, 0.0)
+        counts = dict.fromkeys(METRICS, 0.0)
+        for measured in self._each(self._measure, batches):
+            for name, (mean, count) in measured.items():
+                sums[name] += mean * count
+                counts[name] += count
+        if not counts["value"]:
+            return {}
+        means = {name: sums[name] / counts[name] if counts[name] else 0.0 for name in METRICS}
+        # The total of means, not the mean of totals: a batch's total mixes terms that other rows count for.
+        means["total"] = self._loss_weights.total(means)
+        return means
+
+    def _measure(self, given: Batch) -> dict[str, tuple[float, float]]:
+        """Mean and count of each of the METRICS over one batch."""
+        with torch.inference_mode():
+            batch = Batch(*(part.to(self._device) for part in given))
+            outputs = self._given(batch.planes)
+            terms = losses(outputs, batch, self._loss_weights, self.architecture.score_scale)
+            found, rows = {**terms, **accuracies(outputs, batch)}, counting_rows(batch)
+            return {name: (found[name].item(), rows[name].sum().item()) for name in METRICS}
+
+
+def _parts_of_gradients(outputs: Outputs, parts: list[Outputs]) -> Iterable[list[torch.Tensor | None]]:
+    """For each part, the gradients of its rows of every output; None where the loss doesn't depend on an output."""
+    sizes = [len(part.value) for part in parts]
+    split = [[None] * len(sizes) if field.grad is None else field.grad.split(sizes) for field in outputs]
+    return map(list, zip(*split, strict=True))
+
+
+def _backward(outputs: Outputs, gradients: list[torch.Tensor | None]) -> None:
+    """From the gradients of a replica's outputs to those of its weights."""
+    known = [gradient is not None for gradient in gradients]
+    torch.autograd.backward(tuple(compress(outputs, known)), tuple(compress(gradients, known)))
+
+
+def _make_optimizers(
+    parameters: dict[str, torch.nn.Parameter], config: TrainConfig
+) -> dict[str, torch.optim.Optimizer]:
+    """The optimiser of each parameter, by its name."""
+    matrices = {name: parameter for name, parameter in parameters.items() if parameter.ndim > 1}
+    within = [name for name in matrices if config.optimizer == "muon" and name.startswith("blocks.")]
+    inner = {name: matrices.pop(name) for name in within}
+    groups = [
+        {"params": list(matrices.values()), "weight_decay": config.weight_decay},
+        {"params": [parameter for parameter in parameters.values() if parameter.ndim <= 1], "weight_decay": 0.0},
+    ]
+    adam = torch.optim.AdamW(groups, lr=config.learning_rate, fused=True)
+    muon = Muon(inner.values(), config.learning_rate, config.weight_decay) if inner else adam
+    return {name: muon if name in inner else adam for name in parameters}
+
+
+def _count(arrays: Arrays, name: str) -> int:
+    if name not in arrays or arrays[name].size != 1:
+        raise MuGoError(f"optimiser state: {name} is missing; remove the file to start the optimiser anew")
+    return int(arrays[name].reshape(-1)[0])
+
+
+def _tensors(network: Network) -> list[torch.Tensor]:
+    """Weights and norms' statistics, in a fixed order; not their counters of batches, which nobody reads."""
+    return [tensor for tensor in network.state_dict().values() if tensor.is_floating_point()]
+
+
+def _raw_weights(architecture: Architecture, arrays: Arrays) -> Weights | None:
+    """The weights that were trained, where those of the model are their average; None where they are the same."""
+    names = [f"{RAW}.{name}" for name in weight_shapes(architecture)]
+    if not any(name in arrays for name in names):
+        return None
+    missing = next((name for name in names if name not in arrays), None)
+    if missing:
+        raise MuGoError(f"optimiser state: {missing} is missing; remove the file to start the optimiser anew")
+    return {name.removeprefix(f"{RAW}."): arrays[name] for name in names}
+
+
+def samples_per_second(trainer: Trainer, batches: Iterable[Batch], seconds: float) -> float:
+    """How fast the trainer takes these batches, after one to warm up; ends after so many seconds or the last batch."""
+    source = iter(batches)
+    trainer.step(next(source))
+    samples, started = 0, time.perf_counter()
+    for batch in source:
+        samples += trainer.step(batch).num_samples
+        if time.perf_counter() - started >= max(seconds, MIN_SECONDS_MEASURED):
+            break
+    return samples / (time.perf_counter() - started)

@@ -1,0 +1,699 @@
+"""The evaluate stage: whom it picks, when it stops, what it promotes, and that a killed match goes on."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.config import EvaluateConfig
+from pipeline.errors import FileError, MuGoError, NotYet, UsageError
+from pipeline.evaluate import command as stage
+from pipeline.evaluate.command import evaluate
+from pipeline.games.registry import parse_game
+from pipeline.matches.runner import Contest
+from pipeline.players import builtin
+from pipeline.progress import Progress
+from pipeline.storage.matches import read_match
+from pipeline.storage.models import read_promotions, resolve_champion, set_champion
+from tests.helpers import make_champion, make_model
+from tests.matches.helpers import Spoilt, seed_of_game
+from tests.players.scripted_engine import wait_until_gone
+from tests.search.helpers import hashed_evaluator
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def config_for(tmp_path: Path, **options) -> EvaluateConfig:
+    settings = {
+        "black_model": str(tmp_path / "saved_models" / "best_model"),
+        "output_dir": tmp_path / "evaluate",
+        "pool": tmp_path / "pool.json",
+        "ratings": tmp_path / "ratings.json",
+        "games": 12,
+        "readouts": 6,
+        "opening_plies": 3,
+        "parallel_games": 8,
+        "threads": 2,
+        "backend": "torch",
+    }
+    return EvaluateConfig(**(settings | options))
+
+
+@pytest.fixture
+def models(tmp_path):
+    """saved_models with champion 000000-test and one challenger."""
+    folder = tmp_path / "saved_models"
+    make_champion(folder)
+    make_model(folder, number=1, seed=1)
+    return folder
+
+
+@pytest.fixture
+def made_up_networks(monkeypatch):
+    """Networks that answer at once, a different one for each model; counts how often they are loaded."""
+    loaded = []
+
+    def make(architecture, weights, max_batch, num_lanes, backend, progress, typical):
+        loaded.append(max_batch)
+        seed = int(np.abs(weights["stem.conv.weight"]).sum() * 1000)
+        game = {9: "tictactoe", 25: "go:5", 42: "connect4"}[architecture.height * architecture.width]
+        return [hashed_evaluator(parse_game(game), seed) for _ in range(num_lanes)]
+
+    monkeypatch.setattr("pipeline.networks.inference.make_evaluators", make)
+    return loaded
+
+
+def promised(summary) -> dict:
+    """What must be the same however often a match was interrupted."""
+    return {name: getattr(summary, name) for name in ("passed", "promoted", "games", "points_needed", "champion")}
+
+
+def test_a_match_from_first_to_last_with_real_networks(tmp_path, models):
+    summary = evaluate(config_for(tmp_path, threshold=1.0, promote=False))
+    match = read_match(tmp_path / "evaluate" / "000001-test-vs-000000-test")
+    assert summary.challenger == "000001-test" and summary.champion == "000000-test"
+    assert len(match.games) == summary.games_played == summary.wins + summary.draws + summary.losses
+    assert match.summary["wins"] == summary.wins
+    assert match.summary["moving_first"]["wins"] + match.summary["moving_second"]["wins"] == summary.wins
+    json.dumps(match.summary, allow_nan=False)
+
+
+def test_each_colour_gets_half_of_the_games_and_each_opening(tmp_path, models, made_up_networks):
+    # A share that stays open to the end: 12 of 24 half points pass, so nothing is decided early but by a lead.
+    summary = evaluate(config_for(tmp_path, games=40, threshold=0.5, promote=False))
+    match = read_match(Path(summary.match))
+    by_opening: dict[tuple, set] = {}
+    for game in match.games:
+        by_opening.setdefault(tuple(game.moves[:3]), set()).add(game.challenger_player)
+    assert len(match.header.openings) == 20
+    assert {0, 1} in by_opening.values()
+    assert sum(vars(summary.moving_first).values()) + sum(vars(summary.moving_second).values()) == summary.games_played
+    assert summary.average_length == pytest.approx(np.mean([game.length for game in match.games]))
+    assert summary.duplicates == len(match.games) - len({(game.challenger_player, *game.moves) for game in match.games})
+
+
+def test_it_stops_when_the_verdict_is_settled(tmp_path, models, made_up_networks):
+    summary = evaluate(config_for(tmp_path, games=200, threshold=1.0, parallel_games=2, threads=1))
+    assert not summary.passed and not summary.promoted
+    assert summary.games_played < 200  # the first game that isn't won decides
+    assert "decided after" in summary.reason
+    assert summary.points_needed == 200
+
+
+def test_a_challenger_that_passes_becomes_champion(tmp_path, models, made_up_networks):
+    summary = evaluate(config_for(tmp_path, threshold=0.01))
+    assert summary.passed and summary.promoted
+    assert resolve_champion(models / "best_model").name == "000001-test"
+    assert os.readlink(models / "best_model") == "000001-test"
+    entry = read_promotions(models)[-1]
+    assert entry["challenger"] == "000001-test" and entry["over"] == "000000-test" and entry["by"] == "evaluate"
+    for name in ("wins", "draws", "losses", "threshold", "tail_probability", "games"):
+        assert entry[name] == getattr(summary, name)
+    assert "time" in entry
+    saved = read_match(Path(summary.match)).summary
+    assert saved["promoted"] is True and "promotion_pending" not in saved
+    with pytest.raises(NotYet) as caught:  # the old champion is no challenger
+        evaluate(config_for(tmp_path, threshold=0.01))
+    assert caught.value.missing == 1 and caught.value.exit_code == 75
+
+
+def test_no_gate_promotes_without_a_game(tmp_path, models, made_up_networks):
+    summary = evaluate(config_for(tmp_path, threshold=0))
+    assert summary.promoted and (summary.games_played, summary.points_needed, summary.share) == (0, 0, 0.5)
+    assert resolve_champion(models / "best_model").name == "000001-test"
+    with pytest.raises(NotYet):
+        evaluate(config_for(tmp_path, threshold=0))
+
+
+def test_no_promote(tmp_path, models, made_up_networks):
+    summary = evaluate(config_for(tmp_path, threshold=0.01, promote=False))
+    assert summary.passed and not summary.promoted and "--no-promote" in summary.reason
+    assert resolve_champion(models / "best_model").name == "000000-test"
+    # Asked for by name and with promotion, the finished match counts; nothing is played or loaded again.
+    count = len(made_up_networks)
+    again = evaluate(config_for(tmp_path, threshold=0.01, white_model=str(models / "000001-test")))
+    assert again.promoted and len(made_up_networks) == count
+    assert resolve_champion(models / "best_model").name == "000001-test"
+
+
+def test_a_champion_that_changed_meanwhile_is_left_alone(tmp_path, models, made_up_networks, monkeypatch):
+    third = make_model(models, number=2, seed=2)
+    played = Contest.play
+
+    def play_and_change(*arguments):
+        played(*arguments)
+        set_champion(models, third, {"reason": "somebody else"})
+
+    monkeypatch.setattr(Contest, "play", play_and_change)
+    warned = []
+    progress = Progress()
+    progress.warn = warned.append
+    summary = evaluate(config_for(tmp_path, threshold=0.01, white_model=str(models / "000001-test")), progress)
+    assert summary.passed and not summary.promoted
+    assert "best_model is 000002-test by now" in summary.reason and "000000-test" in summary.reason
+    assert warned == [summary.reason]
+    assert resolve_champion(models / "best_model").name == "000002-test"
+
+
+def test_the_newest_unplayed_model_is_picked(tmp_path, models, made_up_networks):
+    for number in (2, 3):
+        make_model(models, number=number, seed=number)
+    picked = [evaluate(config_for(tmp_path, threshold=1.0)).challenger for _ in range(3)]
+    assert picked == ["000003-test", "000002-test", "000001-test"]
+    with pytest.raises(NotYet, match="newer ones: 3, all have played it"):
+        evaluate(config_for(tmp_path))
+
+
+def test_no_newer_model(tmp_path):
+    make_champion(tmp_path / "saved_models", number=4)
+    make_model(tmp_path / "saved_models", number=3, seed=3)
+    with pytest.raises(NotYet, match="no model is newer"):
+        evaluate(config_for(tmp_path))
+
+
+# Interruption
+
+
+class Interrupting(Progress):
+    """Raises KeyboardInterrupt once so many games are finished."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def advance(self, count: int = 1) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise KeyboardInterrupt
+
+
+def test_an_interrupted_match_goes_on_and_comes_to_the_same_games(tmp_path, models, made_up_networks):
+    config = config_for(tmp_path, games=60, threshold=0.5, promote=False)
+    whole = evaluate(config.model_copy(update={"output_dir": tmp_path / "whole"}))
+    wanted = {game.index: game for game in read_match(Path(whole.match)).games}
+    folder = tmp_path / "evaluate" / Path(whole.match).name
+    for after in (0, 3, 17):
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(config, Interrupting(after))
+        match = read_match(folder)
+        assert match.games and match.summary is None
+    resumed = evaluate(config)
+    assert promised(resumed) == promised(whole)
+    found = {game.index: game for game in read_match(folder).games}
+    common = found.keys() & wanted.keys()
+    assert len(common) > 20
+    assert all(found[index] == wanted[index] for index in common)
+
+
+def test_a_kill_between_verdict_and_promotion_is_made_good(tmp_path, models, made_up_networks, monkeypatch):
+    def killed(*arguments, **options):
+        raise KeyboardInterrupt
+
+    config = config_for(tmp_path, threshold=0.01)
+    with monkeypatch.context() as patch:
+        patch.setattr(stage, "set_champion", killed)
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(config)
+    assert resolve_champion(models / "best_model").name == "000000-test"
+    count = len(made_up_networks)
+    summary = evaluate(config)
+    assert summary.promoted and len(made_up_networks) == count
+    assert len(read_promotions(models)) == 2
+
+
+def test_a_kill_between_promotion_and_summary_is_made_good(tmp_path, models, made_up_networks, monkeypatch):
+    config = config_for(tmp_path, threshold=0.01)
+    written = stage.write_summary
+
+    def killed(folder, summary):
+        if summary["promoted"]:
+            raise KeyboardInterrupt
+        written(folder, summary)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stage, "write_summary", killed)
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(config)
+    assert resolve_champion(models / "best_model").name == "000001-test"
+    with pytest.raises(NotYet):
+        evaluate(config)
+    saved = read_match(tmp_path / "evaluate" / "000001-test-vs-000000-test").summary
+    assert saved["promoted"] is True and "promotion_pending" not in saved
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_match_killed_hard_goes_on(tmp_path, models, workers):
+    """Real processes, real networks, SIGKILL. The threshold is far from what random networks score against each other:
+    the verdict is that of the gate, not of the last bits of a network's answers."""
+    config = config_for(tmp_path, games=400, threshold=0.9, readouts=12, promote=False, backend="openvino")
+    folder = tmp_path / "evaluate" / "000001-test-vs-000000-test"
+    command = [sys.executable, "main.py", "evaluate", "--no-promote", "--games", "400", "--threshold", "0.9"]
+    command += ["--workers", str(workers)]
+    for name in ("black_model", "output_dir", "readouts", "opening_plies", "parallel_games", "threads", "backend"):
+        command += ["--" + name.replace("_", "-"), str(getattr(config, name))]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    children: list[int] = []
+    try:
+        deadline = time.monotonic() + 120
+        games = folder / "games.jsonl"
+        while time.monotonic() < deadline and process.poll() is None:
+            if games.exists() and games.read_bytes().count(b"\n") > 5:
+                break
+            time.sleep(0.005)
+        listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True)
+        children = [int(word) for word in listed.stdout.split()]
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    before = read_match(folder)
+    assert process.returncode == -signal.SIGKILL
+    assert before.games and before.summary is None
+    assert len(children) == workers
+    resumed = evaluate(config)
+    for pid in children:
+        wait_until_gone(pid)
+    after = read_match(folder)
+    assert {game.index: game for game in after.games}.items() >= {game.index: game for game in before.games}.items()
+    assert after.summary["games_played"] == resumed.games_played == len(after.games)
+    whole = evaluate(config.model_copy(update={"output_dir": tmp_path / "whole"}))
+    assert promised(resumed) == promised(whole)
+
+
+class Once(Progress):
+    """Does something when the first games are finished; remembers warnings."""
+
+    def __init__(self, then=None) -> None:
+        self.then, self.warnings = then, []
+
+    def advance(self, count: int = 1) -> None:
+        if count and self.then is not None:
+            then, self.then = self.then, None
+            then()
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+
+def test_two_evaluators_of_one_match(tmp_path, models, made_up_networks):
+    """The second one, in this process or another, is told to come back; nothing is played or promoted twice."""
+    config = config_for(tmp_path, threshold=0.01, white_model=str(models / "000001-test"))
+    seen = []
+
+    def second():
+        with pytest.raises(NotYet, match="being played by another process") as caught:
+            evaluate(config)
+        seen.append(caught.value.exit_code)
+        command = [sys.executable, "main.py", "evaluate", "--threshold", "0.01", "--games", "12", "--readouts", "6"]
+        for name in ("black_model", "white_model", "output_dir", "pool", "ratings"):
+            command += ["--" + name.replace("_", "-"), str(getattr(config, name))]
+        ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        seen.append(ended.returncode)
+        assert "being played by another process" in ended.stderr
+
+    summary = evaluate(config, Once(second))
+    assert seen == [75, 75]
+    assert summary.promoted
+    indices = [game.index for game in read_match(Path(summary.match)).games]
+    assert len(indices) == len(set(indices)) == summary.games_played
+    assert len(read_promotions(models)) == 2  # the test's own first champion, and this one
+    with pytest.raises(UsageError, match="it is the champion itself"):
+        evaluate(config)
+    assert len(read_promotions(models)) == 2
+
+
+# Games that fail
+
+
+def fail_in(monkeypatch, mode, *indices):
+    """The random player, as challenger, misbehaves in these games from now on."""
+    seeds = {seed_of_game(0, index, 0) for index in indices}
+    monkeypatch.setitem(builtin.BUILT_INS, "random", lambda game, rows: Spoilt(game, rows, mode, seeds))
+
+
+@pytest.mark.parametrize("mode", ["fault", "illegal", "raise"])
+def test_a_verdict_that_hangs_on_failed_games_is_refused_and_a_rerun_plays_only_those(tmp_path, monkeypatch, mode):
+    config = config_for(tmp_path, game="tictactoe", black_model="heuristic", white_model="random", games=20)
+    every = evaluate(config.model_copy(update={"output_dir": tmp_path / "every"}))  # nothing at stake: all are played
+    assert every.games_played == 20
+    results = {game.index: game.challenger_result for game in read_match(Path(every.match)).games}
+    known = sum(1 + results[index] for index in range(2, 20))
+    fail_in(monkeypatch, mode, 0, 1)
+    asking = config.model_copy(update={"threshold": (known + 1) / 40})  # out of reach without games 0 and 1
+    folder = tmp_path / "evaluate" / "random-vs-heuristic"
+    with pytest.raises(MuGoError, match=r"2 games failed twice \(the last: .*\) and the verdict hangs on them; mend"):
+        evaluate(asking)
+    match = read_match(folder)
+    assert match.summary is None and len(match.games) == 18
+    assert all(game.challenger_result == results[game.index] for game in match.games)
+    assert {failure.failed for failure in match.failures} >= {0, 1}
+    monkeypatch.undo()
+    played = Once()
+    played.counts = []
+    played.advance = played.counts.append
+    summary = evaluate(asking, played)
+    assert sum(played.counts[1:]) in (1, 2)  # after those that were there
+    assert summary.passed == (results[0] + results[1] + 2 >= 1)
+    assert summary.failed == 2 - sum(played.counts[1:])
+    assert read_match(folder).games[-18:] == match.games
+
+
+def test_games_that_failed_never_count_as_wins_and_may_not_matter(tmp_path, monkeypatch):
+    fail_in(monkeypatch, "fault", *range(0, 40, 2))
+    config = config_for(
+        tmp_path, game="tictactoe", black_model="heuristic", white_model="random", games=40, threshold=0.9
+    )
+    summary = evaluate(config)  # half of the games can't bring 90 % of the points: that is certain
+    assert not summary.passed and summary.wins < 20
+    assert "decided after" in summary.reason
+
+
+# Further conditions
+
+
+def guarded(tmp_path, *conditions, **options):
+    return config_for(tmp_path, threshold=0.01, require=list(conditions), require_games=8, **options)
+
+
+def test_promotion_needs_every_condition(tmp_path, models, made_up_networks):
+    summary = evaluate(guarded(tmp_path, "random>=0.01", "rival=random>= 0.05", "heuristic>=0.000001", readouts=40))
+    assert summary.passed and summary.promoted
+    assert list(summary.guards) == ["random>=0.01", "rival=random>= 0.05", "heuristic>=0.000001"]
+    for guard in summary.guards.values():
+        assert guard.passed and guard.wins + guard.draws + guard.losses == guard.games_played <= 8
+        assert read_match(Path(guard.match)).summary["passed"]
+    entry = read_promotions(models)[-1]
+    assert entry["guards"]["random>=0.01"]["needed"] == 0.01
+    assert entry["guards"]["random>=0.01"]["wins"] == summary.guards["random>=0.01"].wins
+    assert Path(summary.guards["rival=random>= 0.05"].match).name == "000001-test-vs-rival"
+
+
+def test_a_condition_that_fails_stops_the_promotion_and_says_so(tmp_path, models, made_up_networks):
+    summary = evaluate(guarded(tmp_path, "random>=0.01", "heuristic>=1.0", "rival=random>=0.01", readouts=0))
+    assert not summary.passed and not summary.promoted
+    assert [guard.passed for guard in summary.guards.values()] == [True, False]  # the third was not played
+    assert "heuristic>=1.0 not met: " in summary.reason and summary.reason.endswith("; not promoted")
+    assert resolve_champion(models / "best_model").name == "000000-test"
+    assert len(read_promotions(models)) == 1
+    saved = read_match(Path(summary.match)).summary
+    assert saved["passed"] is False and saved["guards"]["heuristic>=1.0"]["passed"] is False
+    with pytest.raises(NotYet):  # its case is closed
+        evaluate(guarded(tmp_path))
+
+
+def test_conditions_are_played_only_if_the_match_is_won(tmp_path, models, made_up_networks):
+    summary = evaluate(guarded(tmp_path, "random>=0.01").model_copy(update={"threshold": 1.0, "games": 40}))
+    assert not summary.passed and summary.guards == {}
+    assert not (tmp_path / "evaluate" / "required").exists()
+
+
+def test_an_interrupted_condition_goes_on(tmp_path, models, made_up_networks):
+    config = guarded(tmp_path, "random>=0.5", readouts=30)
+    folder = tmp_path / "evaluate" / "required" / "000001-test-vs-random"
+
+    class Breaking(Progress):
+        def start(self, what, total=None, unit="it"):
+            self.guard = "random" in what
+
+        def advance(self, count=1):
+            if self.guard and count:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(config, Breaking())
+    before = read_match(folder).games
+    assert before and resolve_champion(models / "best_model").name == "000000-test"
+    assert evaluate(config).promoted
+    assert {game.index for game in before} <= {game.index for game in read_match(folder).games}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["random", "random>0.5", "random>=", ">=0.5", "random>=x", "random>=0", "random>=1.5", "random>=nan", "random>=-1"],
+)
+def test_malformed_conditions(tmp_path, models, text):
+    with pytest.raises(UsageError, match=r"evaluate --require .*: wanted PLAYER>=SHARE"):
+        evaluate(guarded(tmp_path, "heuristic>=0.5", text))
+    assert not (tmp_path / "evaluate").exists()
+
+
+@pytest.mark.parametrize(
+    ("conditions", "problem"),
+    [
+        (["nobody>=0.5"], "no such model or built-in player"),
+        (["random>=0.5", "random>=0.6"], "random is asked for 2 times; wanted once"),
+        (["{models}/000000-test>=0.5"], "that is the champion of this match"),
+        (["{models}/000001-test>=0.5"], "it is the challenger itself; wanted another player"),
+    ],
+)
+def test_conditions_that_make_no_sense(tmp_path, models, conditions, problem):
+    with pytest.raises(UsageError, match=problem):
+        evaluate(guarded(tmp_path, *[text.format(models=models) for text in conditions]))
+    assert not (tmp_path / "evaluate").exists()
+
+
+def test_an_odd_number_of_games_of_a_condition(tmp_path, models):
+    with pytest.raises(UsageError, match=r"--require-games 7.*even"):
+        evaluate(config_for(tmp_path, require_games=7))
+
+
+# Players that are no models, and the same model twice
+
+
+@pytest.mark.parametrize(("black", "white"), [("random", "{models}/000001-test"), ("{models}/000001-test", "heuristic"),
+                                              ("random", "heuristic")])  # fmt: skip
+def test_nobody_is_promoted_where_a_player_is_no_model(tmp_path, models, made_up_networks, black, white):
+    config = config_for(tmp_path, black_model=black.format(models=models), white_model=white.format(models=models),
+                        game="tictactoe", threshold=0.000001)  # fmt: skip
+    summary = evaluate(config)
+    assert not summary.promoted
+    if summary.passed:
+        assert re.search("not promoted: (random|heuristic) is no model$", summary.reason)
+    assert resolve_champion(models / "best_model").name == "000000-test"
+
+
+def test_where_nothing_is_at_stake_every_game_is_played(tmp_path):
+    config = config_for(tmp_path, game="tictactoe", black_model="random", white_model="heuristic", games=40)
+    summary = evaluate(config)
+    assert summary.games_played == 40 and summary.pairs and sum(summary.pairs) == 20
+    assert summary.elo is None or summary.elo > 0
+    with pytest.raises(UsageError, match="--white-model: not given; against random there is no newest model"):
+        evaluate(config.model_copy(update={"white_model": None}))
+
+
+@pytest.mark.parametrize("readouts", [0, 12])
+def test_a_model_against_itself_under_another_name_comes_out_even(tmp_path, models, made_up_networks, readouts):
+    config = config_for(tmp_path, white_model=f"twin={models}/000000-test", readouts=readouts, games=20, threshold=0.5)
+    summary = evaluate(config)
+    # Both players are the same and draw nothing, so the second game of a pair is the first with the names swapped.
+    whole = evaluate(config.model_copy(update={"output_dir": tmp_path / "whole", "threshold": 0.999}))
+    for one in (summary, whole):
+        games = {game.index: game for game in read_match(Path(one.match)).games}
+        for index, game in games.items():
+            if index % 2 == 0 and index + 1 in games:
+                assert games[index + 1].moves == game.moves
+                assert games[index + 1].challenger_result == -game.challenger_result
+        assert one.pairs[:2] == [0, 0] and one.pairs[3:] == [0, 0]
+        assert one.pairs[2] > 0 and one.duplicates == 0  # the same moves, but with colours swapped
+    assert summary.passed and not whole.passed
+    assert not summary.promoted and "twin is the champion itself" in summary.reason
+    assert len(read_promotions(models)) == 1
+
+
+# The sequential test
+
+
+def test_a_strong_player_is_told_from_a_weak_one_early(tmp_path, models, made_up_networks):
+    config = config_for(tmp_path, black_model="random", white_model=str(models / "000001-test"), readouts=40, games=400,
+                        sprt="0,100,0.05,0.05")  # fmt: skip
+    summary = evaluate(config)
+    assert summary.passed and not summary.promoted
+    assert summary.sprt is not None and summary.sprt.decision == "accepted"
+    assert 2 * summary.sprt.pairs <= summary.games_played < 200
+    assert summary.sprt.llr >= summary.sprt.upper
+    assert summary.reason.startswith(f"sequential test: stronger after {summary.sprt.pairs} of 200 pairs")
+    weak = evaluate(config_for(tmp_path, black_model=str(models / "000001-test"), white_model="random", readouts=40,
+                               games=400, sprt="0,100,0.05,0.05"))  # fmt: skip
+    assert not weak.passed and weak.sprt is not None and weak.sprt.decision == "rejected"
+    assert weak.games_played < 200
+
+
+def test_a_promotion_by_the_sequential_test_tells_its_numbers(tmp_path, models, made_up_networks):
+    names = {"black_model": f"{models}/best_model@0", "white_model": f"{models}/000001-test@60"}
+    guard = {"require": ["random>=0.5"], "require_games": 8}
+    config = config_for(tmp_path, games=400, sprt="0,200,0.1,0.1", **names, **guard)
+    summary = evaluate(config)
+    assert summary.promoted
+    entry = read_promotions(models)[-1]
+    assert (entry["challenger"], entry["over"], entry["by"]) == ("000001-test@60", "000000-test@0", "evaluate")
+    assert entry["sprt"] == vars(summary.sprt) and entry["sprt"]["decision"] == "accepted"
+    assert entry["guards"]["random>=0.5"]["passed"] is True
+    assert entry["match"] == summary.match and entry["reason"].startswith("sequential test: stronger")
+    assert entry["time"] and entry["champion"] == "000001-test" and entry["previous"] == "000000-test"
+
+
+def test_a_sequential_match_that_was_interrupted_ends_the_same(tmp_path, models, made_up_networks):
+    config = config_for(tmp_path, black_model="random", white_model=str(models / "000001-test"), readouts=40, games=100,
+                        sprt="0,60,0.05,0.05", parallel_games=4)  # fmt: skip
+    whole = evaluate(config.model_copy(update={"output_dir": tmp_path / "whole"}))
+    for after in (1, 5):
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(config, Interrupting(after))
+    resumed = evaluate(config.model_copy(update={"threads": 1, "parallel_games": 16}))
+    assert resumed.sprt == whole.sprt and promised(resumed) == promised(whole)
+
+
+@pytest.mark.parametrize("text", ["0,35", "0,35,0.05,x", "35,0,0.05,0.05", "0,35,0.05,0.7"])
+def test_malformed_sequential_tests(tmp_path, models, text):
+    with pytest.raises(UsageError, match="--sprt"):
+        evaluate(config_for(tmp_path, sprt=text))
+
+
+def test_a_sequential_test_that_could_never_accept(tmp_path, models):
+    with pytest.raises(UsageError, match=r"--sprt .* accepts nothing before \d+ games; found --games 12"):
+        evaluate(config_for(tmp_path, sprt="0,5,0.05,0.05"))
+
+
+# Duplicates
+
+
+def test_repeated_games_are_counted_and_excluded_on_request(tmp_path, models, made_up_networks):
+    """Greedy players without openings: all games of a colour are the same one."""
+    common = {"opening_plies": 0, "games": 20, "threshold": 0.999, "promote": False}
+    counting = evaluate(config_for(tmp_path, **common, output_dir=tmp_path / "counting"))
+    assert counting.duplicates >= counting.games_played - 2
+    excluding = evaluate(config_for(tmp_path, **common, exclude_duplicates=True))
+    match = read_match(Path(excluding.match))
+    assert len(match.games) > 2 >= excluding.games_played == len({game.challenger_player for game in match.games})
+    distinct = {(game.challenger_player, *game.moves) for game in match.games}
+    assert excluding.duplicates == len(match.games) - len(distinct)
+    assert excluding.wins + excluding.draws + excluding.losses == excluding.games_played
+
+
+# Records
+
+
+def test_sgf_where_the_game_has_it(tmp_path, made_up_networks):
+    folder = tmp_path / "saved_models"
+    make_champion(folder, spec="go:5")
+    make_model(folder, number=1, spec="go:5", seed=1)
+    summary = evaluate(config_for(tmp_path, games=4, threshold=0.6, readouts=2, promote=False))
+    records = sorted((Path(summary.match) / "sgf").iterdir())
+    assert [path.name for path in records] == [
+        f"{game.index:06d}.sgf" for game in read_match(Path(summary.match)).games
+    ]
+    first = records[0].read_text()
+    names = ("000001-test", "000000-test")
+    black, white = names if int(records[0].stem) % 2 == 0 else reversed(names)
+    assert f"PB[{black}]PW[{white}]" in first and "C[opening]" in first and "to move]" in first
+    elsewhere = tmp_path / "records"
+    white = str(folder / "000001-test")
+    evaluate(config_for(tmp_path, games=4, threshold=0.6, readouts=2, promote=False, white_model=white,
+                        sgf_output=elsewhere))  # fmt: skip
+    assert [path.read_text() for path in sorted(elsewhere.glob("*/*.sgf"))] == [path.read_text() for path in records]
+
+
+def test_moves_without_a_value_are_not_called_an_opening(tmp_path, made_up_networks):
+    white = str(make_model(tmp_path / "saved_models", spec="go:5"))
+    summary = evaluate(config_for(tmp_path, white_model=white, black_model="heuristic", games=4, readouts=2,
+                                  opening_plies=2))  # fmt: skip
+    for path in (Path(summary.match) / "sgf").iterdir():
+        moves = path.read_text().split(";")[2:]
+        assert [i for i, move in enumerate(moves) if "opening" in move] == [0, 1]
+        assert sum("to move]" in move for move in moves) == pytest.approx((len(moves) - 2) / 2, abs=0.5)
+
+
+def test_no_sgf_for_tictactoe(tmp_path, models, made_up_networks):
+    assert not (Path(evaluate(config_for(tmp_path)).match) / "sgf").exists()
+
+
+# What it refuses
+
+
+def test_an_odd_number_of_games(tmp_path, models):
+    with pytest.raises(UsageError, match=r"--games 7.*even"):
+        evaluate(config_for(tmp_path, games=7))
+
+
+def test_openings_longer_than_the_game(tmp_path, models):
+    with pytest.raises(UsageError, match=r"--opening-plies 9.*within 9 plies"):
+        evaluate(config_for(tmp_path, opening_plies=9))
+
+
+def test_a_model_against_itself(tmp_path, models):
+    with pytest.raises(UsageError, match="it is the champion itself"):
+        evaluate(config_for(tmp_path, white_model=str(models / "000000-test")))
+
+
+def test_models_of_different_games(tmp_path, models):
+    make_model(models, number=2, spec="connect4")
+    with pytest.raises(FileError, match="000002-test: it plays connect4; wanted a model that plays tictactoe"):
+        evaluate(config_for(tmp_path))
+    assert not (tmp_path / "evaluate").exists()
+
+
+def test_missing_and_damaged_models(tmp_path, models):
+    with pytest.raises(FileError, match="no such model"):
+        evaluate(config_for(tmp_path, white_model=str(models / "000009-x")))
+    weights = models / "000001-test" / "weights.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    with pytest.raises(FileError, match="checksum"):
+        evaluate(config_for(tmp_path))
+    with pytest.raises(FileError, match="no champion yet"):
+        evaluate(config_for(tmp_path, black_model=str(tmp_path / "best_model")))
+    assert not (tmp_path / "evaluate").exists()
+
+
+def test_other_settings_for_a_match_that_has_begun(tmp_path, models, made_up_networks):
+    evaluate(config_for(tmp_path, threshold=1.0))
+    white = str(models / "000001-test")
+    with pytest.raises(FileError, match="begun with challenger's readouts 6, now it is 7"):
+        evaluate(config_for(tmp_path, threshold=1.0, readouts=7, white_model=white))
+    with pytest.raises(FileError, match=r"begun with threshold 1\.0, now it is None"):
+        evaluate(config_for(tmp_path, white_model=white))
+    # What doesn't change the games may change.
+    evaluate(config_for(tmp_path, threshold=1.0, threads=1, parallel_games=2, white_model=white))
+
+
+def test_a_tampered_game_is_found(tmp_path, models, made_up_networks):
+    summary = evaluate(config_for(tmp_path, threshold=1.0))
+    path = Path(summary.match) / "games.jsonl"
+    text = path.read_text()
+    lost = '"result_first_player":-1' in text
+    old, new = ('"result_first_player":-1', '"result_first_player":1') if lost else ('player":1,"end', 'player":0,"end')
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(FileError, match="don't lead to its result"):
+        evaluate(config_for(tmp_path, threshold=1.0, white_model=str(models / "000001-test")))
+
+
+def test_trouble_with_the_pool_does_not_hide_a_promotion(tmp_path, models, made_up_networks):
+    (tmp_path / "pool.json").write_text("{")
+    progress = Once()
+    summary = evaluate(config_for(tmp_path, threshold=0.01), progress)
+    assert summary.promoted and read_match(Path(summary.match)).summary["promoted"] is True
+    assert ["doesn't join the pool" in text for text in progress.warnings] == [True]
+
+
+def test_a_condition_is_no_match_that_was_asked_for_by_name(tmp_path, models, made_up_networks):
+    """It has a folder of its own, and the share that it asks for may change."""
+    by_name = config_for(tmp_path, white_model=str(models / "000001-test"), black_model="random", games=8)
+    evaluate(by_name)
+    config = config_for(tmp_path, threshold=0.01, promote=False, require=["random>=1.0"], require_games=10)
+    assert set(evaluate(config).guards) == {"random>=1.0"}
+    config = config.model_copy(update={"white_model": str(models / "000001-test")})
+    again = evaluate(config.model_copy(update={"require": ["random>=0.01"]}))
+    assert again.guards["random>=0.01"].passed and again.passed
+    with pytest.raises(UsageError, match=r"--require-games 12: .*was begun with 10"):
+        evaluate(config.model_copy(update={"require_games": 12}))
+
+
+def test_a_threshold_beside_a_sequential_test(tmp_path, models):
+    with pytest.raises(UsageError, match=r"--threshold and --sprt: each decides"):
+        evaluate(config_for(tmp_path, games=400, sprt="0,100,0.05,0.05", threshold=0.6))

@@ -1,0 +1,230 @@
+"""Verdicts: exact curtailment, the sequential test, duplicates; and that the order in which games end doesn't
+matter."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from pipeline.evaluate.promotion import Rule, score_of, standing
+from pipeline.evaluate.sprt import Sprt
+from pipeline.matches import statistics
+from pipeline.matches.statistics import VOID, Score
+from pipeline.storage.match_lines import MatchGame, repeated_games
+
+SPRT = Sprt(0, 150, 0.1, 0.1)
+
+
+def game(index, challenger_result, moves=None):
+    """Moves that nobody else made, unless given; results follow from moves and colours, as in real games."""
+    player = index % 2
+    return MatchGame(
+        index=index,
+        challenger_player=player,
+        opening_plies=0,
+        moves=[index] if moves is None else moves,
+        values_to_move=[None] * len([index] if moves is None else moves),
+        result_first_player=challenger_result if player == 0 else -challenger_result,
+        end="played_out",
+    )
+
+
+def some_match(
+    stream: random.Random, num_games: int, num_different: int, win: float, draw: float
+) -> dict[int, MatchGame]:
+    """A whole match; with few different games there are duplicates, which have the results of those they repeat."""
+    results: dict[tuple[int, int], int] = {}
+    games = {}
+    for index in range(num_games):
+        what = stream.randrange(num_different)
+        luck = stream.random()
+        result = 1 if luck < win else 0 if luck < win + draw else -1
+        games[index] = game(index, results.setdefault((index % 2, what), result), [what])
+    return games
+
+
+# The gate
+
+
+def test_a_match_is_decided_by_hand():
+    rule = Rule(8, 0.75)  # 12 of 16 half points
+    wins = {index: game(index, 1) for index in range(6)}
+    stand = standing(rule, {index: wins[index] for index in range(5)})
+    assert (stand.gate, stand.decided, stand.passed) == (12, False, False)
+    stand = standing(rule, wins)
+    assert (stand.decided, stand.passed, stand.score) == (True, True, Score(6, 0, 0))
+    lost = {index: game(index, -1) for index in range(2)}
+    assert not standing(rule, lost).decided  # 6 wins to come are enough
+    stand = standing(rule, lost | {2: game(2, 0)})
+    assert (stand.decided, stand.passed) == (True, False)
+    assert stand.pair_scores == [0, None, None, None] and stand.pair_counts == (1, 0, 0, 0, 0)
+
+
+def test_no_games_decide_nothing():
+    stand = standing(Rule(4), {})
+    assert (stand.decided, stand.passed, stand.score, stand.pair_scores) == (False, False, Score(), [None, None])
+
+
+def test_scores_of_pairs_are_the_challengers_in_both_colours():
+    games = {0: game(0, 1), 1: game(1, 1), 2: game(2, -1), 3: game(3, 0), 4: game(4, 1), 7: game(7, 1)}
+    stand = standing(Rule(10), games)
+    assert stand.pair_scores == [4, 1, None, None, None]
+    assert stand.score == score_of(games.values()) == Score(4, 1, 1)
+
+
+@pytest.mark.parametrize("exclude_duplicates", [False, True])
+@pytest.mark.parametrize("threshold", [None, 0.5, 0.55, 0.9, 1.0, 0.01])
+def test_the_verdict_of_a_curtailed_match_is_that_of_the_whole_match(threshold, exclude_duplicates):
+    """Whatever the games are, in whatever order they end: once decided, no further game changes the verdict."""
+    stream = random.Random(f"{threshold} {exclude_duplicates}")
+    saved = 0
+    for _ in range(250):
+        num_games = stream.choice([2, 4, 6, 12, 30])
+        win = stream.random()
+        whole = some_match(stream, num_games, stream.choice([2, 5, 1000]), win, (1 - win) * stream.random())
+        rule = Rule(num_games, threshold, exclude_duplicates=exclude_duplicates)
+        final = standing(rule, whole)
+        assert final.decided
+        order = stream.sample(range(num_games), num_games)
+        known: dict[int, MatchGame] = {}
+        for index in order:
+            known[index] = whole[index]
+            stand = standing(rule, known)
+            if stand.decided:
+                assert stand.passed == final.passed, (whole, order, index)
+                saved += len(known) < num_games
+    assert saved > 250
+
+
+def possible(rule, known, stream, tries=60):
+    """The verdicts that matches with these games may end with: the extremes and some at random."""
+    missing = [index for index in range(rule.games) if index not in known]
+    verdicts = set()
+    for attempt in range(tries):
+        rest = {}
+        for index in missing:
+            result = (1, -1)[attempt] if attempt < 2 else stream.choice([1, 0, -1])
+            rest[index] = game(index, result, [1000 + index])
+        verdicts.add(standing(rule, known | rest).passed)
+    return verdicts
+
+
+@pytest.mark.parametrize("threshold", [None, 0.5, 0.7])
+def test_it_is_decided_as_soon_as_it_can_be(threshold):
+    """Exact: as long as it isn't decided, both verdicts are still possible."""
+    stream = random.Random(7)
+    for _ in range(60):
+        whole = some_match(stream, 10, 1000, stream.random(), 0.2)
+        rule = Rule(10, threshold)
+        known: dict[int, MatchGame] = {}
+        for index in stream.sample(range(10), 10):
+            decided = standing(rule, known).decided
+            assert decided == (len(possible(rule, known, stream, tries=2)) == 1)
+            known[index] = whole[index]
+
+
+def test_what_failed_counts_for_nobody_and_may_leave_the_verdict_open():
+    rule = Rule(6, 0.5)
+    wins = {index: game(index, 1) for index in (0, 1)}
+    losses = {index: game(index, -1) for index in (2, 3)}
+    stand = standing(rule, wins | losses | {4: game(4, 0)})  # game 5 failed: 5 of the 6 half points, 6 are possible
+    assert not stand.decided and stand.score.games == 5
+    assert standing(rule, wins | losses | {4: game(4, 1)}).passed  # here it could change nothing
+    stand = standing(rule, wins | losses | {4: game(4, -1)})
+    assert not stand.decided and not stand.passed
+
+
+@pytest.mark.parametrize("sprt", [None, SPRT])
+@pytest.mark.parametrize("exclude_duplicates", [False, True])
+def test_a_verdict_depends_on_which_games_are_there_not_on_how_they_came(sprt, exclude_duplicates):
+    stream = random.Random(3)
+    for _ in range(60):
+        whole = some_match(stream, 20, 12, 0.6, 0.1)
+        some = stream.sample(range(20), stream.randrange(21))
+        rule = Rule(20, None, sprt, exclude_duplicates)
+        forwards = standing(rule, {index: whole[index] for index in sorted(some)})
+        assert standing(rule, {index: whole[index] for index in some}) == forwards
+
+
+# The sequential test
+
+
+@pytest.mark.parametrize("exclude_duplicates", [False, True])
+def test_the_sequential_verdict_of_a_curtailed_match_is_that_of_the_whole_match(exclude_duplicates):
+    stream = random.Random(5)
+    decisions = []
+    for _ in range(40):
+        num_games = stream.choice([20, 60])
+        whole = some_match(stream, num_games, stream.choice([20, 1000]), stream.choice([0.4, 0.6, 0.8]), 0.1)
+        rule = Rule(num_games, None, SPRT, exclude_duplicates)
+        final = standing(rule, whole)
+        known: dict[int, MatchGame] = {}
+        for index in stream.sample(range(num_games), num_games):
+            known[index] = whole[index]
+            if len(known) % 8 and len(known) < num_games:
+                continue
+            stand = standing(rule, known)
+            if stand.decided:
+                assert stand.passed == final.passed and stand.sprt == final.sprt
+                decisions.append((final.passed, len(known) < num_games))
+                break
+    assert {(True, True), (False, True)} <= set(decisions)
+
+
+def test_the_sequential_test_looks_at_pairs_in_the_order_of_their_numbers():
+    wins = {index: game(index, 1) for index in range(2, 60)}
+    rule = Rule(60, None, SPRT)
+    stand = standing(rule, wins)  # 29 pairs are won, but not pair 0
+    assert not stand.decided and stand.sprt is not None and stand.sprt.pairs == 0
+    losing = {0: game(0, -1), 1: game(1, -1)}
+    assert standing(rule, wins | losing).passed
+    # A game of pair 3 failed: the three before it decide nothing.
+    stand = standing(rule, losing | {index: one for index, one in wins.items() if index != 7})
+    assert not stand.decided and stand.sprt is not None and stand.sprt.pairs == 3
+
+
+def test_the_sequential_test_decides_instead_of_the_gate():
+    wins = {index: game(index, 1) for index in range(24)}
+    stand = standing(Rule(40, 1.0, SPRT), wins)
+    assert stand.decided and stand.passed
+    assert stand.score.half_points < stand.gate
+
+
+# Duplicates
+
+
+def test_duplicates_have_the_same_moves_and_colours():
+    games = {
+        0: game(0, 1, [1, 2]),
+        1: game(1, -1, [1, 2]),  # the same moves with colours swapped: another game
+        2: game(2, 1, [1, 2]),
+        3: game(3, 1, [3]),
+        4: game(4, 1, [1, 2]),
+        5: game(5, 1, [3]),
+    }
+    assert repeated_games(reversed(games.values())) == {2, 4, 5}
+    counting = standing(Rule(6, 0.5), games)
+    assert (counting.duplicates, counting.score, counting.gate) == (3, Score(5, 0, 1), 6)
+    excluding = standing(Rule(6, 0.5, exclude_duplicates=True), games)
+    assert (excluding.duplicates, excluding.score, excluding.gate) == (3, Score(2, 0, 1), 3)
+    assert sorted(excluding.counted) == [0, 1, 3]
+    assert excluding.pair_scores == [2, VOID, VOID] and excluding.pair_counts == (0, 0, 1, 0, 0)
+    assert excluding.decided and excluding.passed
+
+
+def test_of_games_that_are_alike_the_one_with_the_lowest_number_counts_whenever_it_ends():
+    late = {4: game(4, 1, [9]), 2: game(2, 1, [9])}
+    rule = Rule(8, exclude_duplicates=True)
+    assert list(standing(rule, late).counted) == [2]
+    assert list(standing(rule, late | {0: game(0, 1, [9])}).counted) == [0]
+
+
+def test_a_match_that_is_nothing_but_one_game_is_not_won_by_repeating_it():
+    """Two greedy players without openings: 100 games, and one win that is proof of nothing."""
+    games = {index: game(index, 1, [5]) if index % 2 == 0 else game(index, 1, [6]) for index in range(100)}
+    assert standing(Rule(100), games).passed
+    stand = standing(Rule(100, exclude_duplicates=True), games)
+    assert stand.score == Score(2, 0, 0) and stand.gate == statistics.gate_half_points(2) == 4
+    sequential = standing(Rule(100, None, SPRT, exclude_duplicates=True), games)
+    assert sequential.decided and not sequential.passed

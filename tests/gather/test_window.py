@@ -1,0 +1,328 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from pipeline.errors import MuGoError
+from pipeline.gather import window as window_module
+from pipeline.gather.sampling import Positions
+from pipeline.gather.window import Capacity, Counted, Window, holdout_games, scan_window
+from pipeline.storage import layout
+from pipeline.storage.shards import ShardMeta
+
+
+def meta(number: int, lengths: list[int], game: str = "go:9", model: str = "000001-a") -> ShardMeta:
+    name = layout.ShardName(datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=number), 1).shard
+    path = Path("selfplay") / model / "w00" / name
+    surprises = np.zeros(sum(lengths), np.float16)
+    games = np.array(lengths, np.int32)
+    return ShardMeta(path, game, model, "w00", 1, sum(lengths), len(lengths), games, surprises, 100, "00")
+
+
+def window_of(
+    monkeypatch: pytest.MonkeyPatch, metas: list[ShardMeta], max_positions: int, holdout_share: float = 0.0
+) -> Window:
+    """metas: newest first."""
+    monkeypatch.setattr(window_module, "newest_shards", lambda directory, on_damage: iter(metas))
+    return scan_window(Path("selfplay"), max_positions, holdout_share, pytest.fail)
+
+
+def members(positions: Positions) -> list[tuple[int, int, int]]:
+    return list(zip(positions.shard.tolist(), positions.game.tolist(), positions.ply.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("max_positions", "oldest"),
+    [
+        (5, None),  # the newest shard just fills it
+        (6, [(1, 1, 3)]),  # the last position of the older one
+        (9, [(1, 1, 0), (1, 1, 1), (1, 1, 2), (1, 1, 3)]),
+        (10, [(1, 0, 2), (1, 1, 0), (1, 1, 1), (1, 1, 2), (1, 1, 3)]),
+        (12, [(1, 0, 0), (1, 0, 1), (1, 0, 2), (1, 1, 0), (1, 1, 1), (1, 1, 2), (1, 1, 3)]),
+    ],
+)
+def test_the_window_is_exactly_the_newest_positions(
+    monkeypatch: pytest.MonkeyPatch, max_positions: int, oldest: list[tuple[int, int, int]] | None
+) -> None:
+    window = window_of(monkeypatch, [meta(3, [5]), meta(2, [3, 4]), meta(1, [9])], max_positions)
+    pool = window.pool(held_out=False)
+    assert window.num_positions == len(pool) == max_positions
+    assert members(pool.positions(np.arange(len(pool)))) == [(0, 0, ply) for ply in range(5)] + (oldest or [])
+    assert len(window.metas) == (2 if oldest else 1)
+
+
+def test_a_window_that_is_not_full_holds_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    window = window_of(monkeypatch, [meta(2, [3, 4]), meta(1, [9])], 1000)
+    assert (window.num_positions, window.num_games, len(window.metas)) == (16, 3, 2)
+
+
+def test_an_empty_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    window = window_of(monkeypatch, [], 1000)
+    assert window.num_positions == 0 and len(window.pool(held_out=False)) == 0
+    assert len(window.pool(held_out=False).draw(0, np.random.default_rng(0))) == 0
+
+
+def test_the_scan_stops_when_the_window_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    def shards() -> Any:
+        yield meta(3, [5])
+        yield meta(2, [5])
+        pytest.fail("went on")
+
+    monkeypatch.setattr(window_module, "newest_shards", lambda directory, on_damage: shards())
+    assert scan_window(Path("x"), 10, 0.0, pytest.fail).num_positions == 10
+
+
+def test_mixed_games_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(MuGoError, match=r"mix go:9 \(.*\) and go:13 \(.*\); wanted one game") as caught:
+        window_of(monkeypatch, [meta(2, [5]), meta(1, [5], game="go:13")], 10)
+    assert "\n" not in str(caught.value)
+    window_of(monkeypatch, [meta(2, [5]), meta(1, [5], game="go:13")], 5)  # the other one is outside
+
+
+# Holding out
+
+
+def test_hold_out_depends_on_the_shard_and_the_game_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    metas = [meta(number, [3] * 50) for number in range(40, 0, -1)]
+    small = window_of(monkeypatch, metas[:20], 3000, 0.1)
+    large = window_of(monkeypatch, metas, 6000, 0.1)
+    np.testing.assert_array_equal(small.held_out, large.held_out[:1000])
+    elsewhere = ShardMeta(**{**metas[0].__dict__, "path": Path("/elsewhere") / metas[0].path})
+    np.testing.assert_array_equal(holdout_games(metas[0], 0.1), holdout_games(elsewhere, 0.1))
+    assert len(small.pool(held_out=False)) + len(small.pool(held_out=True)) == 3000
+
+
+def test_hold_out_has_its_share_and_grows_with_it() -> None:
+    metas = [meta(number, [1] * 100) for number in range(100)]
+    held = {share: np.concatenate([holdout_games(m, share) for m in metas]) for share in (0.0, 0.05, 0.2)}
+    assert held[0.0].sum() == 0
+    for share in (0.05, 0.2):  # within five standard deviations
+        assert abs(held[share].mean() - share) < 5 * np.sqrt(share * (1 - share) / 10_000)
+    assert (held[0.2] | ~held[0.05]).all()
+    one_game = np.array([holdout_games(meta(number, [1]), 0.2)[0] for number in range(2000)])
+    assert 300 < one_game.sum() < 500  # one-game shards are not all alike
+
+
+# Drawing
+
+
+def test_draws_are_uniform_and_without_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
+    window = window_of(monkeypatch, [meta(3, [1, 9, 2]), meta(2, [30]), meta(1, [8, 10])], 55)
+    pool = window.pool(held_out=False)
+    counts = dict.fromkeys(members(pool.positions(np.arange(55))), 0)
+    places = np.zeros(20)
+    for seed in range(3000):
+        drawn = members(pool.draw(20, np.random.default_rng(seed)))
+        assert len(set(drawn)) == 20
+        for position in drawn:
+            counts[position] += 1
+        if (0, 0, 0) in drawn:
+            places[drawn.index((0, 0, 0))] += 1
+    # without replacement the counts vary less than a multinomial's: the statistic is scaled to make up for it
+    found = np.array(list(counts.values()), float)
+    statistic = float(((found - found.mean()) ** 2 / found.mean()).sum()) / (1 - 20 / 55)
+    assert 20 < statistic < 100  # χ² with 54 degrees of freedom: outside with probability 2e-4
+    assert chisquare(places).pvalue > 1e-4  # every place is as likely: the order is random
+
+
+def test_others_are_drawn_from_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    window = window_of(monkeypatch, [meta(3, [4, 4]), meta(2, [6]), meta(1, [9])], 20)  # cuts the oldest game
+    rng = np.random.default_rng(0)
+    pool = window.pool(held_out=False)
+    taken = pool.draw(8, rng)
+    others = pool.draw_others(5, taken, rng)
+    assert len(set(members(taken)) | set(members(others))) == 13
+    rest = pool.draw_others(100, Positions(*map(np.concatenate, zip(*(
+        (p.shard, p.game, p.ply) for p in (taken, others)), strict=True))), rng)  # fmt: skip
+    everything = set(members(pool.positions(np.arange(20))))
+    assert set(members(rest)) == everything - set(members(taken)) - set(members(others))
+    without = window.pool(held_out=False, without=frozenset({0}))
+    assert set(members(without.draw_others(100, taken, rng))) == {
+        position for position in everything if position[0] != 0
+    } - set(members(taken))
+    nothing = window.pool(held_out=False, without=frozenset({0, 1, 2}))
+    assert len(nothing.draw_others(5, taken, rng)) == 0
+
+
+# How large the window is
+
+
+@pytest.mark.parametrize(
+    ("total", "expected"),
+    [
+        (0, 250_000),
+        (250_000, 250_000),
+        (250_001, 250_000),  # + 0.4
+        (1_000_000, 474_967),  # 4^.65 = 2.462289; 250,000 + .4 · 250,000/.65 · 1.462289
+        (4_000_000, 1_028_902),
+        (10_000_000, 1_500_000),  # capped
+    ],
+)
+def test_a_growing_window_by_the_formula_of_katago(total: int, expected: int) -> None:
+    capacity = Capacity(most=1_500_000, start=250_000, exponent=0.65, slope=0.4)
+    found = capacity.at(total)
+    assert found == expected
+    if 250_000 < total < 10_000_000:  # as it is written: β·(x^a − s^a)/(a·s^(a−1)) + min_rows
+        s, a, b = 250_000.0, 0.65, 0.4
+        assert found == int(b * (total**a - s**a) / (a * s ** (a - 1)) + s)
+
+
+def test_a_window_that_grows_by_hand() -> None:
+    # s = 100, a = 1/2, β = 1/2, N = 400: .5 · (20 − 10)/(.5 · 100^−.5) + 100 = 5/.05 + 100 = 200
+    capacity = Capacity(most=1000, start=100, exponent=0.5, slope=0.5)
+    assert [capacity.at(total) for total in (50, 100, 400, 900, 10_000)] == [100, 100, 200, 300, 1000]
+    assert Capacity(most=80, start=100).at(50) == 80  # never more than most
+    assert {Capacity(most=70).at(total) for total in (0, 70, 10**9)} == {70}
+
+
+def scan(monkeypatch: pytest.MonkeyPatch, metas: list[ShardMeta], *arguments: Any, **options: Any) -> Window:
+    """metas: newest first."""
+    monkeypatch.setattr(window_module, "newest_shards", lambda directory, on_damage: iter(metas))
+    return scan_window(Path("selfplay"), *arguments, 0.0, pytest.fail, **options)
+
+
+def test_the_window_grows_with_all_there_ever_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    capacity = Capacity(most=1000, start=100, exponent=0.5, slope=0.5)
+    metas = [meta(number, [10]) for number in range(100, 0, -1)]
+    first = scan(monkeypatch, metas[60:], 1000, capacity=capacity, counted=Counted())  # N = 400
+    assert (first.num_positions, first.capacity, first.counted.total, first.new_positions) == (200, 200, 400, 400)
+    assert first.counted.latest == metas[60].path.name
+    later = scan(monkeypatch, metas[10:], 1000, capacity=capacity, counted=first.counted)  # N = 900
+    assert (later.num_positions, later.capacity, later.counted.total, later.new_positions) == (300, 300, 900, 500)
+    at_once = scan(monkeypatch, metas[10:], 1000, capacity=capacity, counted=Counted())
+    assert at_once.counted == later.counted
+    np.testing.assert_array_equal(at_once.stretches.shard, later.stretches.shard)
+    again = scan(monkeypatch, metas[10:], 1000, capacity=capacity, counted=later.counted)
+    assert (again.counted, again.new_positions, again.num_positions) == (later.counted, 0, 300)
+
+
+def test_counting_costs_the_window_and_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    metas = [meta(number, [10]) for number in range(1000, 0, -1)]
+    opened: list[int] = []
+
+    def shards(since: int) -> Any:
+        for one in metas[since:]:
+            opened.append(one.positions)
+            yield one
+
+    def sidecars_opened(since: int, counted: Counted) -> int:
+        opened.clear()
+        monkeypatch.setattr(window_module, "newest_shards", lambda directory, on_damage: shards(since))
+        window = scan_window(Path("x"), 200, 0.0, pytest.fail, counted=counted)
+        assert window.num_positions == 200 and window.counted.total == 10 * (1000 - since)
+        return len(opened)
+
+    def counted(since: int) -> Counted:
+        return Counted(10 * (1000 - since), metas[since].path.name)
+
+    assert sidecars_opened(0, counted(5)) == 21  # the window, and one more to see that it ends
+    assert sidecars_opened(0, counted(300)) == 301  # all that is new
+    assert sidecars_opened(0, Counted()) == 1000  # only once
+
+
+def test_games_of_an_older_model_that_end_late_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = [meta(3, [10], model="000002-b"), meta(1, [10], model="000001-a")]
+    first = scan(monkeypatch, before, 1000, counted=Counted())
+    after = [before[0], meta(4, [7], model="000001-a"), before[1]]  # the old model's folder stands behind the new one's
+    second = scan(monkeypatch, after, 1000, counted=first.counted)
+    assert (second.counted.total, second.new_positions) == (27, 7)
+
+
+def test_shards_that_are_gone_stay_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    window = scan(monkeypatch, [meta(9, [10])], 1000, counted=Counted(500, meta(8, [1]).path.name))
+    assert (window.counted.total, window.num_positions) == (510, 10)
+
+
+# Random eviction
+
+
+def literal_buffer(capacity: int, total: int, rng: np.random.Generator) -> np.ndarray:
+    """[total] which of the positions 0, 1, … are there when each that comes to a full buffer replaces any of those."""
+    buffer = list(range(min(capacity, total)))
+    for position in range(capacity, total):
+        buffer[int(rng.integers(capacity))] = position
+    there = np.zeros(total, np.bool_)
+    there[buffer] = True
+    return there
+
+
+def survivors(window: Window, metas: list[ShardMeta]) -> np.ndarray:
+    """[N] which positions are in the window, oldest first; metas: newest first."""
+    number = {one.id: index for index, one in enumerate(reversed(metas))}
+    there = np.zeros(sum(one.positions for one in metas), np.bool_)
+    drawn = window.pool(held_out=False).positions(np.arange(window.num_positions))
+    for shard, game, ply in members(drawn):
+        one = window.metas[shard]
+        there[number[one.id] * one.positions + int(one.lengths[:game].sum()) + ply] = True
+    return there
+
+
+@pytest.mark.parametrize("total", [30, 60, 90, 300])
+def test_random_eviction_keeps_each_position_as_often_as_a_buffer_would(
+    monkeypatch: pytest.MonkeyPatch, total: int
+) -> None:
+    capacity, runs = 60, 600
+    metas = [meta(number, [4, 6]) for number in range(total // 10, 0, -1)]
+    rng = np.random.default_rng(5)
+    buffer = np.mean([literal_buffer(capacity, total, rng) for _ in range(runs)], axis=0)
+    sizes, found = [], np.zeros(total)
+    for seed in range(runs):
+        window = scan(monkeypatch, metas, capacity, counted=Counted(), random_seed=seed)
+        sizes.append(window.num_positions)
+        found += survivors(window, metas)
+    expected = (1 - 1 / capacity) ** np.minimum(np.arange(total)[::-1], max(total - capacity, 0))
+    error = np.sqrt(expected * (1 - expected) / runs)
+    assert (np.abs(buffer - expected) <= 4.5 * error + 1e-9).all()
+    assert (np.abs(found / runs - expected) <= 4.5 * error + 1e-9).all()
+    assert abs(np.mean(sizes) - min(capacity, total)) < 5 * np.sqrt(capacity / runs)
+    assert np.std(sizes) < np.sqrt(capacity)
+
+
+def test_who_was_evicted_never_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    metas = [meta(number, [7, 13]) for number in range(40, 0, -1)]
+    counted, before = Counted(), None
+    for since in range(39, -1, -1):
+        window = scan(monkeypatch, metas[since:], 100, counted=counted, random_seed=3)
+        at_once = scan(monkeypatch, metas[since:], 100, counted=Counted(), random_seed=3)
+        there = survivors(window, metas[since:])
+        np.testing.assert_array_equal(there, survivors(at_once, metas[since:]))  # no state but the files
+        if before is not None:
+            assert not (there[: len(before)] & ~before).any()
+            assert there[len(before) :].sum() >= 15  # most of the newest 20
+        counted, before = window.counted, there
+
+
+def test_random_eviction_looks_no_further_than_its_horizon(monkeypatch: pytest.MonkeyPatch) -> None:
+    metas = [meta(number, [10]) for number in range(400, 0, -1)]
+    opened: list[int] = []
+
+    def shards() -> Any:
+        for one in metas:
+            opened.append(one.positions)
+            yield one
+
+    monkeypatch.setattr(window_module, "newest_shards", lambda directory, on_damage: shards())
+    counted = Counted(4000, metas[0].path.name)
+    window = scan_window(Path("x"), 50, 0.0, pytest.fail, counted=counted, random_seed=0)
+    assert len(opened) == 14 * 5 + 1 and window.counted.total == 4000
+    assert (1 - 1 / 50) ** (14 * 50) < 2e-6
+
+
+def test_stretches_lie_within_games(monkeypatch: pytest.MonkeyPatch) -> None:
+    metas = [meta(number, [1, 9, 5]) for number in range(60, 0, -1)]
+    window = scan(monkeypatch, metas, 300, counted=Counted(), random_seed=1)
+    stretches = window.stretches
+    lengths = np.array([window.metas[s].lengths[g] for s, g in zip(stretches.shard, stretches.game, strict=True)])
+    assert (stretches.num_plies >= 1).all() and (stretches.first_ply + stretches.num_plies <= lengths).all()
+    everything = members(window.pool(held_out=False).positions(np.arange(window.num_positions)))
+    assert len(set(everything)) == len(everything) and everything == sorted(everything)
+    assert window.num_games == len({position[:2] for position in everything}) < len(stretches)
+    figures = window.figures(frozenset({0, 2}))
+    left = [position for position in everything if position[0] not in (0, 2)]
+    assert (figures.positions, figures.games) == (len(left), len({position[:2] for position in left}))
+    assert (figures.shards, figures.newest) == (len({p[0] for p in left}), window.metas[1].id)

@@ -1,0 +1,26 @@
+"""Small models for stage tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipeline.games.registry import parse_game
+from pipeline.networks.architecture import Architecture, random_weights
+from pipeline.storage.models import ModelInfo, set_champion, write_model
+
+
+def make_model(folder: Path, number: int = 0, spec: str = "tictactoe", size: str = "b1c8", seed: int = 0) -> Path:
+    """A model with random weights in folder, named like NNNNNN-test."""
+    game = parse_game(spec)
+    architecture = Architecture.for_game(size, game)
+    path = folder / f"{number:06d}-test"
+    info = ModelInfo(name=path.name, number=number, game=game.spec, architecture=architecture.to_dict())
+    write_model(path, info, random_weights(architecture, seed))
+    return path
+
+
+def make_champion(folder: Path, **kwargs) -> Path:
+    """The same, with best_model pointing to it."""
+    path = make_model(folder, **kwargs)
+    set_champion(folder, path, {"reason": "test"})
+    return path

@@ -1,3 +1,0 @@
-"""Loads the room first: it tells OpenMP how to wait, which counts only before torch is loaded."""
-
-import pipeline.learning  # noqa: F401

@@ -1,0 +1,234 @@
+"""The pool: who leaves, and every choosing mode against a hand calculation and ten thousand draws."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+import scipy.stats
+import trueskill
+
+from pipeline.errors import FileError, UsageError
+from pipeline.ratings.pool import (
+    MODES,
+    add,
+    choose,
+    distribution,
+    make_member,
+    match_quality,
+    parse_mode,
+    rating_of,
+    remove,
+    resize,
+)
+from pipeline.storage import layout
+from pipeline.storage.ratings import Member, Pool, RatedPlayer
+
+FOUR = {
+    name: RatedPlayer(name=name, bradley_terry=elo, games=games, trueskill_mu=mu, trueskill_sigma=sigma)
+    for name, elo, games, mu, sigma in (
+        ("a", 0.0, 100, 20.0, 1.0), ("b", 100.0, 40, 25.0, 2.0), ("c", 300.0, 9, 30.0, 3.0), ("d", 400.0, 0, 32.0, 8.0),
+    )
+}  # fmt: skip
+NAMES = list(FOUR)
+
+
+def member(name):
+    return Member(name=name, spec=f"saved_models/{name}")
+
+
+def pool_of(*names, capacity=5):
+    return Pool(capacity=capacity, members=tuple(map(member, names)))
+
+
+# Members
+
+
+def test_a_full_pool_evicts_the_lowest_rated():
+    change = add(pool_of("b", "a", "c", capacity=3), member("d"), FOUR)
+    assert change.added
+    assert change.pool.names == ["b", "c", "d"]
+    assert [one.name for one in change.evicted] == ["a"]
+    assert change.pool.capacity == 3
+
+
+def test_the_newcomer_stays_however_low_it_is_rated():
+    assert add(pool_of("b", "c", capacity=2), member("a"), FOUR).pool.names == ["c", "a"]
+    assert add(pool_of("d", capacity=1), member("a"), FOUR).pool.names == ["a"]
+
+
+def test_the_unrated_count_as_the_mean():
+    assert rating_of("new", FOUR) == 200
+    assert rating_of("new", {}) == 0
+    assert add(pool_of("new", "c", "b", capacity=3), member("d"), FOUR).pool.names == ["new", "c", "d"]
+    assert add(pool_of("c", "new", "d", capacity=3), member("b"), FOUR).pool.names == ["c", "d", "b"]
+
+
+def test_of_equals_the_one_longest_there_leaves():
+    assert add(pool_of("x", "y", "z", capacity=3), member("w"), {}).pool.names == ["y", "z", "w"]
+
+
+def test_duplicates_are_ignored_even_in_a_full_pool():
+    full = pool_of("a", "b", capacity=2)
+    change = add(full, member("a"), FOUR)
+    assert (change.pool, change.added, change.evicted) == (full, False, ())
+
+
+def test_one_name_for_two_players_is_refused():
+    with pytest.raises(UsageError, match="a is saved_models/a already, not elsewhere/a"):
+        add(pool_of("a"), Member(name="a", spec="elsewhere/a"), {})
+
+
+def test_resize_and_remove():
+    change = resize(pool_of("a", "c", "b", "d"), 2, FOUR)
+    assert change.pool.names == ["c", "d"]
+    assert [one.name for one in change.evicted] == ["a", "b"]
+    assert change.pool.capacity == 2
+    assert remove(pool_of("a", "b"), "a").names == ["b"]
+    with pytest.raises(UsageError, match="no member 'x'; there are: a, b"):
+        remove(pool_of("a", "b"), "x")
+
+
+def test_ratings_are_found_whether_or_not_readouts_are_named():
+    rated = {
+        "m@8": RatedPlayer(name="m@8", bradley_terry=1.0, games=10),
+        "m@64": RatedPlayer(name="m@64", bradley_terry=2.0, games=20),
+    }
+    assert rating_of("m", rated) == 2
+    assert rating_of("m@8", rated) == 1
+    assert rating_of("m@100", rated) == 1.5
+
+
+def test_make_member(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = tmp_path / "saved_models" / "000003-x"
+    model.mkdir(parents=True)
+    (model / layout.MODEL_JSON).write_text("{}")
+    (tmp_path / "saved_models" / "best_model").symlink_to("000003-x")
+    assert make_member("random") == Member(name="random", spec="random")
+    # A link stands for what it points to now, and the spec names the same player when read again.
+    for spec, name in (("best_model", "000003-x"), ("best_model@8", "000003-x@8"), ("000003-x@0", "000003-x@0")):
+        made = make_member(f"saved_models/{spec}")
+        assert made == Member(name=name, spec=f"saved_models/{name}")
+        assert make_member(made.spec) == made
+    named = make_member("me=saved_models/best_model@5")
+    assert named == Member(name="me", spec="me=saved_models/000003-x@5")
+    assert make_member(named.spec) == named
+    monkeypatch.chdir(tmp_path / "saved_models")
+    assert make_member("./000003-x").spec == "./000003-x"
+    monkeypatch.chdir(model)
+    assert make_member(str(model)).name == "000003-x"
+    with pytest.raises(UsageError, match="heurristic"):
+        make_member("heurristic")
+    with pytest.raises(FileError):
+        make_member("saved_models/000009-none")
+
+
+# Modes
+
+
+def softmax(values, temperature):
+    weights = [math.exp(value / temperature) for value in values]
+    return [weight / sum(weights) for weight in weights]
+
+
+QUALITIES = [
+    math.sqrt(2 * (25 / 6) ** 2 / (2 * (25 / 6) ** 2 + 4 + sigma**2))
+    * math.exp(-((25 - mu) ** 2) / (2 * (2 * (25 / 6) ** 2 + 4 + sigma**2)))
+    for mu, sigma in ((20, 1), (30, 3), (32, 8))
+]
+CHAMPIONS = ["a", "x", "c", "b", "d"]  # oldest first
+BY_HAND = [
+    ("uniform", "b", {"a": 1 / 3, "c": 1 / 3, "d": 1 / 3}),
+    ("uniform", None, dict.fromkeys("abcd", 0.25)),
+    ("champion", "b", {"d": 1}),
+    ("champion", "d", {"d": 1}),
+    ("mirror", "b", {"b": 1}),
+    ("fixed=c", "b", {"c": 1}),
+    ("fixed=b", "b", {"b": 1}),
+    ("top-k=2", "b", {"d": 1 / 2, "c": 1 / 2}),
+    ("top-k=2", "d", {"c": 1 / 2, "b": 1 / 2}),
+    ("top-k=9", "d", dict.fromkeys("abc", 1 / 3)),
+    ("lagged=1-2", "d", {"b": 1 / 2, "c": 1 / 2}),
+    ("lagged=1-2", "nobody", {"b": 1 / 2, "c": 1 / 2}),
+    ("lagged=1-2", "b", {"c": 1}),
+    ("lagged=1-9", "d", {"a": 1 / 3, "b": 1 / 3, "c": 1 / 3}),
+    ("lagged=3-9", "d", {"a": 1}),
+    ("nearest", "b", dict(zip("acd", softmax([-100, -200, -300], 200), strict=True))),
+    ("nearest=50", "b", dict(zip("acd", softmax([-100, -200, -300], 50), strict=True))),
+    ("nearest=50", "new", dict(zip("abcd", softmax([-200, -100, -100, -200], 50), strict=True))),
+    ("match-quality", "b", dict(zip("acd", softmax(QUALITIES, 0.1), strict=True))),
+    ("match-quality=0.5", "b", dict(zip("acd", softmax(QUALITIES, 0.5), strict=True))),
+    ("exploration", "b", {"a": (1 / 101) / (1 / 101 + 1 / 10 + 1), "c": (1 / 10) / (1 / 101 + 1 / 10 + 1),
+                          "d": 1 / (1 / 101 + 1 / 10 + 1)}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("mode", "me", "wanted"), BY_HAND, ids=lambda value: str(value)[:20])
+def test_distribution_by_hand(mode, me, wanted):
+    found = distribution(parse_mode(mode), NAMES, FOUR, me, CHAMPIONS)
+    assert found == pytest.approx(wanted)
+    assert sum(found.values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("mode", "me", "wanted"), BY_HAND, ids=lambda value: str(value)[:20])
+def test_ten_thousand_draws_follow_the_distribution(mode, me, wanted):
+    rng = np.random.default_rng(7)
+    parsed, draws = parse_mode(mode), 10_000
+    counts = Counter(choose(parsed, NAMES, FOUR, me, CHAMPIONS, rng, pytest.fail) for _ in range(draws))
+    assert set(counts) <= set(wanted)
+    found = [counts[name] for name in wanted]
+    if len(wanted) > 1:  # else there is nothing left to test
+        assert scipy.stats.chisquare(found, [draws * p for p in wanted.values()]).pvalue > 0.001
+
+
+def test_every_mode_that_help_names_is_tested():
+    named = {text.split("[")[0].split("=")[0].strip() for text in MODES.split(",")}
+    assert named == {mode.split("=")[0] for mode, _, _ in BY_HAND}
+
+
+def test_match_quality_is_the_librarys():
+    def known(name):
+        one = FOUR.get(name)
+        return trueskill.Rating(one.trueskill_mu, one.trueskill_sigma) if one else trueskill.Rating()
+
+    for one, other in (("a", "b"), ("c", "d"), ("a", "unrated")):
+        assert match_quality(one, other, FOUR) == pytest.approx(trueskill.quality_1vs1(known(one), known(other)))
+
+
+def test_readouts_do_not_make_another_model():
+    """The pool may say m@8 where the journal of promotions says m."""
+    chances = distribution(parse_mode("lagged=1-1"), ["m@8", "n@8", "k"], {}, "n", ["k", "m", "n"])
+    assert chances == {"m@8": 1}
+    assert distribution(parse_mode("champion"), ["m@8", "k"], {}, None, ["k", "m"]) == {"m@8": 1}
+    assert distribution(parse_mode("uniform"), ["m@8", "k"], {}, "m", []) == {"k": 1}
+
+
+@pytest.mark.parametrize("mode", ["uniform", "champion", "top-k=3", "fixed=a", "lagged=1-5", "nearest", "match-quality",
+                                  "exploration"])  # fmt: skip
+def test_an_empty_pool_is_skipped_with_a_message(mode):
+    said = []
+    assert choose(parse_mode(mode), [], FOUR, "a", CHAMPIONS, np.random.default_rng(0), said.append) is None
+    assert len(said) == 1
+    assert "the pool is empty" in said[0]
+    assert mode in said[0]
+
+
+def test_a_pool_without_anybody_that_fits_is_skipped_with_a_message():
+    said = []
+    for mode, names in (("fixed=q", ["a"]), ("uniform", ["a"]), ("lagged=1-1", ["a", "b"]), ("champion", ["a"])):
+        assert choose(parse_mode(mode), names, {}, "a", [], np.random.default_rng(0), said.append) is None
+    assert said[0].startswith("no opponent by mode fixed=q: nobody of a fits")
+    assert len(said) == 4
+
+
+def test_mirror_needs_no_pool():
+    assert choose(parse_mode("mirror"), [], {}, "me", [], np.random.default_rng(0), pytest.fail) == "me"
+
+
+@pytest.mark.parametrize("text", ["", "best", "top-k", "top-k=0", "top-k=x", "uniform=2", "fixed=", "lagged=5-1",
+                                  "lagged=0-3", "lagged=2", "nearest=0", "nearest=-1", "nearest=", "nearest=nan",
+                                  "match-quality=1e400", "mirror=1"])  # fmt: skip
+def test_wrong_modes(text):
+    with pytest.raises(UsageError, match="wanted one of uniform, champion, lagged"):
+        parse_mode(text)

@@ -1,0 +1,308 @@
+"""Ratings against hand calculations, choix, the trueskill library, and simulated players of known strength."""
+
+import math
+from itertools import combinations
+
+import choix
+import numpy as np
+import pytest
+import trueskill
+
+from pipeline.errors import UsageError
+from pipeline.ratings.strength import (
+    ELO_PER_LOGIT,
+    PRIOR_SD_ELO,
+    BradleyTerry,
+    Encounter,
+    Skill,
+    average_opponents,
+    bradley_terry,
+    connected_groups,
+    elo,
+    parse_anchor,
+    resolve_name,
+    tallies,
+    true_skill,
+)
+
+FLAT = 1e7  # a prior that says nothing
+
+
+def met(one, other, wins, draws=0, losses=0):
+    return Encounter(one, other, (1,) * wins + (0,) * draws + (-1,) * losses)
+
+
+def simulated(strengths, games_per_pair, rng, draws=0.0):
+    """Everybody against everybody; strengths in Elo by name; draws: share of games that end so, whoever plays."""
+    found = []
+    for one, other in combinations(strengths, 2):
+        chance = 1 / (1 + 10 ** ((strengths[other] - strengths[one]) / 400))
+        results = np.where(rng.random(games_per_pair) < chance, 1, -1)
+        results[rng.random(games_per_pair) < draws] = 0
+        found.append(Encounter(one, other, tuple(results.tolist())))
+    return found
+
+
+# Counting
+
+
+def test_tallies_and_average_opponents():
+    games = [met("a", "b", 2, 1, 3), met("c", "a", 1, 0, 1), met("a", "a", 5), met("b", "c", 0)]
+    found = tallies(games)
+    assert {name: (t.games, t.wins, t.draws, t.losses) for name, t in found.items()} == {
+        "a": (8, 3, 1, 4), "b": (6, 3, 1, 2), "c": (2, 1, 0, 1),
+    }  # fmt: skip
+    average = average_opponents(games, {"a": 0.0, "b": 100.0, "c": -100.0})
+    assert average == {"a": (6 * 100 - 2 * 100) / 8, "b": 0.0, "c": 0.0}
+
+
+# Bradley-Terry
+
+
+def test_two_players_by_hand():
+    fit = bradley_terry([met("a", "b", 2, 2, 0)], prior_sd=FLAT)  # 3 points to 1
+    difference, error = fit.difference("a", "b")
+    assert difference == pytest.approx(400 * math.log10(3), abs=1e-3)
+    deviation = 1 / math.sqrt(4 * 0.75 * 0.25) * 400 / math.log(10)  # Fisher information of 4 games at p = 3/4
+    assert error == pytest.approx(1.959964 * deviation, rel=1e-5)
+    # Both err by half the difference around their mean.
+    assert fit.errors() == pytest.approx({"a": error / 2, "b": error / 2})
+    assert fit.difference("b", "a") == pytest.approx((-difference, error))
+    assert fit.elo.sum() == pytest.approx(0, abs=0.01)
+
+
+def test_a_clean_sheet_stays_finite_where_likelihood_and_prior_balance():
+    fit = bradley_terry([met("a", "b", 60)])
+    difference = fit.difference("a", "b")[0]
+    logits = difference / ELO_PER_LOGIT
+    precision = (ELO_PER_LOGIT / PRIOR_SD_ELO) ** 2
+    assert 60 / (1 + math.exp(logits)) == pytest.approx(precision * logits / 2, rel=1e-6)
+    assert 1225 < difference < 1240  # what the docstring of the prior says
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_equals_choix_with_the_same_regularisation(seed):
+    rng = np.random.default_rng(seed)
+    strengths = {f"p{i}": float(rng.normal(0, 300)) for i in range(7)}
+    games = [one for one in simulated(strengths, 14, rng, draws=0.2) if rng.random() < 0.8]
+    ours = bradley_terry(games, players=list(strengths))
+    # choix knows no draws: every win counts twice, a draw once each way, and so the penalty twice too.
+    index = {name: i for i, name in enumerate(strengths)}
+    won = []
+    for one in games:
+        a, b = index[one.one], index[one.other]
+        won += [(a, b)] * (2 * one.wins + one.draws) + [(b, a)] * (2 * one.losses + one.draws)
+    alpha = (ELO_PER_LOGIT / PRIOR_SD_ELO) ** 2  # choix's penalty is alpha |x|², half of the prior's precision, twice
+    theirs = choix.opt_pairwise(7, won, alpha=alpha, method="Newton-CG", tol=1e-12) * 400 / math.log(10)
+    assert [ours.ratings[name] for name in strengths] == pytest.approx(theirs.tolist(), abs=0.01)
+
+
+def test_equals_choix_without_regularisation():
+    games = simulated({"a": 0.0, "b": 100.0, "c": 250.0, "d": -100.0}, 60, np.random.default_rng(3))
+    won = [pair for one in games for r in one.results for pair in [(one.one, one.other)[::r]]]
+    theirs = choix.ilsr_pairwise(4, [("abcd".index(a), "abcd".index(b)) for a, b in won]) * 400 / math.log(10)
+    ours = bradley_terry(games, prior_sd=FLAT).ratings
+    assert [ours[name] for name in "abcd"] == pytest.approx(theirs.tolist(), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "games",
+    [
+        [met(f"p{i + 1}", f"p{i}", 200) for i in range(6)] + [met("p0", "p6", 1)],
+        # Full Newton steps go past the maximum here and come back,
+        [met("a", "b", 1), met("c", "b", 4443), met("c", "d", 3723), met("d", "a", 5049), met("e", "a", 5),
+         met("e", "d", 123)],
+        # and never come back here.
+        [met("a", "b", 598, 0, 32), met("c", "b", 6202), met("d", "c", 3151), met("e", "a", 7337), met("e", "d", 4222),
+         met("f", "d", 242)],
+    ],
+    ids=["ladder", "overshoots", "diverges"],
+)  # fmt: skip
+def test_extreme_results_converge(games):
+    """At the maximum the slope is 0."""
+    fit = bradley_terry(games)
+    logits = fit.elo / ELO_PER_LOGIT
+    slope = -((ELO_PER_LOGIT / PRIOR_SD_ELO) ** 2) * logits
+    for one in games:
+        i, j = fit.index[one.one], fit.index[one.other]
+        excess = one.points - one.games / (1 + math.exp(logits[j] - logits[i]))
+        slope[i] += excess
+        slope[j] -= excess
+    assert np.abs(slope).max() < 1e-5
+
+
+def test_covariance_is_the_inverse_of_a_numerical_hessian():
+    games = [met("a", "b", 3, 1, 2), met("b", "c", 4, 0, 1), met("a", "c", 5, 2, 1)]
+    fit = bradley_terry(games)
+
+    def loss(logits):
+        at = dict(zip(fit.names, logits, strict=True))
+        total = sum(x * x for x in logits) / 2 * (ELO_PER_LOGIT / PRIOR_SD_ELO) ** 2
+        for one in games:
+            gap = at[one.one] - at[one.other]
+            total += one.points * math.log1p(math.exp(-gap)) + (one.games - one.points) * math.log1p(math.exp(gap))
+        return total
+
+    here, step, eye = fit.elo / ELO_PER_LOGIT, 1e-3, np.eye(3)
+    hessian = np.array(
+        [
+            [
+                sum(s * t * loss(here + step * (s * eye[i] + t * eye[j])) for s in (1, -1) for t in (1, -1))
+                for j in range(3)
+            ]
+            for i in range(3)
+        ]
+    ) / (4 * step * step)
+    assert fit.covariance == pytest.approx(np.linalg.inv(hessian) * ELO_PER_LOGIT**2, rel=1e-3)
+
+
+def test_error_bars_cover_the_truth_as_often_as_they_say():
+    rng = np.random.default_rng(0)
+    strengths = {"a": -250.0, "b": -100.0, "c": 0.0, "d": 50.0, "e": 100.0, "f": 200.0}  # their mean is 0
+    inside, differences, tried = 0, 0, 300
+    for _ in range(tried):
+        fit = bradley_terry(simulated(strengths, 20, rng))
+        errors = fit.errors()
+        inside += sum(abs(fit.ratings[name] - true) <= errors[name] for name, true in strengths.items())
+        gap, error = fit.difference("f", "a")
+        differences += abs(gap - 450) <= error
+    assert 0.935 < inside / (6 * tried) < 0.97
+    assert 0.915 < differences / tried < 0.98
+
+
+def test_draws_make_the_bars_too_wide_never_too_narrow():
+    rng = np.random.default_rng(1)
+    strengths = {"a": 0.0, "b": 0.0, "c": 0.0}
+    inside = 0
+    for _ in range(200):
+        fit = bradley_terry(simulated(strengths, 20, rng, draws=0.5))
+        inside += sum(abs(fit.ratings[name]) <= error for name, error in fit.errors().items())
+    assert inside / 600 > 0.97
+
+
+def test_groups_that_never_met():
+    games = [met("a", "b", 1, 0, 1), met("x", "y", 3, 0, 1), met("y", "z", 1, 0, 1), met("a", "z", 0)]
+    fit = bradley_terry(games, players=["a", "lonely"])
+    assert fit.groups == (("x", "y", "z"), ("a", "b"), ("lonely",))
+    assert math.isinf(fit.difference("a", "x")[1])
+    assert math.isinf(fit.errors()["lonely"])
+    assert fit.ratings["x"] + fit.ratings["y"] + fit.ratings["z"] == pytest.approx(0, abs=1e-6)
+    # What one group plays says nothing about the errors of another.
+    alone = bradley_terry(games[:1])
+    assert fit.errors()["a"] == pytest.approx(alone.errors()["a"])
+
+
+def test_errors_among_some_players_are_relative_to_their_mean():
+    fit = bradley_terry([met("a", "b", 30, 0, 20), met("b", "c", 5, 0, 4)])
+    assert fit.errors_among(["b", "c"]) == pytest.approx(dict.fromkeys("bc", fit.difference("b", "c")[1] / 2))
+
+
+def test_connected_groups_through_others():
+    chain = [met("a", "b", 1), met("c", "d", 1), met("d", "b", 1)]
+    assert connected_groups(["a", "b", "c", "d"], chain) == [("a", "b", "c", "d")]
+
+
+def test_anchoring_moves_everybody_alike():
+    fit = bradley_terry([met("a", "b", 3, 0, 1), met("b", "random", 9, 0, 1)])
+    moved = fit.anchored("random", 100)
+    assert moved.ratings["random"] == pytest.approx(100)
+    assert moved.difference("a", "random") == pytest.approx(fit.difference("a", "random"))
+    assert moved.errors() == fit.errors()
+
+
+def test_the_order_of_matches_and_of_their_players_does_not_matter():
+    games = simulated({"a": 0.0, "b": 80.0, "c": 200.0}, 9, np.random.default_rng(5))
+    turned = [Encounter(one.other, one.one, tuple(-result for result in one.results)) for one in games[::-1]]
+    assert bradley_terry(turned).ratings == pytest.approx(bradley_terry(games).ratings, abs=1e-6)
+
+
+def test_nobody():
+    fit = bradley_terry([])
+    assert isinstance(fit, BradleyTerry)
+    assert fit.ratings == {}
+    assert fit.groups == ()
+
+
+# Elo
+
+
+def test_elo_by_hand():
+    """K 32, start 1500, the mean score of a match."""
+    games = [met("a", "b", 3, 0, 1), met("b", "c", 0, 2, 0), met("a", "c", 0, 0, 7)]
+    after_first = {"a": 1500 + 32 * (0.75 - 0.5), "b": 1500 - 32 * 0.25}
+    expected = 1 / (1 + 10 ** ((1500 - 1492) / 400))
+    b, c = 1492 + 32 * (0.5 - expected), 1500 - 32 * (0.5 - expected)
+    expected = 1 / (1 + 10 ** ((c - 1508) / 400))
+    assert after_first == {"a": 1508, "b": 1492}
+    assert elo(games) == pytest.approx({"a": 1508 - 32 * expected, "b": b, "c": c + 32 * expected})
+    assert sum(elo(games).values()) == pytest.approx(4500)
+
+
+def test_elo_counts_only_the_games_against_that_opponent():
+    """What "a" does against "c" must not move "b"."""
+    before = elo([met("a", "b", 5, 0, 5)])
+    after = elo([met("a", "b", 5, 0, 5), met("a", "c", 9, 0, 0)])
+    assert before["b"] == after["b"] == 1500
+    assert after["a"] - 1500 == pytest.approx(16)
+
+
+def test_elo_of_a_game_against_oneself():
+    assert elo([met("a", "a", 3)]) == {}
+
+
+# TrueSkill
+
+
+def test_true_skill_is_the_library_game_by_game():
+    games = [Encounter("a", "b", (1, 0, -1, -1)), Encounter("c", "a", (0, 1))]
+    library = trueskill.TrueSkill()
+    a, b, c = (library.create_rating() for _ in range(3))
+    a, b = trueskill.rate_1vs1(a, b, env=library)
+    a, b = trueskill.rate_1vs1(a, b, drawn=True, env=library)
+    for _ in range(2):
+        b, a = trueskill.rate_1vs1(b, a, env=library)
+    c, a = trueskill.rate_1vs1(c, a, drawn=True, env=library)
+    c, a = trueskill.rate_1vs1(c, a, env=library)
+    found = true_skill(games)
+    for name, rating in (("a", a), ("b", b), ("c", c)):
+        assert (found[name].mu, found[name].sigma) == pytest.approx((rating.mu, rating.sigma))
+
+
+def test_true_skill_first_win_is_the_published_one():
+    """Equal newcomers, one win: 29.396, 7.171 against 20.604, 7.171 (documentation of the trueskill library)."""
+    found = true_skill([met("a", "b", 1)])
+    assert (found["a"].mu, found["b"].mu) == pytest.approx((29.396, 20.604), abs=1e-3)
+    assert found["a"].sigma == pytest.approx(7.171, abs=1e-3)
+
+
+def test_a_new_model_inherits_from_its_parent():
+    first = [met("parent", "random", 8, 0, 2)]
+    parent = true_skill(first)["parent"]
+    child_lost = [*first, Encounter("child", "other", (-1,))]
+    start = trueskill.Rating(parent.mu, parent.sigma)
+    _, expected = trueskill.rate_1vs1(trueskill.Rating(), start)
+    found = true_skill(child_lost, {"child": ["unknown", "parent"]})["child"]
+    assert (found.mu, found.sigma) == pytest.approx((expected.mu, expected.sigma))
+    assert true_skill(child_lost)["child"].mu < found.mu
+    # A parent that is first met later isn't known yet.
+    assert true_skill(child_lost[::-1], {"child": ["parent"]})["child"] == true_skill(child_lost)["child"]
+    assert Skill() == Skill(25, 25 / 3)
+
+
+# Names
+
+
+def test_resolve_name():
+    games = {"000001-a@8": 10, "000001-a@100": 20, "random": 5}
+    assert resolve_name("000001-a", games, games) == "000001-a@100"
+    assert resolve_name("000001-a@8", games, games) == "000001-a@8"
+    assert resolve_name("random", games, games) == "random"
+    assert resolve_name("000001", games, games) is None
+
+
+def test_parse_anchor():
+    assert parse_anchor("random") == ("random", 0.0)
+    assert parse_anchor("000001-a@8=1500.5") == ("000001-a@8", 1500.5)
+    for text in ("", "=5", "a=", "a=x", "a=nan", "a=inf"):
+        with pytest.raises(UsageError, match="NAME=ELO"):
+            parse_anchor(text)

@@ -1,0 +1,483 @@
+"""The selfplay stage: what it commits, and what it refuses."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.config import SelfplayConfig
+from pipeline.errors import FileError, MuGoError, UsageError
+from pipeline.games.registry import parse_game
+from pipeline.progress import Progress
+from pipeline.reports.show_games import show_shard
+from pipeline.selfplay import command as stage
+from pipeline.selfplay import committing, opponents
+from pipeline.selfplay.command import leaves_per_tree, selfplay
+from pipeline.selfplay.resignation import EFFECTIVE, NEVER
+from pipeline.storage.models import set_champion
+from pipeline.storage.shards import BOTH, End, GameRecord, newest_shards, read_shard
+from tests.helpers import make_champion, make_model
+from tests.search.helpers import hashed_evaluator
+
+
+def config_for(tmp_path: Path, **options) -> SelfplayConfig:
+    settings = {
+        "network": tmp_path / "saved_models" / "best_model",
+        "output_dir": tmp_path / "selfplay",
+        "games": 20,
+        "readouts": 4,
+        "parallel_games": 8,
+        "backend": "torch",
+        "seed": 5,
+    }
+    return SelfplayConfig(**(settings | options))
+
+
+def all_games(directory: Path) -> dict[int, bytes]:
+    games = {}
+    for meta in newest_shards(directory):
+        shard = read_shard(meta.path, meta)
+        for index in range(shard.num_games):
+            record = shard.game(index)
+            games[record.game_id] = record.moves.tobytes() + record.visit_counts.tobytes()
+    return games
+
+
+def test_games_arrive_with_sidecars_and_say_who_played(tmp_path):
+    make_champion(tmp_path / "saved_models", number=3)
+    summary = selfplay(config_for(tmp_path))
+    metas = list(newest_shards(tmp_path / "selfplay"))
+    assert summary.games == sum(meta.games for meta in metas) == 20
+    assert summary.positions == sum(meta.positions for meta in metas)
+    assert {meta.model for meta in metas} == {"000003-test"} and {meta.generation for meta in metas} == {3}
+    assert {meta.path.parent.name for meta in metas} == {"w00"}
+    header = read_shard(metas[0].path, metas[0]).header
+    assert header["provenance"]["seed"] == 5 and header["provenance"]["config"]["readouts"] == 4
+
+
+def test_the_same_seed_gives_the_same_games_for_any_number_of_threads(tmp_path):
+    make_champion(tmp_path / "saved_models")
+    first = config_for(tmp_path, threads=1, games=12, parallel_games=12, output_dir=tmp_path / "a")
+    second = config_for(tmp_path, threads=2, games=12, parallel_games=12, output_dir=tmp_path / "b")
+    selfplay(first)
+    selfplay(second)
+    assert len(all_games(tmp_path / "a")) == 12
+    assert set(all_games(tmp_path / "a")) == set(all_games(tmp_path / "b"))
+    third = config_for(tmp_path, threads=2, games=12, parallel_games=12, output_dir=tmp_path / "c")
+    selfplay(third)
+    assert all_games(tmp_path / "b") == all_games(tmp_path / "c")
+
+
+def test_without_a_seed_every_run_is_new(tmp_path):
+    make_champion(tmp_path / "saved_models")
+    selfplay(config_for(tmp_path, seed=None))
+    selfplay(config_for(tmp_path, seed=None))
+    assert len(all_games(tmp_path / "selfplay")) == 40
+
+
+def test_commit_seconds_zero_makes_a_shard_of_each_game(tmp_path):
+    make_champion(tmp_path / "saved_models")
+    summary = selfplay(config_for(tmp_path, commit_seconds=0.0))
+    assert summary.shards == 20 == len(list(newest_shards(tmp_path / "selfplay")))
+    assert selfplay(config_for(tmp_path, commit_seconds=3600.0, worker="w01")).shards == 1
+
+
+def test_readouts_zero_works(tmp_path):
+    make_champion(tmp_path / "saved_models")
+    assert selfplay(config_for(tmp_path, readouts=0)).games == 20
+
+
+def test_top_up_plays_what_is_missing_in_this_generation(tmp_path):
+    models = tmp_path / "saved_models"
+    make_champion(models, number=0)
+    selfplay(config_for(tmp_path, games=5))
+    assert selfplay(config_for(tmp_path, games=12, top_up=True, seed=6)).games == 7
+    again = selfplay(config_for(tmp_path, games=12, top_up=True))
+    assert again.games == 0 and "already" in again.note
+    make_model(models, number=1)  # trained, not promoted: the old champion plays on, for the next generation
+    assert selfplay(config_for(tmp_path, games=4, top_up=True, seed=8)).games == 4
+
+
+def test_a_promotion_takes_effect_with_the_next_game(tmp_path, monkeypatch):
+    models = tmp_path / "saved_models"
+    make_champion(models, number=0)
+    second = make_model(models, number=1, seed=9)
+    real, calls = stage.ModelSource.player, []
+
+    def promoting(self, lane):
+        calls.append(lane)
+        if len(calls) == 20:
+            set_champion(models, second, {"reason": "test"})
+        return real(self, lane)
+
+    monkeypatch.setattr(stage.ModelSource, "player", promoting)
+    assert selfplay(config_for(tmp_path, games=40, threads=1)).games == 40
+    by_model = {}
+    for meta in newest_shards(tmp_path / "selfplay"):
+        by_model[meta.model] = by_model.get(meta.model, 0) + meta.games
+    assert set(by_model) == {"000000-test", "000001-test"}
+    assert by_model["000001-test"] == 21
+
+
+def test_a_missing_model_is_an_error_and_plays_nothing(tmp_path):
+    with pytest.raises(FileError, match="best_model"):
+        selfplay(config_for(tmp_path))
+    assert not (tmp_path / "selfplay").exists()
+
+
+def test_games_of_another_board_do_not_go_into_the_same_folder(tmp_path):
+    make_champion(tmp_path / "saved_models")
+    selfplay(config_for(tmp_path, games=2))
+    before = sorted((tmp_path / "selfplay").rglob("*"))
+    other = make_model(tmp_path / "others", spec="connect4")
+    with pytest.raises(FileError, match=r"holds games of tictactoe .*, these would be of connect4; wanted a folder"):
+        selfplay(config_for(tmp_path, network=other))
+    assert sorted((tmp_path / "selfplay").rglob("*")) == before
+    selfplay(config_for(tmp_path, network=other, output_dir=tmp_path / "elsewhere", games=2))
+
+
+def test_a_flipped_bit_in_the_weights_is_an_error(tmp_path):
+    path = make_champion(tmp_path / "saved_models") / "weights.safetensors"
+    damaged = bytearray(path.read_bytes())
+    damaged[-9] ^= 4
+    path.write_bytes(damaged)
+    with pytest.raises(FileError, match="checksum"):
+        selfplay(config_for(tmp_path))
+
+
+def test_sidecars_say_how_many_evaluations_there_were(tmp_path):
+    make_champion(tmp_path / "saved_models")
+    config = config_for(tmp_path, games=6, readouts=8, commit_seconds=0)
+    summary = selfplay(config)
+    metas = list(newest_shards(tmp_path / "selfplay"))
+    assert len(metas) > 1 and sum(meta.evaluations for meta in metas) == summary.evaluations > 0
+
+
+def test_when_the_disk_is_full_the_error_is_raised_and_nothing_is_half_written(tmp_path, monkeypatch):
+    make_champion(tmp_path / "saved_models")
+
+    def full(*args, **kwargs):
+        raise FileError(tmp_path, "the disk is full")
+
+    monkeypatch.setattr(committing, "write_shard", full)
+    with pytest.raises(FileError, match="full"):
+        selfplay(config_for(tmp_path))
+
+
+def test_an_error_in_a_lane_is_raised_after_its_finished_games_are_committed(tmp_path, monkeypatch):
+    make_champion(tmp_path / "saved_models")
+    real, calls = stage.ModelSource.player, []
+
+    def failing(self, lane):
+        calls.append(lane)
+        if len(calls) > 15:
+            raise MuGoError("the model went away")
+        return real(self, lane)
+
+    monkeypatch.setattr(stage.ModelSource, "player", failing)
+    with pytest.raises(MuGoError, match="went away"):
+        selfplay(config_for(tmp_path, games=30))
+    assert 1 <= len(all_games(tmp_path / "selfplay")) <= 15
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_killed_run_leaves_whole_shards(tmp_path, how):
+    make_champion(tmp_path / "saved_models", spec="connect4")
+    output = tmp_path / "selfplay"
+    options = f"--network {tmp_path}/saved_models/best_model --output-dir {output} --backend torch --parallel-games 16"
+    command = [sys.executable, "main.py", "selfplay", *options.split()]
+    command += ["--games", "1000000", "--readouts", "8", "--commit-seconds", "0.1"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
+    deadline = time.monotonic() + 60
+    while not list(newest_shards(output)) and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.05)
+    process.send_signal(how)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[how], errors
+    before = len(all_games(output))  # reads and checks every shard
+    assert before > 0
+    if how is not signal.SIGKILL:
+        assert not [path for path in output.rglob("*") if path.is_file() and path.suffix not in (".gz", ".meta")]
+
+
+def test_leaves_of_one_tree_fill_the_batch_only_where_games_are_few():
+    assert leaves_per_tree(128, 800) == 1
+    assert leaves_per_tree(1, 800) == 8
+    assert leaves_per_tree(1, 32) == 2
+    assert leaves_per_tree(1, 0) == 1
+
+
+def test_one_game_with_many_readouts(tmp_path):
+    make_champion(tmp_path / "saved_models")
+    config = config_for(tmp_path, games=1, readouts=64)
+    assert selfplay(config).games == 1
+    (meta,) = newest_shards(config.output_dir)
+    record = read_shard(meta.path, meta).game(0)
+    assert record.visit_counts[: record.visit_lengths[0]].sum() == 64
+    assert np.isfinite(record.root_values).all()
+
+
+# Opponents
+
+
+@pytest.fixture
+def hashed_networks(monkeypatch):
+    """A model's answers depend on the position and its number alone, whatever else is in the batch."""
+
+    def load(model, max_batch, num_lanes, backend, progress):
+        return [hashed_evaluator(parse_game(model.info.game), model.info.number)] * num_lanes
+
+    monkeypatch.setattr(stage, "load_evaluators", load)
+    monkeypatch.setattr(opponents, "load_evaluators", load)
+
+
+def records_in(directory: Path) -> list[GameRecord]:
+    shards = (read_shard(meta.path, meta) for meta in newest_shards(directory))
+    return [shard.game(index) for shard in shards for index in range(shard.num_games)]
+
+
+def test_the_mix_is_played_and_counted(tmp_path):
+    models = tmp_path / "saved_models"
+    make_champion(models, number=0)
+    make_champion(models, number=1, seed=9)
+    config = config_for(tmp_path, games=60, opponents="random=2,previous=1,heuristic=1,mirror=1")
+    summary = selfplay(config)
+    records = records_in(config.output_dir)
+    assert {meta.model for meta in newest_shards(config.output_dir)} == {"000001-test"}
+    assert set(summary.opponents) == {"000000-test", "heuristic", "mirror", "random"}
+    for name, counts in summary.opponents.items():
+        games = [record for record in records if (record.opponent or "mirror") == name]
+        assert counts["games"] == len(games)
+        if name != "mirror":
+            results = [(1 - 2 * record.learner) * record.result_first_player for record in games]
+            assert [counts["wins"], counts["draws"], counts["losses"]] == [results.count(r) for r in (1, 0, -1)]
+    assert summary.games == 60 == sum(counts["games"] for counts in summary.opponents.values())
+    index = next(i for i, record in enumerate(records) if record.opponent)
+    text = "\n".join(show_shard(next(newest_shards(config.output_dir)).path, index, False))
+    assert f"is {records[index].opponent}" in text and "no policy target" in text
+    assert "is random" in "\n".join(show_shard(next(newest_shards(config.output_dir)).path, None, False))
+
+
+def test_without_opponents_nothing_is_said_of_them(tmp_path):
+    make_champion(tmp_path / "saved_models")
+    assert selfplay(config_for(tmp_path, opponents="champion=2,mirror=1")).opponents == {}
+    assert all(record.learner == BOTH for record in records_in(tmp_path / "selfplay"))
+
+
+def test_random_alone(tmp_path):
+    make_champion(tmp_path / "saved_models")
+    summary = selfplay(config_for(tmp_path, opponents="random=1", games=30))
+    assert list(summary.opponents) == ["random"] and summary.opponents["random"]["games"] == 30
+    records = records_in(tmp_path / "selfplay")
+    assert {record.learner for record in records} == {0, 1}
+    assert len({record.moves.tobytes() for record in records}) > 20
+
+
+def test_games_against_opponents_are_the_same_for_any_number_of_threads(tmp_path, hashed_networks):
+    models = tmp_path / "saved_models"
+    make_champion(models, number=0)
+    make_champion(models, number=1)
+    mix = {"opponents": "random=1,previous=1,mirror=1", "games": 30, "parallel_games": 30}
+    selfplay(config_for(tmp_path, threads=1, output_dir=tmp_path / "a", **mix))
+    selfplay(config_for(tmp_path, threads=2, output_dir=tmp_path / "b", **mix))
+    assert len(all_games(tmp_path / "a")) == 30 and all_games(tmp_path / "a") == all_games(tmp_path / "b")
+    selfplay(config_for(tmp_path, threads=2, output_dir=tmp_path / "c", **(mix | {"opponents": "mirror=1"})))
+    mirror = {record.game_id for record in records_in(tmp_path / "a") if record.opponent is None}
+    plain = all_games(tmp_path / "c")
+    assert {key: plain[key] for key in mirror} == {key: all_games(tmp_path / "a")[key] for key in mirror}
+
+
+def test_a_promotion_gives_new_games_a_new_predecessor(tmp_path, monkeypatch, hashed_networks):
+    models = tmp_path / "saved_models"
+    make_champion(models, number=0)
+    make_champion(models, number=1)
+    third = make_model(models, number=2)
+    real, calls = stage.ModelSource.player, []
+
+    def promoting(self, lane):
+        calls.append(lane)
+        if len(calls) == 20:
+            set_champion(models, third, {"reason": "test"})
+        return real(self, lane)
+
+    monkeypatch.setattr(stage.ModelSource, "player", promoting)
+    summary = selfplay(config_for(tmp_path, games=40, threads=1, opponents="previous=1"))
+    assert {name: counts["games"] for name, counts in summary.opponents.items()} == {
+        "000000-test": 19, "000001-test": 21
+    }  # fmt: skip
+    for meta in newest_shards(tmp_path / "selfplay"):
+        assert read_shard(meta.path).header["opponents"] == [f"{int(meta.model[:6]) - 1:06d}-test"]
+
+
+def test_an_interrupt_keeps_the_finished_games(tmp_path, hashed_networks):
+    class Impatient(Progress):
+        advanced = 0
+
+        def advance(self, count=1):
+            self.advanced += count
+            if self.advanced == 10:
+                raise KeyboardInterrupt
+
+    make_champion(tmp_path / "saved_models")
+    config = config_for(tmp_path, games=100_000, opponents="random=1,mirror=1", commit_seconds=100.0)
+    with pytest.raises(KeyboardInterrupt):
+        selfplay(config, Impatient())
+    records = records_in(tmp_path / "selfplay")  # whole shards
+    assert len(records) >= 10 and {record.opponent for record in records} == {None, "random"}
+
+
+def test_a_mix_that_cannot_be_played_is_refused_before_the_first_game(tmp_path):
+    make_champion(tmp_path / "saved_models")
+    with pytest.raises(UsageError, match="entry 'gtp:gnugo=1'"):
+        selfplay(config_for(tmp_path, opponents="gtp:gnugo=1"))
+    assert not (tmp_path / "selfplay").exists()
+
+
+# Full and cheap moves, resignation
+
+
+def test_full_and_cheap_moves(tmp_path):
+    make_champion(tmp_path / "saved_models")
+    summary = selfplay(config_for(tmp_path, games=40, readouts=32, full_share=0.25, cheap_readouts=4))
+    records = records_in(tmp_path / "selfplay")
+    flags = np.concatenate([record.flags for record in records])
+    assert summary.games == 40 and 0.1 < flags.mean() < 0.4
+    assert summary.evaluations < 40 * 9 * 20
+    path = next(newest_shards(tmp_path / "selfplay")).path
+    shard = read_shard(path)
+    both = next(i for i in range(shard.num_games) if set(shard.game(i).flags.tolist()) == {0, 1})
+    text = "\n".join(show_shard(path, both, False))
+    assert "a cheap search: no policy target" in text and "   surprise 0." in text
+
+
+def test_few_leaves_of_a_tree_wait_where_searches_are_cheap(tmp_path):
+    options = {"readouts": 64, "cheap_readouts": 16}
+    assert stage._least_readouts(config_for(tmp_path, **options)) == 64
+    assert stage._least_readouts(config_for(tmp_path, full_share=0.5, **options)) == 16
+    assert stage._least_readouts(config_for(tmp_path, full_share=0.5, readouts=64)) == 64  # raw moves don't search
+    assert stage._least_readouts(config_for(tmp_path, decided_value=0.9, decided_readouts=4, **options)) == 4
+
+
+@pytest.fixture
+def hopeless_network(monkeypatch):
+    """The first player's values are as bad as can be, whoever wins."""
+
+    def load(model, max_batch, num_lanes, backend, progress):
+        game = parse_game(model.info.game)
+        hashed = hashed_evaluator(game)
+
+        def evaluate(planes):
+            first = planes[:, 0].sum(axis=(1, 2)) == planes[:, 1].sum(axis=(1, 2))  # as many stones of either side
+            return hashed(planes)[0], np.where(first, -0.95, 0.95).astype(np.float32)
+
+        return [evaluate] * num_lanes
+
+    monkeypatch.setattr(stage, "load_evaluators", load)
+
+
+def test_false_resignations_are_measured_and_calibrated_away(tmp_path, hopeless_network):
+    make_champion(tmp_path / "saved_models")
+    base = {"readouts": 0, "resign_false_rate": 0.05, "no_resign_share": 0.5, "games": 120}
+    heard = []
+
+    class Listener(Progress):
+        def say(self, text):
+            heard.append(text)
+
+    first = selfplay(config_for(tmp_path, resign_threshold=-0.9, **base), Listener())
+    assert first.calibration == {} and first.resign_threshold == -0.9 and first.resigned > 30
+    assert any("0 games that never resigned; wanted 50" in text for text in heard)
+    assert first.no_resign_games == first.would_be_resignations > 40
+    assert first.false_resignations > 0.2 * first.would_be_resignations
+    second = selfplay(config_for(tmp_path, resign_threshold=-0.9, seed=6, **base), Listener())
+    assert second.resign_threshold == NEVER and second.resigned == 0 and second.would_be_resignations == 0
+    measured = second.calibration
+    assert measured["games"] == first.no_resign_games
+    if measured["resignations"]:
+        assert measured["wrong_share"] == measured["wrong"] / measured["resignations"] > 0.05
+    meta = next(newest_shards(tmp_path / "selfplay"))
+    provenance = read_shard(meta.path).header["provenance"]
+    assert provenance[EFFECTIVE] == NEVER and provenance["resign_calibration"] == measured
+    third = selfplay(config_for(tmp_path, seed=7, **base))
+    assert third.calibration["games"] == first.no_resign_games + 120  # of a run in which nobody resigned all count
+
+
+@pytest.fixture
+def honest_network(monkeypatch):
+    """Knows who is lost: the player to move, if the other has two in a row and it has not."""
+
+    def load(model, max_batch, num_lanes, backend, progress):
+        hashed = hashed_evaluator(parse_game(model.info.game))
+
+        def evaluate(planes):
+            own, other = planes[:, 0].sum(axis=(1, 2)), planes[:, 1].sum(axis=(1, 2))
+            return hashed(planes)[0], np.where(own < other, -0.95, 0.0).astype(np.float32)
+
+        return [evaluate] * num_lanes
+
+    monkeypatch.setattr(stage, "load_evaluators", load)
+
+
+def test_the_second_player_resigns_by_a_calibrated_threshold(tmp_path, honest_network, monkeypatch):
+    """The second player's values say that it is lost, and in games that it did lose that is right."""
+    make_champion(tmp_path / "saved_models")
+    played = selfplay(config_for(tmp_path, readouts=0, games=150))
+    assert played.resign_threshold == NEVER
+    all_lost = stage.resignation.newest_games
+
+    def lost_by_the_second(directory, game):
+        return [g for g in all_lost(directory, game) if g.result_first_player > 0]
+
+    monkeypatch.setattr(stage.resignation, "newest_games", lost_by_the_second)
+    summary = selfplay(config_for(tmp_path, readouts=0, games=30, resign_false_rate=0.05, worker="w01", seed=9))
+    assert summary.resign_threshold == -0.8 and summary.resigned > 15
+    assert summary.calibration["wrong"] == 0 < summary.calibration["wrong_share_at_most"] < 0.05
+    resigned = [r for r in records_in(tmp_path / "selfplay") if r.end == End.RESIGNED]
+    assert {r.result_first_player for r in resigned} == {1.0}
+
+
+def test_false_resignations_of_games_against_opponents_do_not_count(tmp_path, hopeless_network):
+    make_champion(tmp_path / "saved_models")
+    options = {"readouts": 0, "resign_threshold": -0.9, "no_resign_share": 1.0, "games": 40}
+    summary = selfplay(config_for(tmp_path, opponents="random=1", **options))
+    assert summary.games == 40
+    assert (summary.no_resign_games, summary.would_be_resignations, summary.false_resignations) == (0, 0, 0)
+
+
+def test_bounds_that_contradict_each_other(tmp_path):
+    make_champion(tmp_path / "saved_models")
+    with pytest.raises(UsageError, match=r"--resign-lowest: -0\.5 is above --resign-highest"):
+        selfplay(config_for(tmp_path, resign_lowest=-0.5))
+    assert not (tmp_path / "selfplay").exists()
+
+
+def test_an_output_that_cannot_be_written_is_noticed_before_the_first_game(tmp_path, monkeypatch):
+    make_champion(tmp_path / "saved_models")
+    (tmp_path / "selfplay").write_text("a file")
+    monkeypatch.setattr(stage, "Lane", lambda *arguments: pytest.fail("played"))
+    with pytest.raises(FileError, match=r"wanted a directory|a part of its path is a file"):
+        selfplay(config_for(tmp_path))
+
+
+def test_remembered_evaluations_change_nothing(tmp_path):
+    """With real networks: the same games with and without the cache."""
+    path = make_model(tmp_path / "saved_models", spec="connect4", size="b1c8")
+    played = []
+    for cache in (0, 64, 100_000):
+        config = SelfplayConfig(
+            network=path, output_dir=tmp_path / str(cache), games=6, readouts=12, seed=5, parallel_games=64, threads=1,
+            backend="torch", evaluation_cache=cache,
+        )  # fmt: skip
+        selfplay(config)
+        shards = [read_shard(meta.path) for meta in newest_shards(config.output_dir)]
+        moves = sorted(
+            (int(shard.game_ids[g]), shard.moves[shard.move_offsets[g] : shard.move_offsets[g + 1]].tolist())
+            for shard in shards
+            for g in range(len(shard.game_ids))
+        )
+        played.append(moves)
+    assert played[0] == played[1] == played[2] and len(played[0]) == 6

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from pipeline.errors import FileError
+from pipeline.games.registry import parse_game
+from pipeline.storage import chunks, layout
+from pipeline.storage.chunks import ChunkHeader
+
+GAME = parse_game("go:5")
+SET = layout.SetName(4, "1a2b3c4d")
+HEADER = ChunkHeader("go:5", str(SET), 0, 2, 9, GAME.num_planes, {"positions": 10})
+SHARDS = ["000001-a/w00/x.gz", "000001-a/w01/y.gz"]
+
+
+def random_columns(num_examples: int = 40) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    columns = {
+        name: rng.integers(0, 2, (num_examples, *shape)).astype(dtype)
+        for name, (dtype, shape) in chunks.column_types(GAME).items()
+    }
+    columns["policy"] = rng.random(columns["policy"].shape).astype(np.float16)
+    return columns
+
+
+def write(path: Path, num_examples: int = 40, **header: Any) -> Path:
+    shards = SHARDS if num_examples else []
+    chunks.write_chunk(path, GAME, replace(HEADER, **header), random_columns(num_examples), shards)
+    return path
+
+
+@pytest.mark.parametrize("num_examples", [0, 1, 40])
+def test_round_trip(tmp_path: Path, num_examples: int) -> None:
+    path = write(tmp_path / "a.h5", num_examples)
+    chunk = chunks.read_chunk(path, GAME)
+    assert chunk.header == replace(HEADER, num_examples=num_examples) == chunks.read_header(path)
+    assert chunk.num_examples == num_examples and chunk.shards == (SHARDS if num_examples else [])
+    for name, column in random_columns(num_examples).items():
+        assert chunk.columns[name].dtype == column.dtype
+        np.testing.assert_array_equal(chunk.columns[name], column)
+
+
+def test_the_same_examples_give_the_same_bytes(tmp_path: Path) -> None:
+    assert write(tmp_path / "a.h5").read_bytes() == write(tmp_path / "b.h5").read_bytes()
+
+
+def test_every_flipped_bit_and_every_cut_is_noticed(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.h5")
+    whole = path.read_bytes()
+    for at in range(0, len(whole), 37):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 16]) + whole[at + 1 :])
+        for read in (lambda: chunks.read_chunk(path, GAME), lambda: chunks.read_header(path)):
+            with pytest.raises(FileError, match=f"{path}: (damaged|version)"):
+                read()
+        path.write_bytes(whole[:at])
+        with pytest.raises(FileError, match=f"{path}: damaged"):
+            chunks.read_chunk(path, GAME)
+
+
+def test_missing_other_and_older_chunks(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"no such file.*main.py gather"):
+        chunks.read_chunk(tmp_path / "a.h5", GAME)
+    path = write(tmp_path / "a.h5")
+    with pytest.raises(FileError, match="holds go:5; wanted go:6"):
+        chunks.read_chunk(path, parse_game("go:6"))
+    with h5py.File(path) as file:  # any other program can read it
+        assert file.attrs["game"] == "go:5"
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b'"version": 2', b'"version": 1'))
+    with pytest.raises(FileError, match=r"another version: format 1; wanted 2; run `python main.py gather` again"):
+        chunks.read_chunk(path, GAME)
+    with h5py.File(path, "w") as file:
+        file.attrs["game"] = "go:5"
+    with pytest.raises(FileError, match="no chunk of training examples"):
+        chunks.read_header(path)
+
+
+def resealed(path: Path, change: Callable[[h5py.File], None]) -> None:
+    """Change a chunk and give it the seal of what it is now."""
+    with h5py.File(path, "r+") as file:
+        change(file)
+    data = bytearray(path.read_bytes())
+    data[: chunks.SEAL_BYTES] = chunks._seal(memoryview(data))
+    path.write_bytes(data)
+
+
+def test_columns_of_another_shape(tmp_path: Path) -> None:
+    def narrow(file: h5py.File) -> None:
+        del file["policy"]
+        file["policy"] = np.zeros((40, 25), np.float16)
+
+    path = write(tmp_path / "a.h5")
+    resealed(path, narrow)
+    with pytest.raises(FileError, match=r"policy is float16 \(40, 25\); go:5 needs float16 \(40, 26\)"):
+        chunks.read_chunk(path, GAME)
+    resealed(path, lambda file: file.pop("policy"))
+    with pytest.raises(FileError, match="not readable as HDF5"):
+        chunks.read_chunk(path, GAME)
+
+
+def test_an_index_outside_the_list_of_shards(tmp_path: Path) -> None:
+    columns = random_columns()
+    columns["shard"][:] = 2
+    chunks.write_chunk(tmp_path / "a.h5", GAME, HEADER, columns, SHARDS)
+    with pytest.raises(FileError, match="not in its list of shards"):
+        chunks.read_chunk(tmp_path / "a.h5", GAME)
+
+
+def test_wrong_columns_are_our_own_bug(tmp_path: Path) -> None:
+    columns = random_columns()
+    columns["value"] = columns["value"].astype(np.float64)
+    with pytest.raises(ValueError, match="value is float64"):
+        chunks.write_chunk(tmp_path / "a.h5", GAME, HEADER, columns, SHARDS)
+    columns.pop("score")
+    with pytest.raises(ValueError, match="not those of a chunk"):
+        chunks.write_chunk(tmp_path / "a.h5", GAME, HEADER, columns, SHARDS)
+
+
+def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "")
+
+    monkeypatch.setattr(os, "write", fail)
+    with pytest.raises(FileError, match="disk is full"):
+        write(tmp_path / "a.h5")
+    assert os.listdir(tmp_path) == []
+
+
+# Sets
+
+
+def touch(folder: Path, name: layout.SetName, indices: list[int], count: int, holdout: bool = False) -> None:
+    for index in indices:
+        (folder / layout.chunk_name(name, index, count)).touch()
+    if holdout:
+        (folder / layout.holdout_name(name)).touch()
+
+
+def test_the_newest_complete_set(tmp_path: Path) -> None:
+    assert chunks.newest_complete_set(tmp_path / "missing") is None
+    assert chunks.newest_complete_set(tmp_path) is None
+    old, new, half = (
+        layout.SetName(number, digest) for number, digest in [(9, "ffffffff"), (10, "00000000"), (11, "a" * 8)]
+    )
+    touch(tmp_path, half, [0, 2], 3, holdout=True)
+    assert chunks.newest_complete_set(tmp_path) is None
+    touch(tmp_path, old, [0, 1], 2)
+    touch(tmp_path, new, [0, 1, 2], 3, holdout=True)
+    (tmp_path / ".000012-aaaaaaaa-0000-of-0001.h5").touch()
+    (tmp_path / "notes.h5").touch()
+    found = chunks.newest_complete_set(tmp_path)
+    assert found is not None and found.id == "000010-00000000"
+    assert [path.name for path in found.chunks] == [layout.chunk_name(new, index, 3) for index in range(3)]
+    assert found.holdout == tmp_path / layout.holdout_name(new) and len(found.files) == 4
+    found.chunks[1].unlink()
+    found = chunks.newest_complete_set(tmp_path)
+    assert found is not None and found.id == "000009-ffffffff" and found.holdout is None
+
+
+def test_old_sets_are_removed_and_half_made_ones(tmp_path: Path) -> None:
+    names = [layout.SetName(number, "0" * 8) for number in range(5)]
+    for name in names:
+        touch(tmp_path, name, [0] if name.number == 3 else [0, 1], 2, holdout=True)
+    (tmp_path / "notes.h5").touch()
+    assert chunks.remove_old_sets(tmp_path, keep=2) == 3
+    assert list(chunks.list_sets(tmp_path)) == [names[2], names[4]]
+    assert (tmp_path / "notes.h5").exists()

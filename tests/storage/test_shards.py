@@ -1,0 +1,377 @@
+from __future__ import annotations
+
+import errno
+import gzip
+import hashlib
+import itertools
+import json
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline.errors import FileError, UsageError
+from pipeline.storage import atomic, gzipped, layout, shard_names, shards
+from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord
+
+
+def record(game_id: int = 1, length: int = 3, result: float = 1.0, **more: Any) -> GameRecord:
+    """Move i is action i, after i + 1 visited edges: 0 … i."""
+    lengths = np.arange(1, length + 1)
+    return GameRecord(
+        game_id=game_id,
+        moves=np.arange(length),
+        flags=np.arange(length) % 2,
+        root_values=np.linspace(-1, 1, length),
+        visit_lengths=lengths,
+        visit_actions=np.concatenate([np.arange(n) for n in lengths]),
+        visit_counts=np.concatenate([np.arange(n) + 70_000 for n in lengths]),
+        result_first_player=result,
+        **more,
+    )
+
+
+def write(directory: Path, *games: GameRecord, model: str = "000001-a", worker: str = "w00") -> Path:
+    return shards.write_shard(directory, model, worker, "go:9", games, {"generation": 1, "seed": 4})
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    games = [record(2**63, 3, 1.0), record(7, 1, -1.0, end=End.RESIGNED), record(8, 5, 0.0, no_resign=True)]
+    path = write(tmp_path, *games)
+    meta = shards.read_meta(path)
+    shard = shards.read_shard(path, meta)
+    assert (meta.game, meta.model, meta.worker, meta.generation) == ("go:9", "000001-a", "w00", 1)
+    assert (meta.positions, meta.games, meta.lengths.tolist()) == (9, 3, [3, 1, 5])
+    assert meta.num_bytes == path.stat().st_size and meta.id == shard.id == f"000001-a/w00/{path.name}"
+    assert (shard.game_spec, shard.model, shard.num_games, shard.num_positions) == ("go:9", "000001-a", 3, 9)
+    assert shard.header["provenance"] == {"generation": 1, "seed": 4}
+    assert shard.move_offsets.tolist() == [0, 3, 4, 9]
+    for index, game in enumerate(games):
+        found = shard.game(index)
+        for name in ("game_id", "result_first_player", "end", "no_resign"):
+            assert getattr(found, name) == getattr(game, name)
+        for name in ("moves", "flags", "visit_lengths", "visit_actions", "visit_counts"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(game, name))
+        np.testing.assert_allclose(found.root_values, game.root_values, atol=1e-7)
+
+
+def test_who_played_whom(tmp_path: Path) -> None:
+    met = [("random", 1), (None, BOTH), ("000004-x", 0), ("random", 0)]
+    path = write(tmp_path, *(record(number, opponent=name, learner=side) for number, (name, side) in enumerate(met)))
+    shard = shards.read_shard(path, shards.read_meta(path))
+    assert shard.header["opponents"] == ["000004-x", "random"]
+    assert [(shard.game(index).opponent, shard.game(index).learner) for index in range(4)] == met
+    assert (POLICY_COUNTS, NO_VALUE) == (1, 2)  # bits of flags as they stand on disk
+
+
+@pytest.mark.parametrize(("version", "came_later"), [(1, ("opponents", "learners", "surprises")), (2, ("surprises",))])
+def test_older_versions(tmp_path: Path, version: int, came_later: tuple[str, ...]) -> None:
+    """In version 1 every model played itself; before version 3 nobody noted surprises."""
+    met = {} if version == 1 else {"opponent": "random", "learner": 1}
+    surprises = np.array([0.5, 0.0, 2.0])
+    path = write(tmp_path, record(5, surprises=surprises, **met), record(6, 1, -1.0))
+
+    def as_it_was(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        header.update(version=version, arrays=[a for a in header["arrays"] if a["name"] not in came_later])
+        for name in came_later:
+            del arrays[name]
+        if version == 1:
+            del header["opponents"]
+
+    rewritten(path, as_it_was)
+    raw = json.loads(path.with_suffix(".meta").read_text())
+    data = path.read_bytes()
+    del raw["surprises"]
+    raw.update(version=version, bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+    atomic.write_json(path.with_suffix(".meta"), raw)
+    meta = shards.read_meta(path)
+    shard = shards.read_shard(path, meta)
+    assert (shard.game(0).opponent, shard.game(0).learner) == ((None, BOTH) if version == 1 else ("random", 1))
+    assert (shard.game(1).opponent, shard.game(1).learner) == (None, BOTH)
+    assert shard.game(0).moves.tolist() == [0, 1, 2] and shard.game(1).result_first_player == -1.0
+    assert meta.surprises.tolist() == shard.surprises.tolist() == [0, 0, 0, 0]
+
+
+def test_surprises_stand_in_the_shard_and_rounded_in_the_sidecar(tmp_path: Path) -> None:
+    surprises = np.array([0.1, 0.0, 27.3], np.float32)
+    path = write(tmp_path, record(5, 2), record(6, 3, surprises=surprises))
+    meta = shards.read_meta(path)
+    shard = shards.read_shard(path, meta)
+    assert shard.surprises.tolist() == [0, 0, *surprises.tolist()]
+    assert shard.game(1).surprises.tolist() == surprises.tolist()  # type: ignore[union-attr]
+    assert meta.surprises.dtype == np.float16
+    np.testing.assert_allclose(meta.surprises, shard.surprises, rtol=1e-3)
+
+
+def test_the_first_line_is_readable_json(tmp_path: Path) -> None:
+    path = write(tmp_path, record())
+    with gzip.open(path) as file:
+        header = json.loads(file.readline())
+        rest = file.read()
+    assert (header["format"], header["version"], header["game"]) == ("mugo-shard", 3, "go:9")
+    assert sum(np.dtype(array["dtype"]).itemsize * array["count"] for array in header["arrays"]) == len(rest)
+    assert all(array["dtype"][0] in "<|" for array in header["arrays"])
+
+
+def test_the_standard_library_writes_and_reads_the_same_games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fast = write(tmp_path, record())
+    with monkeypatch.context() as patch:
+        patch.setattr(gzipped, "igzip_lib", None)
+        patch.setattr(gzipped, "isal_zlib", None)
+        plain = write(tmp_path, record())
+        first = shards.read_shard(fast, shards.read_meta(fast))
+    second = shards.read_shard(plain, shards.read_meta(plain))
+    np.testing.assert_array_equal(first.visit_counts, second.visit_counts)
+    assert first.header == second.header
+
+
+def test_a_commit_costs_two_syncs_and_the_sidecar_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, record())
+    calls: list[str] = []
+    fsync, rename = os.fsync, os.rename
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (calls.append("sync"), fsync(descriptor)))
+    monkeypatch.setattr(os, "rename", lambda a, b: (calls.append(Path(b).suffix), rename(a, b)))
+    write(tmp_path, record())
+    assert calls == ["sync", ".gz", "sync", ".meta"]
+
+
+@pytest.mark.parametrize("fails_at", [1, 2])
+def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: int) -> None:
+    whole = write(tmp_path, record())
+    calls = []
+
+    def fsync(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == fails_at:
+            raise OSError(errno.ENOSPC, "")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(FileError, match="disk is full"):
+        write(tmp_path, record())
+    assert sorted(os.listdir(whole.parent)) == [whole.name, whole.with_suffix(".meta").name]
+
+
+def test_times_strictly_increase_whatever_the_clock_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Clock(datetime):
+        now_is = datetime(2026, 1, 1, tzinfo=UTC)
+
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return cls.now_is
+
+    monkeypatch.setattr(shard_names, "datetime", Clock)
+    paths = [write(tmp_path, record()), write(tmp_path, record())]
+    Clock.now_is -= timedelta(days=3)
+    paths.append(write(tmp_path, record()))
+    monkeypatch.setattr(shards, "NAMES", shard_names.ShardNames())  # another process, the clock still behind
+    paths.append(write(tmp_path, record()))
+    names = [layout.parse_shard_name(path.name) for path in paths]
+    assert all(names) and sorted({path.name for path in paths}) == [path.name for path in paths]
+    times = [name.time for name in names if name]
+    assert all(a < b for a, b in itertools.pairwise(times))
+
+
+def test_contradicting_records_are_our_own_bug(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="at least one game"):
+        write(tmp_path)
+    bad = record()
+    with pytest.raises(ValueError, match="3 moves"):
+        write(tmp_path, GameRecord(**{**bad.__dict__, "flags": bad.flags[:-1]}))
+    with pytest.raises(ValueError, match="add up to 6"):
+        write(tmp_path, GameRecord(**{**bad.__dict__, "visit_counts": bad.visit_counts[:-1]}))
+    with pytest.raises(ValueError, match="learner 0, opponent None"):
+        write(tmp_path, record(learner=0))
+    with pytest.raises(ValueError, match="learner 2, opponent random"):
+        write(tmp_path, record(opponent="random"))
+    with pytest.raises(UsageError, match="model name"):
+        write(tmp_path, record(), model="a/b")
+    assert list(tmp_path.rglob("*.gz")) == []
+
+
+def test_every_flipped_bit_and_every_cut_is_noticed(tmp_path: Path) -> None:
+    path = write(tmp_path, record())
+    meta = shards.read_meta(path)
+    whole = path.read_bytes()
+    for at in range(0, len(whole), 7):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+        with pytest.raises(FileError, match=f"{path}: damaged: its checksum"):
+            shards.read_shard(path, meta)
+        path.write_bytes(whole[:at])
+        with pytest.raises(FileError, match=f"damaged: {at} bytes; its sidecar says {len(whole)}"):
+            shards.read_shard(path, meta)
+        with pytest.raises(FileError, match="damaged: not readable as gzip"):
+            shards.read_shard(path)
+    path.unlink()
+    with pytest.raises(FileError, match="no such file; wanted a game shard"):
+        shards.read_shard(path, meta)
+
+
+def rewritten(path: Path, change: Callable[[dict[str, Any], dict[str, np.ndarray]], None]) -> None:
+    """Change header and arrays of a shard behind its checksum's back."""
+    header, _, body = gzip.decompress(path.read_bytes()).partition(b"\n")
+    parsed = json.loads(header)
+    arrays, offset = {}, 0
+    for array in parsed["arrays"]:
+        arrays[array["name"]] = np.frombuffer(body, array["dtype"], array["count"], offset).copy()
+        offset += arrays[array["name"]].nbytes
+    change(parsed, arrays)
+    data = json.dumps(parsed).encode() + b"\n" + b"".join(array.tobytes() for array in arrays.values())
+    path.write_bytes(gzip.compress(data))
+
+
+def put(name: str, at: int, value: Any) -> Callable[[dict[str, Any], dict[str, np.ndarray]], None]:
+    def change(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        arrays[name][at] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda header, arrays: header.update(format="x"), "format 'x'; wanted 'mugo-shard'"),
+        (lambda header, arrays: header.update(version=4), "version 4; this program reads versions 1 to 3"),
+        (lambda header, arrays: header.update(version=1), "its arrays are"),
+        (lambda header, arrays: header.pop("game"), "names no game"),
+        (lambda header, arrays: header.pop("arrays"), "lists no arrays"),
+        (lambda header, arrays: header["arrays"][0].update(dtype="<f8"), "its arrays are"),
+        (lambda header, arrays: header["arrays"].pop(), "its arrays are"),
+        (lambda header, arrays: header["arrays"][7].update(count=9), "bytes of arrays; its header wants"),
+        (lambda header, arrays: header["arrays"][7].update(count=-1), "bytes of arrays; its header wants"),
+        (put("lengths", 0, 4), "its games have 4 moves"),
+        (put("lengths", 0, -3), "moves"),
+        (put("visit_lengths", 0, 9), "visited edges"),
+        (put("results", 0, 0.5), "a result is not"),
+        (put("ends", 0, 2), "an end of 2"),
+        (put("root_values", 0, np.nan), "root value"),
+        (put("root_values", 0, 1.5), "root value"),
+        (put("surprises", 0, np.nan), "a surprise is negative or not finite"),
+        (put("surprises", 0, np.inf), "a surprise is negative or not finite"),
+        (put("surprises", 0, -0.1), "a surprise is negative or not finite"),
+        (put("opponents", 0, 0), "opponent 0; its header names 0"),
+        (put("opponents", 0, -2), "opponent"),
+        (put("learners", 0, 1), "side of the model"),
+        (put("learners", 0, 3), "side of the model"),
+        (lambda header, arrays: header.update(opponents=[1]), "wanted a list of names"),
+    ],
+)
+def test_contradicting_contents_are_refused(
+    tmp_path: Path, change: Callable[[dict[str, Any], dict[str, np.ndarray]], None], problem: str
+) -> None:
+    path = write(tmp_path, record())
+    rewritten(path, change)
+    with pytest.raises(FileError, match=problem):
+        shards.read_shard(path)
+
+
+def test_a_shard_must_be_the_one_of_its_sidecar(tmp_path: Path) -> None:
+    path = write(tmp_path, record(length=3))
+    other = write(tmp_path, record(length=4))
+    data = other.read_bytes()
+    meta = json.loads(path.with_suffix(".meta").read_text())
+    path.write_bytes(data)
+    meta.update(bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+    atomic.write_json(path.with_suffix(".meta"), meta)
+    with pytest.raises(FileError, match="not those in its sidecar"):
+        shards.read_shard(path, shards.read_meta(path))
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"format": "x"}, "format 'x'"),
+        ({"version": 9}, "version 9"),
+        ({"lengths": [1, 1]}, "lengths"),
+        ({"lengths": [4]}, "lengths"),
+        ({"lengths": [-3]}, "lengths"),
+        ({"lengths": "x"}, "damaged"),
+        ({"positions": None}, "damaged"),
+        ({"surprises": "!"}, "damaged"),
+        ({"surprises": "AAA="}, "surprises are not 3"),
+        ({"surprises": "AAAAAAA"}, "damaged"),
+        ({"surprises": "AHwAAAAA"}, "surprises are not 3 finite"),  # infinity
+        ({"surprises": "AIAAvAAA"}, "none negative"),  # -1
+        ({"surprises": None}, "damaged"),
+    ],
+)
+def test_damaged_sidecars(tmp_path: Path, change: dict[str, Any], problem: str) -> None:
+    path = write(tmp_path, record()).with_suffix(".meta")
+    raw = json.loads(path.read_text())
+    path.write_text(json.dumps({**raw, **change}))
+    with pytest.raises(FileError, match=problem):
+        shards.read_meta(path)
+    path.write_text("{")
+    with pytest.raises(FileError, match="not readable as JSON"):
+        shards.read_meta(path)
+
+
+# Finding shards
+
+
+def test_newest_first_by_model_then_time_then_worker(tmp_path: Path) -> None:
+    made = [
+        write(tmp_path, record(), model=model, worker=worker)
+        for model, worker in [("000002-b", "w01"), ("000010-c", "w01"), ("000002-b", "w00"), ("000001-z", "w00"),
+                              ("000010-c", "w00")]
+    ]  # fmt: skip
+    same_time = made[0].parent.parent / "w07" / made[0].name
+    same_time.parent.mkdir()
+    same_time.write_bytes(made[0].read_bytes())
+    same_time.with_suffix(".meta").write_text(made[0].with_suffix(".meta").read_text())
+    found = [meta.path for meta in shards.newest_shards(tmp_path)]
+    assert found == [made[4], made[1], made[2], same_time, made[0], made[3]]
+
+
+def test_only_committed_shards_exist(tmp_path: Path) -> None:
+    path = write(tmp_path, record())
+    path.with_suffix(".meta").rename(path.with_name(".x.meta"))
+    assert list(shards.newest_shards(tmp_path)) == []
+    assert list(shards.newest_shards(tmp_path / "missing")) == []
+
+
+def test_damaged_sidecars_are_told_and_passed_over(tmp_path: Path) -> None:
+    good, bad = write(tmp_path, record()), write(tmp_path, record())
+    bad.with_suffix(".meta").write_text("{")
+    with pytest.raises(FileError, match="JSON"):
+        list(shards.newest_shards(tmp_path))
+    told: list[FileError] = []
+    assert [meta.path for meta in shards.newest_shards(tmp_path, told.append)] == [good]
+    assert [error.path for error in told] == [bad.with_suffix(".meta")]
+
+
+@pytest.mark.parametrize("num_older", [1, 200])
+def test_the_scan_costs_the_same_with_any_history_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_older: int
+) -> None:
+    wanted = [write(tmp_path, record(), model="000009-new") for _ in range(3)]
+    for number in range(num_older):
+        write(tmp_path, record(), model="000008-old", worker=f"w{number % 7}")
+    calls: list[str] = []
+    listdir, scandir, read = os.listdir, os.scandir, shards.read_meta
+    monkeypatch.setattr(os, "listdir", lambda path: (calls.append(str(path)), listdir(path))[1])
+    monkeypatch.setattr(os, "scandir", lambda path: (calls.append(str(path)), scandir(path))[1])
+    monkeypatch.setattr(shards, "read_meta", lambda path: (calls.append(str(path)), read(path))[1])
+    newest = shards.newest_shards(tmp_path)
+    assert [next(newest).path for _ in wanted] == wanted[::-1]
+    assert len(calls) == 3 + len(wanted) and not any("old" in call for call in calls)
+
+
+def test_a_folder_that_cannot_be_written_is_noticed_before_there_are_games(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards.prepare_folder(tmp_path / "selfplay", "000001-a", "w00")
+    assert list((tmp_path / "selfplay/000001-a/w00").iterdir()) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(FileError, match="wanted a directory"):
+        shards.prepare_folder(tmp_path / "file", "000001-a", "w00")
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(FileError, match="disk is full"):
+        shards.prepare_folder(tmp_path / "selfplay", "000001-a", "w00")

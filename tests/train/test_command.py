@@ -1,0 +1,569 @@
+"""The stage: what it makes and records, that it resumes to the last bit however it was stopped, and what it refuses."""
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.config import InitConfig, TrainConfig
+from pipeline.errors import FileError, MuGoError, NotYet, UsageError
+from pipeline.games.registry import parse_game
+from pipeline.methods.alphazero.losses import TERMS
+from pipeline.progress import Progress
+from pipeline.storage import layout
+from pipeline.storage.chunks import read_chunk, write_chunk
+from pipeline.storage.models import read_info, read_model, read_optimizer
+from pipeline.storage.priorities import Priorities, read_priorities
+from pipeline.train import trainer
+from pipeline.train.command import train
+from pipeline.train.init import init
+from pipeline.train.replay import Replay
+from tests.train.chunk_sets import write_set
+
+GAME = parse_game("tictactoe")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with an initial model and a set of chunks, to work in."""
+    monkeypatch.chdir(tmp_path)
+    init(InitConfig(game="tictactoe", network_size="b1c8"))
+    write_set(Path("data/training_data"), GAME, [40, 40], holdout=20)
+    return tmp_path
+
+
+def config(**changes: object) -> TrainConfig:
+    return TrainConfig(**{"epochs": 3, "batch_size": 16, "learning_rate": 0.01, **changes})
+
+
+class Stopper(Progress):
+    """Interrupts after so many steps."""
+
+    def __init__(self, after: int) -> None:
+        self.after, self.steps, self.said, self.warned = after, 0, [], []
+
+    def advance(self, count: int = 1) -> None:
+        self.steps += count
+        if self.steps == self.after:
+            raise KeyboardInterrupt
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def warn(self, text: str) -> None:
+        self.warned.append(text)
+
+
+def arrays_of(path: Path) -> dict[str, np.ndarray]:
+    return {**read_model(path).weights, **(read_optimizer(path) or {})}
+
+
+def assert_equal_models(first: Path, second: Path) -> None:
+    one, other = arrays_of(first), arrays_of(second)
+    assert set(one) == set(other)
+    different = [name for name in one if not np.array_equal(one[name], other[name])]
+    assert different == []
+
+
+def differ(first: Path, second: Path) -> bool:
+    one, other = (arrays_of(path)["stem.conv.weight"] for path in (first, second))
+    return not np.array_equal(one, other)
+
+
+def hidden(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name.startswith(".") and "lock" not in path.name)
+
+
+def test_makes_the_next_model_and_records_where_it_came_from(folder: Path) -> None:
+    summary = train(config())
+    assert summary.model == Path("saved_models/000001-b1c8")
+    info = read_info(summary.model)
+    assert (info.number, info.game, info.parents) == (1, "tictactoe", ["000000-init"])
+    assert info.manifest["chunk_set"] == summary.chunk_set == "000001-00000000"
+    assert info.manifest["config"]["learning_rate"] == 0.01
+    assert info.manifest["window"] == {"positions": 80}
+    assert summary.steps == info.manifest["steps"] == info.manifest["total_steps"] == 15
+    assert (summary.examples, summary.holdout_examples, summary.resumed_from_step) == (80, 20, 0)
+    assert summary.total_samples == info.manifest["total_samples"] == 240
+    assert summary.steps_cut == info.manifest["steps_cut"] == 0
+    assert summary.loss > 0
+    assert summary.samples_per_second > 0
+    metrics = info.manifest["metrics"]
+    assert metrics["holdout_before"]["total"] == summary.holdout_loss_before > 0
+    assert metrics["holdout_after"]["total"] == summary.holdout_loss_after > 0
+    gap = metrics["holdout_after"]["value_mse"] - metrics["set_after"]["value_mse"]
+    assert summary.value_gap == info.manifest["value_gap"] == pytest.approx(gap)
+    assert hidden(Path("saved_models")) == []
+    before, after = (read_model(path).weights["stem.conv.weight"] for path in (summary.original_model, summary.model))
+    assert np.abs(after - before).max() > 0.001
+
+
+def test_curves_are_written(folder: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    summary = train(config())
+    metrics = read_info(summary.model).manifest["metrics"]
+
+    def curves(folder: str) -> EventAccumulator:
+        accumulator = EventAccumulator(str(Path("data/logs") / summary.model.name / folder))
+        accumulator.Reload()
+        return accumulator
+
+    def points(accumulator: EventAccumulator, tag: str) -> list[tuple[int, float]]:
+        return [(point.step, pytest.approx(point.value, rel=1e-5)) for point in accumulator.Scalars(tag)]
+
+    of_steps, of_holdout = curves("train"), curves("holdout")
+    both = {f"loss/{name}" for name in TERMS} | {"accuracy/policy", "accuracy/value_sign", "overfitting/value"}
+    assert set(of_steps.Tags()["scalars"]) == both | {"step/gradient_norm", "step/learning_rate"}
+    assert set(of_holdout.Tags()["scalars"]) == both | {"overfitting/value_gap"}
+    assert [step for step, _ in points(of_steps, "loss/total")] == [10, 15]
+    losses = [(0, summary.holdout_loss_before), (15, summary.holdout_loss_after)]
+    assert losses == points(of_holdout, "loss/total")
+    # one chart with two lines, of the same measure
+    for accumulator, part in ((of_steps, "set"), (of_holdout, "holdout")):
+        wanted = [(0, metrics[f"{part}_before"]["value_mse"]), (15, metrics[f"{part}_after"]["value_mse"])]
+        assert wanted == points(accumulator, "overfitting/value")
+    assert [(15, summary.value_gap)] == points(of_holdout, "overfitting/value_gap")
+
+
+def test_results_are_not_compared_with_values_of_searches(folder: Path) -> None:
+    write_set(Path("data/training_data"), GAME, [40], holdout=20, number=2, td_lambda=0.95)
+    summary = train(config())
+    metrics = read_info(summary.model).manifest["metrics"]
+    assert (summary.holdout_examples, summary.value_gap, metrics["set_after"]) == (20, 0, {})
+    assert metrics["holdout_after"]["value_mse"] > 0
+
+
+def test_the_next_training_continues_model_and_optimiser(folder: Path) -> None:
+    first = train(config())
+    write_set(Path("data/training_data"), GAME, [40], number=2, seed=2)
+    second = train(config())
+    info = read_info(second.model)
+    assert second.model.name == "000002-b1c8"
+    assert second.original_model.name == first.model.name
+    assert info.parents == [first.model.name]
+    assert info.manifest["total_steps"] == 15 + 9
+    assert read_optimizer(second.model)["step"].tolist() == [24]
+    assert second.holdout_examples == second.value_gap == 0
+
+
+def test_a_network_grows_on_the_way(folder: Path) -> None:
+    first = train(config(epochs=1))
+    write_set(Path("data/training_data"), GAME, [40], holdout=20, number=2, seed=2)
+    second = train(config(epochs=1, network_size="b2c16"))
+    small = train(config(epochs=1, original_model=first.model, new_model=Path("b/000002-x")))
+    write_set(Path("data/training_data"), GAME, [40], number=3, seed=3)
+    third = train(config(epochs=1, network_size="b2c16"))
+    assert [one.model.name for one in (first, second, third)] == [
+        "000001-b1c8", "000002-b2c16", "000003-b2c16"
+    ]  # fmt: skip
+    assert read_info(second.model).architecture["channels"] == 16
+    before = [read_info(one.model).manifest["metrics"]["holdout_before"] for one in (small, second)]
+    assert before[0] == pytest.approx(before[1], rel=0.02)  # it begins where the small one stood
+    assert (read_optimizer(second.model)["step"].tolist(), read_optimizer(third.model)["step"].tolist()) == ([3], [6])
+    with pytest.raises(UsageError, match="can't shrink"):
+        train(config(original_model=third.model, new_model=Path("b/000001-x"), network_size="b1c8"))
+    more_time = config(original_model=third.model, new_model=Path("b/000001-x"), network_size="b1c8", time_share=0.1)
+    told = Stopper(after=-1)
+    assert read_info(train(more_time, told).model).architecture == read_info(third.model).architecture
+    assert "the network stays b2c16: it can't shrink to b1c8" in told.said
+
+
+def test_a_network_grows_to_planes_that_its_game_has_since(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = Path("old/000000-init")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(type(GAME), "plane_names", GAME.plane_names[:-1])
+        init(InitConfig(game="tictactoe", network_size="b1c8", new_model=old))
+    new = train(config(epochs=1, original_model=old, new_model=Path("old/000001-b1c8"))).model
+    assert [read_info(one).architecture["planes"] for one in (old, new)] == [GAME.num_planes - 1, GAME.num_planes]
+    assert (read_model(new).weights["stem.conv.weight"][:, -1] != 0).any()
+
+
+def test_the_same_command_gives_the_same_model(folder: Path) -> None:
+    first, second = (train(config(**paths(name))) for name in "ab")
+    other = train(config(**paths("c"), seed=1))
+    assert_equal_models(first.model, second.model)
+    assert not np.array_equal(arrays_of(first.model)["stem.conv.weight"], arrays_of(other.model)["stem.conv.weight"])
+
+
+def paths(name: str) -> dict[str, Path]:
+    """A run from the initial model to a model in a folder of its own."""
+    return {"original_model": Path("saved_models/000000-init"), "new_model": Path(name) / "000001-x"}
+
+
+def take_priorities() -> dict[str, list[float]]:
+    """What stands in the files of priorities beside the chunks, by name; they are removed. What a killed
+    process left half-written is not among them: gather sweeps it."""
+    found = {}
+    for path in sorted(Path("data/training_data").glob("[!.]*priorities*")):
+        found[path.name] = read_priorities(path).values.tolist()
+        path.unlink()
+    return found
+
+
+class TestResume:
+    @pytest.mark.parametrize("after", [1, 7, 15])
+    @pytest.mark.parametrize("options", [{}, {"ema_decay": 0.9, "priority_exponent": 0.6}, {"network_size": "b2c12"}],
+                             ids=["plain", "recipe", "growing"])  # fmt: skip
+    def test_an_interrupted_run_ends_with_the_same_bits(self, folder: Path, after: int, options: dict) -> None:
+        whole = train(config(**paths("whole"), **options))
+        priorities = take_priorities()
+        with pytest.raises(KeyboardInterrupt):
+            # the call that starts the bar at 0 counts no step
+            train(config(**paths("parts"), **options), Stopper(after))
+        assert not Path("parts/000001-x").exists()
+        assert hidden(Path("parts")) == [".000001-x.training"]
+        progress = Stopper(-1)
+        resumed = train(config(**paths("parts"), **options), progress)
+        assert take_priorities() == priorities
+        assert bool(priorities) == ("priority_exponent" in options)
+        assert resumed.resumed_from_step == after
+        assert any("resuming at step" in text for text in progress.said)
+        assert_equal_models(whole.model, resumed.model)
+        assert resumed.loss == whole.loss
+        assert resumed.holdout_loss_before == whole.holdout_loss_before
+        assert hidden(Path("parts")) == []
+
+    def test_a_killed_run_ends_with_the_same_bits(self, folder: Path) -> None:
+        """kill -9, twice, somewhere; each time it goes on from its last checkpoint."""
+        recipe = {"epochs": 20, "priority_exponent": 0.6, "ema_decay": 0.9}
+        whole = train(config(**paths("whole"), **recipe))
+        priorities = take_priorities()
+        script = (
+            "from pathlib import Path; from pipeline.config import TrainConfig; "
+            "from pipeline.train.command import train; "
+            "train(TrainConfig(epochs=20, batch_size=16, learning_rate=0.01, checkpoint_seconds=0, "
+            "priority_exponent=0.6, ema_decay=0.9, "
+            "original_model=Path('saved_models/000000-init'), new_model=Path('parts/000001-x')))"
+        )
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        checkpoint = layout.checkpoint_path(Path("parts/000001-x")) / "checkpoint.safetensors"
+        for _ in range(2):
+            seen = checkpoint.stat().st_mtime_ns if checkpoint.exists() else None
+            process = subprocess.Popen([sys.executable, "-c", script], env=environment)
+            while process.poll() is None:
+                if checkpoint.exists() and checkpoint.stat().st_mtime_ns != seen:
+                    process.kill()
+                time.sleep(0.002)
+            assert process.wait() == -signal.SIGKILL, "it finished before it was killed"
+        resumed = train(config(**paths("parts"), **recipe))
+        assert take_priorities() == priorities != {}
+        assert 0 < resumed.resumed_from_step < 100
+        assert_equal_models(whole.model, resumed.model)
+        assert hidden(Path("parts")) == []
+
+    @pytest.mark.parametrize("change", [{"learning_rate": 0.02}, {"seed": 3}, {"epochs": 2}])
+    def test_other_settings_start_over(self, folder: Path, change: dict) -> None:
+        with pytest.raises(KeyboardInterrupt):
+            train(config(**paths("parts")), Stopper(5))
+        progress = Stopper(-1)
+        assert train(config(**{**paths("parts"), **change}), progress).resumed_from_step == 0
+        assert any("starting over" in text for text in progress.said)
+
+    def test_settings_that_change_no_result_do_not(self, folder: Path) -> None:
+        with pytest.raises(KeyboardInterrupt):
+            train(config(**paths("parts")), Stopper(5))
+        assert train(config(**paths("parts"), checkpoint_seconds=1, logdir=Path("x"))).resumed_from_step == 5
+
+    @pytest.mark.parametrize(
+        "damage", [lambda data: data[: len(data) // 2], lambda data: b"", lambda data: data[:-3] + b"abc"]
+    )
+    def test_a_damaged_checkpoint_starts_over(self, folder: Path, damage) -> None:
+        with pytest.raises(KeyboardInterrupt):
+            train(config(**paths("parts")), Stopper(5))
+        file = Path("parts/.000001-x.training/checkpoint.safetensors")
+        file.write_bytes(damage(file.read_bytes()))
+        progress = Stopper(-1)
+        assert train(config(**paths("parts")), progress).resumed_from_step == 0
+        assert any("damaged" in text for text in progress.warned)
+
+    def test_a_checkpoint_left_beside_its_model_is_removed(self, folder: Path) -> None:
+        left = layout.checkpoint_path(train(config()).model)
+        left.mkdir()
+        (left / "checkpoint.safetensors").write_bytes(b"x")
+        with pytest.raises(NotYet):
+            train(config())
+        write_set(Path("data/training_data"), GAME, [40], number=2, seed=2)
+        train(config())
+        assert not left.exists()
+
+    def test_two_runs_at_once_are_refused(self, folder: Path) -> None:
+        class Second(Progress):
+            error: Exception | None = None
+
+            def advance(self, count: int = 1) -> None:
+                if self.error is None:
+                    with pytest.raises(FileError, match="another process is at work") as caught:
+                        train(config())
+                    self.error = caught.value
+
+        assert train(config(), Second()).model.name == "000001-b1c8"
+
+    def test_signals_wait_for_the_end_of_a_step(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        real = trainer.Trainer.step
+
+        def interrupted_step(self, batch):
+            if self.total_steps == 4:
+                os.kill(os.getpid(), signal.SIGINT)  # in the middle of the fifth
+            return real(self, batch)
+
+        monkeypatch.setattr(trainer.Trainer, "step", interrupted_step)
+        before = signal.getsignal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            train(config(**paths("parts")))
+        assert signal.getsignal(signal.SIGINT) is before
+        monkeypatch.undo()
+        monkeypatch.chdir(folder)
+        assert train(config(**paths("parts"))).resumed_from_step == 5
+
+
+class TestRefusals:
+    def test_no_chunks_is_not_yet(self, folder: Path) -> None:
+        for directory in (Path("nowhere"), folder):
+            with pytest.raises(NotYet, match="no complete set of chunks"):
+                train(config(directory=directory))
+
+    def test_a_half_made_set_is_not_yet(self, folder: Path) -> None:
+        next(Path("data/training_data").glob("*-0001-of-0002.h5")).unlink()
+        with pytest.raises(NotYet):
+            train(config())
+
+    def test_nothing_new_is_not_yet(self, folder: Path) -> None:
+        train(config())
+        with pytest.raises(NotYet, match="no new chunks since 000001-b1c8"):
+            train(config())
+        assert train(config(original_model=Path("saved_models/000001-b1c8"))).model.name == "000002-b1c8"
+
+    def test_a_model_of_another_game(self, folder: Path) -> None:
+        write_set(Path("data/training_data"), parse_game("connect4"), [40], number=2, seed=2)
+        with pytest.raises(FileError, match="000000-init: it plays tictactoe; wanted a model that plays connect4"):
+            train(config())
+
+    def test_chunks_of_two_games_in_a_set(self, folder: Path) -> None:
+        other = write_set(folder / "other", parse_game("connect4"), [40, 40])
+        os.replace(other.chunks[1], Path("data/training_data") / other.chunks[1].name)
+        with pytest.raises(FileError, match="it holds connect4; wanted tictactoe"):
+            train(config())
+
+    def test_a_truncated_chunk(self, folder: Path) -> None:
+        chunk = next(Path("data/training_data").glob("*-0001-of-0002.h5"))
+        chunk.write_bytes(chunk.read_bytes()[:3000])
+        with pytest.raises(FileError, match="damaged or cut off"):
+            train(config())
+        assert hidden(Path("saved_models")) == []
+
+    def test_no_model_and_a_damaged_one(self, folder: Path) -> None:
+        with pytest.raises(FileError, match="no models here"):
+            train(config(new_model=Path("empty/000001-x")))
+        weights = Path("saved_models/000000-init/weights.safetensors")
+        data = bytearray(weights.read_bytes())
+        data[-5] ^= 1
+        weights.write_bytes(data)
+        with pytest.raises(FileError, match="checksum"):
+            train(config())
+
+    def test_an_existing_new_model_is_not_overwritten(self, folder: Path) -> None:
+        with pytest.raises(FileError, match="exists already"):
+            train(config(new_model=Path("saved_models/000000-init")))
+
+    def test_a_loss_that_is_not_finite_writes_nothing(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        real = trainer.Trainer.step
+
+        def step(self, batch):
+            if self.total_steps == 3:
+                batch = batch._replace(value=batch.value * float("nan"))
+            return real(self, batch)
+
+        monkeypatch.setattr(trainer.Trainer, "step", step)
+        with pytest.raises(MuGoError, match="training step 4: the loss is not finite"):
+            train(config(checkpoint_seconds=0))
+        assert [path.name for path in Path("saved_models").glob("00*")] == ["000000-init"]
+        assert hidden(Path("saved_models")) == []
+
+    def test_a_log_folder_that_cannot_be_written(self, folder: Path) -> None:
+        Path("file").write_text("")
+        with pytest.raises(FileError, match="file"):
+            train(config(logdir=Path("file")))
+        assert [path.name for path in Path("saved_models").glob("00*")] == ["000000-init"]
+
+
+def say_positions(total: int) -> None:
+    """Let the chunks say how many positions self-play has made."""
+    for path in Path("data/training_data").glob("*.h5"):
+        chunk = read_chunk(path, GAME)
+        header = dataclasses.replace(chunk.header, window={"positions": 80, "total_positions": total})
+        write_chunk(path, GAME, header, chunk.columns, chunk.shards)
+
+
+class TestSamplesPerPosition:
+    """80 examples, 3 epochs of 5 batches of 16."""
+
+    @pytest.mark.parametrize(
+        ("cap", "total", "steps"), [(1.0, 1000, 15), (2.0, 80, 10), (2.0, 79, 9), (0.5, 80, 2), (0.2, 80, 1)]
+    )
+    def test_cuts_the_run(self, folder: Path, cap: float, total: int, steps: int) -> None:
+        say_positions(total)
+        summary = train(config(max_samples_per_position=cap))
+        assert (summary.steps, summary.steps_cut, summary.total_samples) == (steps, 15 - steps, 16 * steps)
+        assert summary.total_samples <= cap * total
+        manifest = read_info(summary.model).manifest
+        assert manifest["total_steps"] == steps
+        assert manifest["metrics"]["train"]["total"] == summary.loss > 0
+        assert read_optimizer(summary.model)["step"].tolist() == [steps]
+
+    @pytest.mark.parametrize("options", [{}, {"priority_exponent": 0.6}])
+    def test_what_is_left_are_the_first_steps(self, folder: Path, options: dict) -> None:
+        whole = train(config(**paths("whole"), epochs=1, **options))
+        take_priorities()
+        say_positions(80)
+        cut = train(config(**paths("cut"), epochs=3, max_samples_per_position=1.0, **options))
+        assert_equal_models(whole.model, cut.model)
+
+    def test_counts_the_ancestors(self, folder: Path) -> None:
+        say_positions(100)
+        first = train(config(max_samples_per_position=2.0))
+        assert first.total_samples == 192  # of 200
+        write_set(Path("data/training_data"), GAME, [40], number=2, seed=2)
+        say_positions(130)
+        second = train(config(max_samples_per_position=2.0))
+        # 40 examples in batches of 14, 13, 13: 192 + 40 + 14 = 246 of 260, and 13 more are one less than 260
+        assert (second.total_samples, second.steps, second.steps_cut) == (259, 5, 4)
+        write_set(Path("data/training_data"), GAME, [40], number=3, seed=3)
+        say_positions(131)
+        with pytest.raises(NotYet, match="131 positions: 6 more are missing") as caught:
+            train(config(max_samples_per_position=2.0))
+        assert "000002-b1c8 was trained on 259 samples" in str(caught.value)
+        assert caught.value.missing == 6  # 2 · 137 = 274 ≥ 259 + 14, and 2 · 136 isn't
+        assert hidden(Path("saved_models")) == []
+        say_positions(137)
+        assert train(config(max_samples_per_position=2.0)).steps == 1
+
+    def test_a_set_that_does_not_say_is_trained_on_with_a_warning(self, folder: Path) -> None:
+        progress = Stopper(-1)
+        assert train(config(max_samples_per_position=0.01), progress).steps == 15
+        assert any("doesn't say how many positions" in text for text in progress.warned)
+
+    def test_a_cut_run_resumes(self, folder: Path) -> None:
+        say_positions(80)
+        options = {"max_samples_per_position": 2.0}
+        whole = train(config(**paths("whole"), **options))
+        with pytest.raises(KeyboardInterrupt):
+            train(config(**paths("parts"), **options), Stopper(7))
+        resumed = train(config(**paths("parts"), **options))
+        assert (resumed.resumed_from_step, resumed.steps) == (7, 10)
+        assert_equal_models(whole.model, resumed.model)
+        assert resumed.loss == whole.loss
+
+
+def priorities_file(number: int = 1) -> Path:
+    return Path("data/training_data") / f"{number:06d}-{(0, 0, 2)[number]:08x}-priorities.safetensors"
+
+
+class TestPriorities:
+    def test_are_the_errors_of_the_value(self, folder: Path) -> None:
+        """One step that sees every example: each priority is |v − z| + ε of the network before it."""
+        write_set(Path("data/training_data"), GAME, [6], number=2, seed=2)
+        summary = train(config(priority_exponent=0.01, epochs=1, batch_size=6, precision="float32"))
+        found = read_priorities(priorities_file(2)).values
+        assert summary.steps == 1
+        # equal priorities: one draw from each sixth of the line, so all rows; a fresh network says nearly 0
+        columns = read_chunk(next(Path("data/training_data").glob("000002-*-of-*")), GAME).columns
+        np.testing.assert_allclose(found, np.abs(columns["value"]) + 0.001, atol=0.2)
+        assert not (found == 1).any()
+
+    def test_make_another_model(self, folder: Path) -> None:
+        plain, prioritised = train(config(**paths("a"))), train(config(**paths("b"), priority_exponent=0.6))
+        assert plain.steps == prioritised.steps == 15
+        assert differ(plain.model, prioritised.model)
+
+    def test_a_later_training_starts_from_them(self, folder: Path) -> None:
+        options = {"priority_exponent": 0.6}
+        first = train(config(**paths("a"), **options))
+        stored = priorities_file().read_bytes()
+        second = train(config(**paths("b"), **options))
+        assert differ(first.model, second.model)
+        priorities_file().write_bytes(stored)
+        assert_equal_models(second.model, train(config(**paths("c"), **options)).model)
+
+    def test_a_damaged_file_is_reported_and_begun_anew(self, folder: Path) -> None:
+        options = {"priority_exponent": 0.6}
+        whole = train(config(**paths("a"), **options))
+        wanted = read_priorities(priorities_file()).values
+        priorities_file().write_bytes(priorities_file().read_bytes()[:-9])
+        progress = Stopper(-1)
+        again = train(config(**paths("b"), **options), progress)
+        assert any("priorities.safetensors: damaged" in text and "start anew" in text for text in progress.warned)
+        assert_equal_models(whole.model, again.model)
+        assert np.array_equal(read_priorities(priorities_file()).values, wanted)
+
+    def test_positions_of_an_earlier_set_keep_theirs(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        train(config(priority_exponent=0.6))
+        known = read_priorities(priorities_file())
+        largest = known.values.max()
+        for path in Path("data/training_data").glob("000001-*.h5"):
+            path.unlink()  # as gather does with old sets
+        write_set(Path("data/training_data"), GAME, [60], number=2, seed=2)
+        started = []
+
+        def noted(start: Priorities, *rest: object) -> Replay:
+            started.append(start)
+            return Replay(start, *rest)
+
+        monkeypatch.setattr("pipeline.train.command.Replay", noted)
+        train(config(priority_exponent=0.6))
+        table = dict(zip(known.examples.tolist(), known.values.tolist(), strict=True))
+        new = [number for number in started[0].examples.tolist() if number not in table]
+        assert 0 < len(new) < 60
+        for number, value in zip(started[0].examples.tolist(), started[0].values.tolist(), strict=True):
+            assert value in ([largest] if number in new else known.values[known.examples == number])
+        assert not priorities_file().exists(), "its set is gone"
+        assert priorities_file(2).exists()
+
+    @pytest.mark.parametrize("where", ["write_priorities", "write_model", "remove_stale_priorities"])
+    def test_a_kill_between_the_last_files_changes_nothing(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, where: str
+    ) -> None:
+        options = {"priority_exponent": 0.6}
+        whole = train(config(**paths("whole"), **options))
+        wanted = take_priorities()
+
+        def killed(*arguments: object) -> None:
+            raise RuntimeError("killed")
+
+        monkeypatch.setattr(f"pipeline.train.command.{where}", killed)
+        with pytest.raises(RuntimeError, match="killed"):
+            train(config(**paths("parts"), **options))
+        monkeypatch.undo()
+        monkeypatch.chdir(folder)
+        if where != "remove_stale_priorities":
+            train(config(**paths("parts"), **options))
+        assert_equal_models(whole.model, Path("parts/000001-x"))
+        assert take_priorities() == wanted
+
+    def test_without_them_no_file_is_made(self, folder: Path) -> None:
+        train(config())
+        assert list(Path("data/training_data").glob("*priorities*")) == []
+
+
+class TestAverage:
+    def test_the_model_is_the_average_and_the_next_training_goes_on_from_the_raw_weights(self, folder: Path) -> None:
+        plain, averaged = train(config(**paths("a"))), train(config(**paths("b"), ema_decay=0.9))
+        state = read_optimizer(averaged.model)
+        raw = read_model(plain.model).weights
+        assert all(np.array_equal(state[f"raw.{name}"], array) for name, array in raw.items())
+        assert not np.array_equal(read_model(averaged.model).weights["stem.conv.weight"], raw["stem.conv.weight"])
+        assert averaged.holdout_loss_after != plain.holdout_loss_after
+        next_paths = [
+            {"original_model": Path(name) / "000001-x", "new_model": Path(name) / "000002-x"} for name in "ab"
+        ]
+        plain, averaged = train(config(**next_paths[0])), train(config(**next_paths[1], ema_decay=0.9))
+        state = read_optimizer(averaged.model)
+        raw = read_model(plain.model).weights
+        assert all(np.array_equal(state[f"raw.{name}"], array) for name, array in raw.items())
+        assert state["averaged_steps"].tolist() == [30]
