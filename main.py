@@ -34,14 +34,14 @@ from pipeline.config import CONFIGS, BenchConfig, EngineConfig, SearchConfig, Se
 from pipeline.errors import MuGoError
 from pipeline.help import HELP
 from pipeline.presets import make_config, preset_names, read_preset
-from pipeline.schedules import Moment
+from pipeline.schedules import RunState
 
 ABOUT = """MuGo: self-play training for board games, as four commands over files.
 
 \b
 selfplay -> data/selfplay -> gather -> data/training_data -> train -> saved_models -> evaluate -> best_model
 
-Start with `python main.py init`, or let ./rl_loop.sh run everything in order. Every command may be killed at any moment
+Start with `python main.py init`, or let ./rl_loop.sh run everything in order. Every command may be killed at any run_state
 and started again. Exit codes: 0 done, 1 failed, 2 wrong usage, 75 nothing to do yet, 130 and 143 interrupted.
 """
 
@@ -176,9 +176,9 @@ def extra_option(name: str, kind: Any, default: Any, text: str, declaration: str
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def moment_of(config: StageConfig) -> Moment:
+def run_state_of(config: StageConfig) -> RunState:
     """Where the run stands that this config is for; see pipeline/run_state.py, which needs numpy."""
-    return importlib.import_module("pipeline.run_state").moment_of(config)
+    return importlib.import_module("pipeline.run_state").run_state_of(config)
 
 
 def add_stage_command(name: str, kind: type[StageConfig]) -> None:
@@ -186,7 +186,7 @@ def add_stage_command(name: str, kind: type[StageConfig]) -> None:
 
     def command(preset: str | None = None, as_json: bool = False, **options: Any) -> None:
         with reported(name):
-            config = make_config(kind, name, preset, moment_of, **options)
+            config = make_config(kind, name, preset, run_state_of, **options)
             game = read_preset(preset).get("init", {}).get("game") if preset else None
             if isinstance(config, SelfplayConfig) and preset and game:
                 from pipeline.selfplay.command import refuse_other_game
@@ -358,7 +358,7 @@ def presets(
             print(presets_table())
         else:
             as_written = generation is None and time_share is None
-            print(preset_text(name, None if as_written else Moment(generation or 1, samples, time_share)))
+            print(preset_text(name, None if as_written else RunState(generation or 1, samples, time_share)))
 
 
 if __name__ == "__main__":

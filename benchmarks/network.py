@@ -2,7 +2,7 @@
 
     python benchmarks/network.py [--seconds 2] [--game go:9] [--sizes b2c32 b4c64]
 
-Inference is measured as self-play uses it: two lanes of 128, and one of 256, full batches. Training is measured fed
+Inference is measured as self-play uses it: two threads of 128, and one of 256, full batches. Training is measured fed
 from one batch in memory and from a chunk set with symmetries drawn at load time; the second should be at least 0.90 of
 the first. The two are taken in turn, best of three, because a busy machine slows whichever runs.
 """
@@ -27,7 +27,7 @@ from pipeline.storage.chunks import ChunkHeader, ChunkSet, column_types, newest_
 from pipeline.train.dataset import Dataset, prefetched
 from pipeline.train.trainer import Trainer, samples_per_second
 
-BATCHES = ((128, 2), (256, 1))  # rows per lane, lanes
+BATCHES = ((128, 2), (256, 1))  # rows per thread, threads
 
 
 def noise_set(folder: Path, game: Game, num_chunks: int = 10, positions: int = 2048) -> ChunkSet:
@@ -56,14 +56,14 @@ def main() -> None:
     arguments = parser.parse_args()
     game = parse_game(arguments.game)
 
-    print(f"{'size':8} {'engine':10} " + " ".join(f"{f'{lanes} x {batch}':>12}" for batch, lanes in BATCHES))
+    print(f"{'size':8} {'engine':10} " + " ".join(f"{f'{threads} x {batch}':>12}" for batch, threads in BATCHES))
     for size, backend in itertools.product(arguments.sizes, arguments.backends):
         architecture = Architecture.for_game(size, game)
         weights = random_weights(architecture, 0)
         try:
             rates = [
-                measure_network(architecture, weights, batch, lanes, backend, arguments.seconds)
-                for batch, lanes in BATCHES
+                measure_network(architecture, weights, batch, threads, backend, arguments.seconds)
+                for batch, threads in BATCHES
             ]
         except MuGoError as error:
             print(f"{size:8} {backend:10} {error}")

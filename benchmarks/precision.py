@@ -2,7 +2,7 @@
 
     python -m benchmarks.precision [--model saved_models/best_model] [--games 400] [--readouts 64]
 
-Also how far the two are apart on typical positions, and how fast each is. Openings are played both ways. With equal
+Also how far the two are apart on calibration positions, and how fast each is. Openings are played both ways. With equal
 readouts; that int8 makes more of them a second is its gain.
 """
 
@@ -21,7 +21,7 @@ from pipeline.config import available_cores
 from pipeline.games.base import Planes
 from pipeline.games.registry import parse_game
 from pipeline.networks.inference import Evaluator, evaluation_rate, softmax
-from pipeline.players.loading import load_evaluators, typical_positions
+from pipeline.players.loading import calibration_positions, load_evaluators
 from pipeline.reports.progress import ConsoleProgress
 from pipeline.storage.models import read_model, resolve_champion
 
@@ -31,9 +31,9 @@ BACKENDS = ("int8", "openvino")
 
 def compare(path: Path, games: int, readouts: int, progress: ConsoleProgress) -> None:
     model = read_model(resolve_champion(path))
-    game, lanes = parse_game(model.info.game), available_cores()
-    evaluators = [load_evaluators(model, ROWS, lanes, backend, progress) for backend in BACKENDS]
-    planes = typical_positions(game)
+    game, threads = parse_game(model.info.game), available_cores()
+    evaluators = [load_evaluators(model, ROWS, threads, backend, progress) for backend in BACKENDS]
+    planes = calibration_positions(game)
     batch = planes[np.arange(ROWS) % len(planes)]
     print(f"{model.info.name}, {game.spec}, {readouts} readouts")
     for one in evaluators:

@@ -83,7 +83,7 @@ def searched(
     rows = rows[~search.over(rows)]
     search.begin(rows, np.full(len(rows), readouts, np.int32), np.ones(len(rows), np.bool_))
     while len(search.finished()) < len(rows):
-        search.accept(*evaluate(search.leaves()))
+        search.expand(*evaluate(search.leaves()))
     return search
 
 

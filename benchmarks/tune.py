@@ -33,7 +33,7 @@ from pipeline.progress import Progress
 from pipeline.reports.progress import ConsoleProgress
 from pipeline.storage.models import read_model, resolve_champion
 
-ROWS = 128  # games of a lane
+ROWS = 128  # games of a thread
 C = TypeVar("C", bound=StageConfig)
 
 
@@ -47,7 +47,7 @@ def meet(
     opening_plies: int = OPENING_PLIES,
     seed: int = 0,
 ) -> Score:
-    """The first one's score. evaluators: of both, one per lane; games: even."""
+    """The first one's score. evaluators: of both, one per thread; games: even."""
     plies = min(opening_plies, game.max_plies - 1)
     openings = make_openings(game, [one[0] for one in evaluators], games // 2, plies, seed, ROWS)
     match = NetworkMatch(game, openings, readouts, searches)

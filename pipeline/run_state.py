@@ -8,13 +8,13 @@ from pathlib import Path
 
 from pipeline.config import EvaluateConfig, InitConfig, SelfplayConfig, StageConfig, TournamentConfig, TrainConfig
 from pipeline.players.specs import parse_player
-from pipeline.schedules import START, Moment
+from pipeline.schedules import START, RunState
 from pipeline.storage import layout
 from pipeline.storage.models import list_models, read_info, resolve_champion
 
 
-def moment_of(config: StageConfig) -> Moment:
-    """The moment that this stage's schedules are read at; only the paths of config matter.
+def run_state_of(config: StageConfig) -> RunState:
+    """The run_state that this stage's schedules are read at; only the paths of config matter.
 
     Self-play, gathering and training make the next generation: one more than the newest model's number, or the number
     in the name of the model that training was told to make. A match judges a challenger: its generation is its own,
@@ -25,10 +25,10 @@ def moment_of(config: StageConfig) -> Moment:
     """
     if isinstance(config, InitConfig):
         return START
-    return replace(_standing_of(config), share=getattr(config, "time_share", None))
+    return replace(_state_of_run(config), share=getattr(config, "time_share", None))
 
 
-def _standing_of(config: StageConfig) -> Moment:
+def _state_of_run(config: StageConfig) -> RunState:
     """Generation and samples."""
     if isinstance(config, SelfplayConfig):
         return _next(_newest(resolve_champion(config.network).parent))
@@ -36,11 +36,11 @@ def _standing_of(config: StageConfig) -> Moment:
         newest = _newest(config.new_model.parent if config.new_model else layout.SAVED_MODELS)
         made = layout.parse_model_name(config.new_model.name) if config.new_model else None
         generation = made.number if made else _next(newest).generation
-        return Moment(generation, _standing(config.original_model or newest).samples)
+        return RunState(generation, _state_of(config.original_model or newest).samples)
     if isinstance(config, EvaluateConfig):
-        return _standing(_challenger(config))
+        return _state_of(_challenger(config))
     newest = _newest(layout.SAVED_MODELS)
-    return _standing(newest) if isinstance(config, TournamentConfig) else _next(newest)
+    return _state_of(newest) if isinstance(config, TournamentConfig) else _next(newest)
 
 
 def _challenger(config: EvaluateConfig) -> Path | None:
@@ -56,15 +56,15 @@ def _newest(folder: Path) -> Path | None:
     return next(reversed(list_models(folder)), None)
 
 
-def _standing(model: Path | None) -> Moment:
+def _state_of(model: Path | None) -> RunState:
     """A model's own generation and samples; the start of all if there is none."""
     if model is None:
         return START
     info = read_info(model)
-    return Moment(info.number, int(info.manifest.get("total_samples", 0)))
+    return RunState(info.number, int(info.manifest.get("total_samples", 0)))
 
 
-def _next(newest: Path | None) -> Moment:
+def _next(newest: Path | None) -> RunState:
     """The generation after the newest model's, which is the first if there is none."""
-    standing = _standing(newest)
-    return Moment(standing.generation + 1, standing.samples)
+    standing = _state_of(newest)
+    return RunState(standing.generation + 1, standing.samples)

@@ -27,7 +27,7 @@ WANTED = "a list of " + ", or of ".join(f"{{{clock}: {unit}, value: VALUE}}" for
 
 
 @dataclass(frozen=True)
-class Moment:
+class RunState:
     """Where a run stands.
 
     generation  the number of the model that is being made, or judged; the initial model is 0
@@ -40,7 +40,7 @@ class Moment:
     share: float | None = None
 
 
-START = Moment(0, 0, 0.0)
+START = RunState(0, 0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -51,18 +51,18 @@ class Schedule:
     untils: tuple[float, ...]
     values: tuple[Any, ...]
 
-    def at(self, moment: Moment) -> Any:
-        """The value that holds then. Raises UsageError if it goes by the share and the moment doesn't know it."""
-        if self.clock == SHARE and moment.share is None:
+    def at(self, run_state: RunState) -> Any:
+        """The value that holds then. Raises UsageError if it goes by the share and the run_state doesn't know it."""
+        if self.clock == SHARE and run_state.share is None:
             raise UsageError(
                 "goes by the share of the run's time that is over; run it by `./rl_loop.sh --minutes …`, "
                 "or give --time-share 0 to 1"
             )
         for until, value in zip(self.untils, self.values, strict=True):
             if self.clock == "until":
-                holds = moment.generation <= until
+                holds = run_state.generation <= until
             else:
-                holds = (moment.samples if self.clock == "until_samples" else moment.share or 0.0) < until
+                holds = (run_state.samples if self.clock == "until_samples" else run_state.share or 0.0) < until
             if holds:
                 return value
         return self.values[-1]

@@ -10,7 +10,7 @@ import pytest
 from pipeline.config import CONFIGS, EvaluateConfig, GatherConfig, SelfplayConfig, TrainConfig
 from pipeline.errors import UsageError
 from pipeline.presets import PRESET_FOLDER, make_config, preset_names, read_preset, scheduled_lines
-from pipeline.schedules import Moment
+from pipeline.schedules import RunState
 
 PRESETS = preset_names()
 
@@ -55,7 +55,7 @@ def test_every_line_of_a_preset_has_a_comment(preset: str) -> None:
 def test_every_schedule_of_a_preset_ends_with_a_valid_config(preset: str) -> None:
     for stage, kind in CONFIGS.items():
         lines = read_preset(preset).get(stage, {})
-        config = make_config(kind, stage, preset, lambda _: Moment(1_000_000, 10**12, 1.0))
+        config = make_config(kind, stage, preset, lambda _: RunState(1_000_000, 10**12, 1.0))
         for name in scheduled_lines(kind, lines):
             assert getattr(config, name) == lines[name][-1]["value"]
 
@@ -180,7 +180,7 @@ def test_the_size_of_the_network_may_follow_a_schedule(tmp_path: Path) -> None:
     preset = tmp_path / "mine.yaml"
     preset.write_text("train:\n  network_size: [{until: 4, value: b2c32}, {until: 9, value: b4c64}]\n")
     for generation, size in ((1, "b2c32"), (4, "b2c32"), (5, "b4c64"), (90, "b4c64")):
-        config = make_config(TrainConfig, "train", str(preset), lambda _, now=generation: Moment(now))  # type: ignore[misc]
+        config = make_config(TrainConfig, "train", str(preset), lambda _, now=generation: RunState(now))  # type: ignore[misc]
         assert config.network_size == size
     preset.write_text("train:\n  network_size: [{until: 4, value: large}]\n")
     with pytest.raises(UsageError, match=r"found 'large'; wanted bBLOCKScCHANNELS"):

@@ -1,4 +1,4 @@
-"""Schedules: which value counts when, and every mistake in one; the moment that a stage reads them at."""
+"""Schedules: which value counts when, and every mistake in one; the run_state that a stage reads them at."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from pipeline.errors import FileError, UsageError
 from pipeline.games.registry import parse_game
 from pipeline.networks.architecture import Architecture, random_weights
 from pipeline.presets import make_config, read_preset
-from pipeline.run_state import moment_of
-from pipeline.schedules import START, Moment, parse_schedule
+from pipeline.run_state import run_state_of
+from pipeline.schedules import START, RunState, parse_schedule
 from pipeline.storage.models import ModelInfo, set_champion, write_model
 
 FROM_THE_SPEC = "[{until: 30, value: .002}, {until: 137, value: .0008}]"
@@ -43,7 +43,7 @@ def preset(folder: Path, text: str) -> str:
 )
 def test_the_specs_example_works_as_written(tmp_path: Path, generation: int, value: float) -> None:
     path = preset(tmp_path, f"train:\n  learning_rate: {FROM_THE_SPEC}\n")
-    config = make_config(TrainConfig, "train", path, lambda _: Moment(generation))
+    config = make_config(TrainConfig, "train", path, lambda _: RunState(generation))
     assert config.learning_rate == value and type(config.learning_rate) is float
 
 
@@ -53,7 +53,7 @@ def test_the_specs_example_works_as_written(tmp_path: Path, generation: int, val
 def test_by_samples_trained(tmp_path: Path, samples: int, value: int) -> None:
     entries = "{until_samples: 1e6, value: 16}, {value: 32, until_samples: 5_000_000}, {until_samples: 6.e+6, value: 9}"
     path = preset(tmp_path, f"selfplay: {{readouts: [{entries}]}}")
-    config = make_config(SelfplayConfig, "selfplay", path, lambda _: Moment(99, samples))
+    config = make_config(SelfplayConfig, "selfplay", path, lambda _: RunState(99, samples))
     assert config.readouts == value and type(config.readouts) is int
 
 
@@ -65,16 +65,16 @@ SHARES = "[{until_share: 0.25, value: b2c32}, {until_share: 0.5, value: b4c32}, 
 )
 def test_by_the_share_of_the_time_that_is_over(run: Path, tmp_path: Path, share: float, value: str) -> None:
     path = preset(tmp_path, f"train: {{network_size: {SHARES}}}\ngather: {{chunks_to_make: [{{until: 9, value: 7}}]}}")
-    assert make_config(TrainConfig, "train", path, moment_of, time_share=share).network_size == value
-    assert make_config(GatherConfig, "gather", path, moment_of).chunks_to_make == 7  # goes by generations
+    assert make_config(TrainConfig, "train", path, run_state_of, time_share=share).network_size == value
+    assert make_config(GatherConfig, "gather", path, run_state_of).chunks_to_make == 7  # goes by generations
 
 
 def test_nobody_said_how_much_time_is_over(run: Path, tmp_path: Path) -> None:
     path = preset(tmp_path, f"train: {{network_size: {SHARES}}}")
     with pytest.raises(UsageError, match=r"network size goes by the share .* --minutes .* --time-share"):
-        make_config(TrainConfig, "train", path, moment_of)
+        make_config(TrainConfig, "train", path, run_state_of)
     with pytest.raises(UsageError, match=r"--time-share: found 1.5; wanted at least 0 and at most 1"):
-        make_config(TrainConfig, "train", path, moment_of, time_share=1.5)
+        make_config(TrainConfig, "train", path, run_state_of, time_share=1.5)
 
 
 def test_settings_that_may_be_absent_and_numbers_that_yaml_takes_for_text(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_settings_that_may_be_absent_and_numbers_that_yaml_takes_for_text(tmp_pa
         "evaluate: {threshold: [{until: 3, value: 0.6}, {until: 4, value: 55e-2}]}\n"
         "train: {weight_decay: [{until: 1, value: 1e-4}]}",
     )
-    config = make_config(EvaluateConfig, "evaluate", path, lambda _: Moment(4))
+    config = make_config(EvaluateConfig, "evaluate", path, lambda _: RunState(4))
     assert config.threshold == 0.55
     assert make_config(TrainConfig, "train", path).weight_decay == 1e-4
 
@@ -91,7 +91,7 @@ def test_settings_that_may_be_absent_and_numbers_that_yaml_takes_for_text(tmp_pa
 def test_the_moment_is_asked_only_for_sections_with_a_schedule(tmp_path: Path) -> None:
     path = preset(tmp_path, f"train: {{learning_rate: {FROM_THE_SPEC}, epochs: 2}}\nselfplay: {{games: 3}}")
 
-    def never(config: StageConfig) -> Moment:
+    def never(config: StageConfig) -> RunState:
         raise AssertionError("asked")
 
     assert make_config(SelfplayConfig, "selfplay", path, never).games == 3
@@ -104,12 +104,12 @@ def test_the_moment_is_asked_with_the_options_in_place(tmp_path: Path) -> None:
     path = preset(tmp_path, f"train: {{learning_rate: {FROM_THE_SPEC}, new_model: elsewhere/000001-x}}")
     asked: list[Any] = []
 
-    def moment_of(config: StageConfig) -> Moment:
+    def run_state_of(config: StageConfig) -> RunState:
         asked.append(config)
         return START
 
-    make_config(TrainConfig, "train", path, moment_of)
-    make_config(TrainConfig, "train", path, moment_of, new_model=Path("m/000007-y"))
+    make_config(TrainConfig, "train", path, run_state_of)
+    make_config(TrainConfig, "train", path, run_state_of, new_model=Path("m/000007-y"))
     assert [config.new_model for config in asked] == [Path("elsewhere/000001-x"), Path("m/000007-y")]
 
 
@@ -163,7 +163,7 @@ def test_messages_begin_with_where() -> None:
         parse_schedule([1], "here")
 
 
-# The moment
+# The run_state
 
 
 def model(path: Path, number: int, total_samples: int | None = None) -> Path:
@@ -190,30 +190,30 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_self_play_gathering_and_training_make_the_next_generation(run: Path) -> None:
     for config in (SelfplayConfig(), GatherConfig(), TrainConfig()):
-        assert moment_of(config) == Moment(4, 4000), config
+        assert run_state_of(config) == RunState(4, 4000), config
 
 
 def test_matches_judge_the_newest_model_or_the_one_named(run: Path) -> None:
-    assert moment_of(EvaluateConfig()) == moment_of(TournamentConfig()) == Moment(3, 4000)
-    assert moment_of(EvaluateConfig(black_model="random")) == Moment(3, 4000)
-    assert moment_of(EvaluateConfig(white_model="saved_models/000002-x@5")) == Moment(2, 2500)
-    assert moment_of(EvaluateConfig(white_model="random")) == Moment(3, 4000)
+    assert run_state_of(EvaluateConfig()) == run_state_of(TournamentConfig()) == RunState(3, 4000)
+    assert run_state_of(EvaluateConfig(black_model="random")) == RunState(3, 4000)
+    assert run_state_of(EvaluateConfig(white_model="saved_models/000002-x@5")) == RunState(2, 2500)
+    assert run_state_of(EvaluateConfig(white_model="random")) == RunState(3, 4000)
 
 
 def test_the_models_looked_at_are_those_the_stage_uses(run: Path) -> None:
     other = model(run.parent / "other" / "000008-y", 8, 70)
-    assert moment_of(SelfplayConfig(network=other)) == Moment(9, 70)
-    assert moment_of(EvaluateConfig(black_model=str(other))) == Moment(8, 70)
-    assert moment_of(TrainConfig(new_model=other.parent / "some-name")) == Moment(9, 70)
-    assert moment_of(TrainConfig(new_model=run / "000030-again", original_model=other)) == Moment(30, 70)
+    assert run_state_of(SelfplayConfig(network=other)) == RunState(9, 70)
+    assert run_state_of(EvaluateConfig(black_model=str(other))) == RunState(8, 70)
+    assert run_state_of(TrainConfig(new_model=other.parent / "some-name")) == RunState(9, 70)
+    assert run_state_of(TrainConfig(new_model=run / "000030-again", original_model=other)) == RunState(30, 70)
 
 
 def test_before_there_are_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert moment_of(InitConfig()) == START == Moment(0, 0, 0.0)
-    assert moment_of(TrainConfig()) == moment_of(GatherConfig()) == Moment(1, 0)
+    assert run_state_of(InitConfig()) == START == RunState(0, 0, 0.0)
+    assert run_state_of(TrainConfig()) == run_state_of(GatherConfig()) == RunState(1, 0)
     with pytest.raises(FileError):
-        moment_of(SelfplayConfig())
+        run_state_of(SelfplayConfig())
 
 
 # End to end

@@ -38,7 +38,7 @@ SMALL = [
 def test_only_the_time_that_the_loop_ran_counts(tmp_path: Path) -> None:
     clock = Clock(tmp_path / "clock.json", [(100.0, 160.0), (1000.0, 1030.0)])
     assert clock.seconds == 90
-    assert [clock.seconds_at(moment) for moment in (50, 100, 130, 500, 1010, 5000)] == [0, 0, 30, 60, 70, 90]
+    assert [clock.seconds_at(run_state) for run_state in (50, 100, 130, 500, 1010, 5000)] == [0, 0, 30, 60, 70, 90]
     clock.write()
     assert Clock.read(clock.path) == clock
     assert Clock.read(tmp_path / "none.json").seconds == 0

@@ -4,8 +4,8 @@ Everything is measured on random weights and games, in a temporary folder. What 
 window by window, and shares are medians over pairs of neighbouring windows: on a machine that isn't idle the figures
 wander more than the shares do.
 
-    network      the bare network at self-play's batch and lanes: the ceiling of self-play
-    self-play    the same lanes with trees, rules and recording
+    network      the bare network at self-play's batch and threads: the ceiling of self-play
+    self-play    the same threads with trees, rules and recording
     tree         the same without a network: an evaluator that returns constants
     gather       a whole run: scan, replay, features, shuffle, chunks on disk
     games/s      self-play's moves per second over the length of random games: windows are too short to finish any
@@ -39,8 +39,8 @@ from pipeline.config import (
 from pipeline.games.base import FloatArray, Game, Planes
 from pipeline.games.registry import parse_game
 from pipeline.gather.command import gather
-from pipeline.methods.alphazero.actor import FinishedGame, Lane, PlaySettings, game_seeds
-from pipeline.players.loading import typical_positions
+from pipeline.methods.alphazero.actor import Actor, FinishedGame, PlaySettings, game_seeds
+from pipeline.players.loading import calibration_positions
 from pipeline.presets import make_config
 from pipeline.progress import SILENT, Progress
 from pipeline.storage.shards import write_shard
@@ -101,10 +101,10 @@ def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> B
     window = config.seconds / (2 * ROUNDS)
     progress.start("bench", 5, "parts")
     progress.describe("network and self-play")
-    typical = typical_positions(game)
-    evaluators = make_evaluators(architecture, weights, rows, threads, progress=progress, typical=typical)
-    playing = _Lanes(game, config, rows, [_Player("bench", evaluator) for evaluator in evaluators])
-    planes = typical[np.arange(rows) % len(typical)]
+    calibration = calibration_positions(game)
+    evaluators = make_evaluators(architecture, weights, rows, threads, progress=progress, calibration=calibration)
+    playing = _Actors(game, config, rows, [_Player("bench", evaluator) for evaluator in evaluators])
+    planes = calibration[np.arange(rows) % len(calibration)]
     network_rates, played_rates, move_rates = [], [], []
     for _ in range(ROUNDS):
         network_rates.append(evaluation_rate(evaluators, planes, window))
@@ -114,7 +114,7 @@ def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> B
     network_rates.append(evaluation_rate(evaluators, planes, window))
     progress.advance(2)
     progress.describe("tree")
-    constant = _Lanes(game, config, rows, [_Player("constant", _Constant(game, rows)) for _ in range(threads)])
+    constant = _Actors(game, config, rows, [_Player("constant", _Constant(game, rows)) for _ in range(threads)])
     tree_rate = statistics.median(constant.run(window)[1] for _ in range(ROUNDS))
     progress.advance()
     with tempfile.TemporaryDirectory(prefix="mugo-bench-") as name:
@@ -137,9 +137,7 @@ def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> B
         backend=str(evaluators[0].engine),
         network_evaluations_per_second=statistics.median(network_rates),
         selfplay_evaluations_per_second=statistics.median(played_rates),
-        selfplay_share=statistics.median(
-            rate / ceiling for rate, ceiling in zip(played_rates, ceilings, strict=True)
-        ),
+        selfplay_share=statistics.median(rate / ceiling for rate, ceiling in zip(played_rates, ceilings, strict=True)),
         games_per_second=statistics.median(move_rates) / average_length,
         tree_simulations_per_second=tree_rate,
         gather_positions_per_second=statistics.median(gathered[1:]),  # the first loads kernels
@@ -179,21 +177,21 @@ class _Constant:
         return self._logits[: len(planes)], self._values[: len(planes)]
 
 
-class _Lanes:
+class _Actors:
     """Self-play without end in as many threads as there are players."""
 
     def __init__(self, game: Game, config: BenchConfig, rows: int, players: Sequence[_Player]) -> None:
         settings = _play_settings(config)
 
-        def lane(number: int, player: _Player) -> Lane:
+        def actor(number: int, player: _Player) -> Actor:
             seeds = game_seeds(0, itertools.count(number, len(players)), 0.0)
-            return Lane(game, rows, settings, seeds, lambda: player, lambda _: None)
+            return Actor(game, rows, settings, seeds, lambda: player, lambda _: None)
 
-        self._lanes = [lane(number, player) for number, player in enumerate(players)]
+        self._actors = [actor(number, player) for number, player in enumerate(players)]
         self.run(0.0)  # compiles
 
     def run(self, seconds: float) -> tuple[float, float]:
-        """Play for so long: network evaluations and simulations per second, of all lanes."""
+        """Play for so long: network evaluations and simulations per second, of all threads."""
         before = self._counts()
         started = time.perf_counter()
         steps = iter(range(2)) if seconds == 0.0 else None
@@ -201,14 +199,14 @@ class _Lanes:
         def over() -> bool:
             return next(steps, None) is None if steps else time.perf_counter() - started >= seconds
 
-        run_together([partial(lane.run, over) for lane in self._lanes])
+        run_together([partial(actor.run, over) for actor in self._actors])
         elapsed = time.perf_counter() - started
         after = self._counts()
         evaluations, simulations = ((b - a) / elapsed for a, b in zip(before, after, strict=True))
         return evaluations, simulations
 
     def _counts(self) -> tuple[int, int]:
-        searches = [lane.search for lane in self._lanes]
+        searches = [actor.search for actor in self._actors]
         return sum(search.evaluations for search in searches), sum(search.simulations for search in searches)
 
 
@@ -218,10 +216,10 @@ def _write_random_games(game: Game, folder: Path, positions: int) -> float:
     rows = 256
     player = _Player("random", _Constant(game, rows))
     settings = PlaySettings(SearchConfig(), 0, game.max_plies, -1.0)
-    lane = Lane(game, rows, settings, game_seeds(1, itertools.count(), 0.0), lambda: player, waiting.append)
+    actor = Actor(game, rows, settings, game_seeds(1, itertools.count(), 0.0), lambda: player, waiting.append)
     written = games = 0
     while written < positions:
-        lane.step()
+        actor.step()
         if len(waiting) >= 64:
             records = [finished.record for finished in waiting]
             write_shard(folder, "000000-random", "w00", game.spec, records, {"generation": 0})

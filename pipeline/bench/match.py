@@ -24,9 +24,9 @@ from pipeline.games.registry import parse_game
 from pipeline.matches.match import Pairing
 from pipeline.matches.openings import make_openings
 from pipeline.matches.runner import LEAST_BATCH
-from pipeline.matches.worker_pool import ThreadCrew, conduct
+from pipeline.matches.worker_pool import ThreadPool, conduct
 from pipeline.players.base import MakePlayer
-from pipeline.players.loading import typical_positions
+from pipeline.players.loading import calibration_positions
 from pipeline.players.searching import SearchPlayer
 from pipeline.progress import SILENT, Progress
 from pipeline.storage.matches import MatchFailure, MatchGame
@@ -72,15 +72,18 @@ def bench_match(config: BenchConfig, progress: Progress = SILENT) -> MatchBenchS
     game = parse_game(config.game)
     architecture = Architecture.for_game(config.network_size, game)
     weights = [random_weights(architecture, seed) for seed in range(2)]
-    typical = typical_positions(game)
+    calibration = calibration_positions(game)
     num_games = config.games or GAMES
     if num_games % 2:
         raise UsageError(f"bench evaluate --games {num_games}: wanted an even number: openings are played twice")
     threads = min(available_cores(), num_games)
     rows = -(-min(PARALLEL_GAMES, num_games) // threads)
 
-    def load(batch: int, lanes: int) -> list[list[Evaluator]]:
-        return [make_evaluators(architecture, one, batch, lanes, progress=progress, typical=typical) for one in weights]
+    def load(batch: int, threads: int) -> list[list[Evaluator]]:
+        return [
+            make_evaluators(architecture, one, batch, threads, progress=progress, calibration=calibration)
+            for one in weights
+        ]
 
     batched, padded, single = load(max(LEAST_BATCH, rows), threads), load(LEAST_BATCH, 1), load(1, 1)
     policies = [evaluators[0] for evaluators in batched]
@@ -151,8 +154,8 @@ class NetworkMatch:
     ) -> dict[int, MatchGame]:
         """These games by number; with seconds, those that ended within them."""
 
-        def maker(lanes: Sequence[Evaluator], search: SearchConfig) -> MakePlayer:
-            return lambda game, rows, lane: SearchPlayer(game, rows, lanes[lane], search, self._readouts)
+        def maker(evaluators: Sequence[Evaluator], search: SearchConfig) -> MakePlayer:
+            return lambda game, rows, thread: SearchPlayer(game, rows, evaluators[thread], search, self._readouts)
 
         found: dict[int, MatchGame] = {}
         stop = time.perf_counter() + (seconds if seconds is not None else float("inf"))
@@ -164,5 +167,5 @@ class NetworkMatch:
 
         makers = (maker(evaluators[0], self._searches[0]), maker(evaluators[1], self._searches[1]))
         pairing = Pairing(self._game, makers, NAMES, 0, self._openings)
-        conduct(ThreadCrew(pairing, threads, rows), list(numbers), on_outcomes)
+        conduct(ThreadPool(pairing, threads, rows), list(numbers), on_outcomes)
         return found

@@ -18,10 +18,10 @@ from typing import Any
 
 from pipeline.config import EvaluateConfig
 from pipeline.errors import MuGoError, NotYet, UsageError
-from pipeline.evaluate.promotion import Rule, Standing, standing
+from pipeline.evaluate.promotion import MatchStatus, Rule, match_status
 from pipeline.evaluate.sprt import Sprt
-from pipeline.evaluate.summary import EvaluateSummary, GuardResult, summarise
-from pipeline.matches.runner import Contest, Seat, common_game, take_seat, write_sgfs
+from pipeline.evaluate.summary import ConditionResult, EvaluateSummary, summarise
+from pipeline.matches.runner import Entrant, MatchRunner, common_game, load_entrant, write_sgfs
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings import pool_command as pool
 from pipeline.storage import layout
@@ -41,7 +41,7 @@ PENDING = "promotion_pending"  # in summary.json: the verdict is in, best_model 
 
 
 @dataclass(frozen=True)
-class Guard:
+class Condition:
     """``random>=0.95``: the challenger must make this share of the points against that player."""
 
     text: str
@@ -49,7 +49,7 @@ class Guard:
     share: float
 
 
-def parse_guard(text: str) -> Guard:
+def parse_condition(text: str) -> Condition:
     """Raises UsageError for what isn't PLAYER>=SHARE."""
     player, sign, number = text.rpartition(">=")
     try:
@@ -60,7 +60,7 @@ def parse_guard(text: str) -> Guard:
         raise UsageError(
             f"evaluate --require {text!r}: wanted PLAYER>=SHARE with a share from 0 to 1, e.g. 'random>=0.95'"
         )
-    return Guard(text, player.strip(), share)
+    return Condition(text, player.strip(), share)
 
 
 def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSummary:
@@ -79,36 +79,36 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
         sprt.check_games(config.games)
         if config.threshold is not None:
             raise UsageError("evaluate --threshold and --sprt: each decides the match; wanted one of them")
-    guards = [parse_guard(text) for text in config.require]
-    champion = take_seat(config.black_model, config.readouts)
+    guards = [parse_condition(text) for text in config.require]
+    champion = load_entrant(config.black_model, config.readouts)
     home = _home(config, champion)
     _settle(config, champion, progress)
-    challenger = take_seat(_challenger(config, champion, home), config.readouts)
-    against = [take_seat(guard.player, config.readouts) for guard in guards]
+    challenger = load_entrant(_challenger(config, champion, home), config.readouts)
+    against = [load_entrant(condition.player, config.readouts) for condition in guards]
     _check_different(challenger, champion)
-    _check_guards(config, challenger, champion, guards, against)
+    _check_conditions(config, challenger, champion, guards, against)
     if sprt is not None:
         config = config.model_copy(update={"parallel_games": min(config.parallel_games, TESTED_AT_ONCE)})
-    contest = Contest(config, common_game(config.game, [champion, challenger, *against]), progress)
+    runner = MatchRunner(config, common_game(config.game, [champion, challenger, *against]), progress)
     rule = Rule(config.games, config.threshold, sprt, config.exclude_duplicates)
     folder = _folder(config, challenger, champion)
     with match_lock(folder):
         settings = {"sprt": config.sprt, "exclude_duplicates": config.exclude_duplicates}
         # Nobody is promoted over an engine: unless a verdict is asked for, such a match is measured to its end.
         at_stake = bool(challenger.model and champion.model) or (config.threshold, sprt) != (None, None)
-        writer, stand = _play(contest, folder, (challenger, champion), rule, settings, at_stake)
-        summary = summarise(rule, writer, stand)
-        if not stand.decided and at_stake:
+        writer, status = _play(runner, folder, (challenger, champion), rule, settings, at_stake)
+        summary = summarise(rule, writer, status)
+        if not status.decided and at_stake:
             _refuse_undecided(summary, writer)
-        if stand.passed:
-            summary = _guard(config, contest, challenger, guards, against, summary, progress)
+        if status.passed:
+            summary = _check_condition(config, runner, challenger, guards, against, summary, progress)
         return _conclude(config, summary, challenger, champion, home, progress)
 
 
 # Choosing
 
 
-def _home(config: EvaluateConfig, champion: Seat) -> Path | None:
+def _home(config: EvaluateConfig, champion: Entrant) -> Path | None:
     """The folder whose best_model this match is about; None if the champion is no model."""
     if champion.spec.path is None:
         return None
@@ -116,7 +116,7 @@ def _home(config: EvaluateConfig, champion: Seat) -> Path | None:
     return given.parent if given.name == layout.CHAMPION else champion.spec.path.parent
 
 
-def _challenger(config: EvaluateConfig, champion: Seat, home: Path | None) -> str:
+def _challenger(config: EvaluateConfig, champion: Entrant, home: Path | None) -> str:
     """The player asked for, or the newest model that is newer than the champion and has no finished match with it."""
     if config.white_model is not None:
         return config.white_model
@@ -138,7 +138,7 @@ def _challenger(config: EvaluateConfig, champion: Seat, home: Path | None) -> st
     )
 
 
-def _check_different(challenger: Seat, other: Seat, where: str = "--white-model") -> None:
+def _check_different(challenger: Entrant, other: Entrant, where: str = "--white-model") -> None:
     """A player may meet itself only under another name: nobody does that by mistake."""
     same = challenger.info.weights == other.info.weights and challenger.info.readouts == other.info.readouts
     if challenger.model and same and not (challenger.spec.own_name or other.spec.own_name):
@@ -153,21 +153,25 @@ def _check_different(challenger: Seat, other: Seat, where: str = "--white-model"
         )
 
 
-def _check_guards(
-    config: EvaluateConfig, challenger: Seat, champion: Seat, guards: Sequence[Guard], against: Sequence[Seat]
+def _check_conditions(
+    config: EvaluateConfig,
+    challenger: Entrant,
+    champion: Entrant,
+    guards: Sequence[Condition],
+    against: Sequence[Entrant],
 ) -> None:
     """Whatever makes a further condition impossible is said before anything is played."""
-    names = [seat.name for seat in against]
-    for guard, seat in zip(guards, against, strict=True):
-        where = f"--require {guard.text!r}"
-        _check_different(challenger, seat, where)
-        if seat.name == champion.name:
+    names = [entrant.name for entrant in against]
+    for condition, entrant in zip(guards, against, strict=True):
+        where = f"--require {condition.text!r}"
+        _check_different(challenger, entrant, where)
+        if entrant.name == champion.name:
             raise UsageError(f"evaluate {where}: that is the champion of this match; use --threshold")
-        if names.count(seat.name) > 1:
+        if names.count(entrant.name) > 1:
             raise UsageError(
-                f"evaluate {where}: {seat.name} is asked for {names.count(seat.name)} times; wanted once"
+                f"evaluate {where}: {entrant.name} is asked for {names.count(entrant.name)} times; wanted once"
             )
-        folder = _guard_folder(config, challenger, seat)
+        folder = _condition_folder(config, challenger, entrant)
         if has_match(folder) and (begun := read_match(folder).header.games) != config.require_games:
             raise UsageError(
                 f"evaluate --require-games {config.require_games}: {folder} was begun with {begun}; go on with that, "
@@ -175,11 +179,11 @@ def _check_guards(
             )
 
 
-def _folder(config: EvaluateConfig, challenger: Seat, other: Seat) -> Path:
+def _folder(config: EvaluateConfig, challenger: Entrant, other: Entrant) -> Path:
     return config.output_dir / layout.match_name(challenger.name, other.name)
 
 
-def _guard_folder(config: EvaluateConfig, challenger: Seat, other: Seat) -> Path:
+def _condition_folder(config: EvaluateConfig, challenger: Entrant, other: Entrant) -> Path:
     """Apart from matches that somebody asked for by name, whose settings may be others."""
     return config.output_dir / layout.REQUIRED / layout.match_name(challenger.name, other.name)
 
@@ -188,49 +192,56 @@ def _guard_folder(config: EvaluateConfig, challenger: Seat, other: Seat) -> Path
 
 
 def _play(
-    contest: Contest, folder: Path, seats: tuple[Seat, Seat], rule: Rule, settings: dict[str, Any], at_stake: bool
-) -> tuple[MatchWriter, Standing]:
+    runner: MatchRunner,
+    folder: Path,
+    entrants: tuple[Entrant, Entrant],
+    rule: Rule,
+    settings: dict[str, Any],
+    at_stake: bool,
+) -> tuple[MatchWriter, MatchStatus]:
     """The match as far as it must be played: until it is decided, where there is something to decide.
 
     Call it under the match's lock.
     """
     # The share that a further condition asks for isn't part of its match: it may change, the games stay.
     threshold = rule.threshold if settings else None
-    writer = contest.open(folder, seats, rule.games, threshold, settings)
+    writer = runner.open(folder, entrants, rule.games, threshold, settings)
     try:
-        contest.play(writer, seats, lambda so_far: at_stake and standing(rule, so_far.games).decided)
+        runner.play(writer, entrants, lambda so_far: at_stake and match_status(rule, so_far.games).decided)
     finally:
-        write_sgfs(contest.game, writer, contest.config.sgf_output)  # type: ignore[attr-defined]
-    return writer, standing(rule, writer.games)
+        write_sgfs(runner.game, writer, runner.config.sgf_output)  # type: ignore[attr-defined]
+    return writer, match_status(rule, writer.games)
 
 
-def _guard(
+def _check_condition(
     config: EvaluateConfig,
-    contest: Contest,
-    challenger: Seat,
-    guards: Sequence[Guard],
-    against: Sequence[Seat],
+    runner: MatchRunner,
+    challenger: Entrant,
+    guards: Sequence[Condition],
+    against: Sequence[Entrant],
     summary: EvaluateSummary,
     progress: Progress,
 ) -> EvaluateSummary:
     """Play the further conditions, until one fails."""
-    for guard, seat in zip(guards, against, strict=True):
-        progress.say(f"further condition: {guard.text}")
-        rule = Rule(config.require_games, guard.share)
-        folder = _guard_folder(config, challenger, seat)
+    for condition, entrant in zip(guards, against, strict=True):
+        progress.say(f"further condition: {condition.text}")
+        rule = Rule(config.require_games, condition.share)
+        folder = _condition_folder(config, challenger, entrant)
         with match_lock(folder):
-            writer, stand = _play(contest, folder, (challenger, seat), rule, {}, True)
-            theirs = summarise(rule, writer, stand)
-            if not stand.decided:
+            writer, status = _play(runner, folder, (challenger, entrant), rule, {}, True)
+            theirs = summarise(rule, writer, status)
+            if not status.decided:
                 _refuse_undecided(theirs, writer)
             write_summary(folder, asdict(theirs))
-        score = stand.score
-        result = GuardResult(
-            stand.passed, score.games, score.wins, score.draws, score.losses, score.share, guard.share, str(folder)
+        score = status.score
+        result = ConditionResult(
+            status.passed, score.games, score.wins, score.draws, score.losses, score.share, condition.share, str(folder)
         )
-        summary = replace(summary, guards={**summary.guards, guard.text: result})
-        if not stand.passed:
-            reason = f"{summary.reason}; {guard.text} not met: {score.half_points / 2:g} points of {score.games} games"
+        summary = replace(summary, guards={**summary.guards, condition.text: result})
+        if not status.passed:
+            reason = (
+                f"{summary.reason}; {condition.text} not met: {score.half_points / 2:g} points of {score.games} games"
+            )
             return replace(summary, passed=False, reason=reason)
     return summary
 
@@ -250,8 +261,8 @@ def _refuse_undecided(summary: EvaluateSummary, writer: MatchWriter) -> None:
 def _conclude(
     config: EvaluateConfig,
     summary: EvaluateSummary,
-    challenger: Seat,
-    champion: Seat,
+    challenger: Entrant,
+    champion: Entrant,
     home: Path | None,
     progress: Progress,
 ) -> EvaluateSummary:
@@ -287,11 +298,11 @@ def _conclude(
     return summary
 
 
-def _why_not(config: EvaluateConfig, challenger: Seat, champion: Seat) -> str:
+def _why_not(config: EvaluateConfig, challenger: Entrant, champion: Entrant) -> str:
     """What speaks against promoting a challenger that has passed; empty if nothing does."""
-    for seat in (challenger, champion):
-        if seat.spec.path is None:
-            return f"{seat.name} is no model"
+    for entrant in (challenger, champion):
+        if entrant.spec.path is None:
+            return f"{entrant.name} is no model"
     if challenger.spec.path == champion.spec.path:
         return f"{challenger.name} is the champion itself"
     return "" if config.promote else "--no-promote"
@@ -309,7 +320,7 @@ def _with_outcome(summary: EvaluateSummary, promoted: bool, outcome: str) -> Eva
     return replace(summary, promoted=promoted, reason=f"{summary.reason}; {outcome}")
 
 
-def _settle(config: EvaluateConfig, champion: Seat, progress: Progress) -> None:
+def _settle(config: EvaluateConfig, champion: Entrant, progress: Progress) -> None:
     """Where a kill came between a promotion and the summary's last word, say it now."""
     for folder in list_matches(config.output_dir):
         parts = layout.parse_match_name(folder.name)

@@ -32,7 +32,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Standing:
+class MatchStatus:
     """A match as far as it was played.
 
     counted     games that count, by number          pair_scores  [games / 2] half points 0..4; None: not both played,
@@ -56,7 +56,7 @@ class Standing:
         return statistics.pair_counts(self.pair_scores)
 
 
-def standing(rule: Rule, games: Mapping[int, MatchGame]) -> Standing:
+def match_status(rule: Rule, games: Mapping[int, MatchGame]) -> MatchStatus:
     """Where a match stands. passed: by what is known; final only when decided."""
     repetitions = repeated_games(games.values())
     excluded = repetitions if rule.exclude_duplicates else set()
@@ -80,7 +80,7 @@ def standing(rule: Rule, games: Mapping[int, MatchGame]) -> Standing:
         decided, passed = statistics.is_decided(score, most, gate), statistics.passes(score, gate)
     else:
         decided, passed = state.decision is not None, state.decision == "accepted"
-    return Standing(counted, score, len(repetitions), pair_scores, gate, state, decided, passed)
+    return MatchStatus(counted, score, len(repetitions), pair_scores, gate, state, decided, passed)
 
 
 def score_of(games: Iterable[MatchGame]) -> Score:

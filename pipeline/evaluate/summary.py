@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.evaluate.promotion import Rule, Standing, score_of
+from pipeline.evaluate.promotion import MatchStatus, Rule, score_of
 from pipeline.matches import statistics
 from pipeline.matches.statistics import Score
 from pipeline.storage.matches import MatchGame, MatchWriter
@@ -38,7 +38,7 @@ class TestResult:
 
 
 @dataclass(frozen=True)
-class GuardResult:
+class ConditionResult:
     """A further condition: the match that was played for it."""
 
     passed: bool
@@ -92,7 +92,7 @@ class EvaluateSummary:
     elo_low: float | None
     elo_high: float | None
     sprt: TestResult | None
-    guards: dict[str, GuardResult]
+    guards: dict[str, ConditionResult]
     passed: bool
     promoted: bool
     reason: str
@@ -104,14 +104,14 @@ def _of_colour(games: Sequence[MatchGame], challenger_player: int) -> Results:
     return Results(score.wins, score.draws, score.losses)
 
 
-def summarise(rule: Rule, writer: MatchWriter, stand: Standing) -> EvaluateSummary:
+def summarise(rule: Rule, writer: MatchWriter, status: MatchStatus) -> EvaluateSummary:
     """The figures of a match as far as it was played; guards and promotion are for its stage to fill in."""
-    header, games, score = writer.header, list(stand.counted.values()), stand.score
+    header, games, score = writer.header, list(status.counted.values()), status.score
     played = max(1, score.games)
     low, high = statistics.wilson_interval(score)
     elo_low, elo, elo_high = (value if math.isfinite(value) else None for value in statistics.elo_interval(score))
     most = rule.games - (len(writer.games) - len(games))
-    by_gate = stand.sprt is None  # what a threshold asks and promises means nothing where the sequential test decides
+    by_gate = status.sprt is None  # what a threshold asks and promises means nothing where the sequential test decides
     gain = statistics.share_of_elo(POWER_ELO)
     return EvaluateSummary(
         challenger=header.challenger,
@@ -131,41 +131,41 @@ def summarise(rule: Rule, writer: MatchWriter, stand: Standing) -> EvaluateSumma
         average_length=sum(game.length for game in games) / played,
         moving_first=_of_colour(games, 0),
         moving_second=_of_colour(games, 1),
-        pairs=list(stand.pair_counts),
-        duplicates=stand.duplicates,
+        pairs=list(status.pair_counts),
+        duplicates=status.duplicates,
         failed=len({failure.failed for failure in writer.failures} - writer.games.keys()),
         threshold=(rule.threshold or statistics.derived_threshold(most)) if by_gate else None,
-        points_needed=stand.gate / 2 if by_gate else None,
-        tail_probability=statistics.result_tail(score, stand.pair_counts),
+        points_needed=status.gate / 2 if by_gate else None,
+        tail_probability=statistics.result_tail(score, status.pair_counts),
         tail_over="pairs" if score.draws else "games",
-        false_promotion_at_most=statistics.false_promotion(most, stand.gate) if by_gate else None,
-        power_35_elo=statistics.power(most, stand.gate, gain) if by_gate else None,
+        false_promotion_at_most=statistics.false_promotion(most, status.gate) if by_gate else None,
+        power_35_elo=statistics.power(most, status.gate, gain) if by_gate else None,
         elo=elo,
         elo_low=elo_low,
         elo_high=elo_high,
-        sprt=_test_result(stand),
+        sprt=_test_result(status),
         guards={},
-        passed=stand.passed,
+        passed=status.passed,
         promoted=False,
-        reason=_reason(rule, stand, score),
+        reason=_reason(rule, status, score),
         match=str(writer.folder),
     )
 
 
-def _test_result(stand: Standing) -> TestResult | None:
-    state = stand.sprt
+def _test_result(status: MatchStatus) -> TestResult | None:
+    state = status.sprt
     if state is None:
         return None
     return TestResult(state.decision or "undecided", state.pairs, state.llr, state.lower, state.upper)
 
 
-def _reason(rule: Rule, stand: Standing, score: Score) -> str:
-    if stand.sprt is not None:
-        state = stand.sprt
+def _reason(rule: Rule, status: MatchStatus, score: Score) -> str:
+    if status.sprt is not None:
+        state = status.sprt
         said = {"accepted": "stronger", "rejected": "not shown to be stronger", None: "undecided"}[state.decision]
         return (
             f"sequential test: {said} after {state.pairs} of {rule.games // 2} pairs "
             f"(log-likelihood ratio {state.llr:+.2f}, bounds {state.lower:+.2f} and {state.upper:+.2f})"
         )
-    verdict = f"{score.half_points / 2:g} points of the {stand.gate / 2:g} needed from {rule.games} games"
+    verdict = f"{score.half_points / 2:g} points of the {status.gate / 2:g} needed from {rule.games} games"
     return verdict + (f", decided after {score.games}" if score.games < rule.games else "")

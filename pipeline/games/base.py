@@ -143,7 +143,7 @@ class Game(ABC):
         legal: what legal() returned for the same states (forbidden points are themselves an input).
         """
 
-    def look(
+    def legal_and_observe(
         self, states: States, history: History, out: tuple[BoolArray, Planes] | None = None
     ) -> tuple[BoolArray, Planes]:
         """legal() and observe() of the same states: what a search asks of every new position.

@@ -29,7 +29,7 @@ from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.gather.extraction import Reader, in_threads
-from pipeline.gather.sampling import Pool, Positions
+from pipeline.gather.sampling import Positions, PositionSampler
 from pipeline.gather.scratch import Scratch
 from pipeline.gather.window import Capacity, Counted, Window, scan_window
 from pipeline.methods.alphazero.examples import Columns
@@ -309,7 +309,7 @@ class _Run:
             self._write(scratch, num_chunks, slots, kept_holdout)
         return len(missing)
 
-    def _pool(self, without: frozenset[int]) -> Pool:
+    def _pool(self, without: frozenset[int]) -> PositionSampler:
         """What is drawn from. without: shards to leave out; none at first, so that reruns draw the same."""
         return self.window.pool(False, without, self.config.surprise_weight)
 

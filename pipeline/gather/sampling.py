@@ -57,7 +57,7 @@ class Stretches:
         return len(self) and 1 + int(((np.diff(self.shard) != 0) | (np.diff(self.game) != 0)).sum())
 
 
-class Pool:
+class PositionSampler:
     """Positions to draw from, numbered from 0."""
 
     def __init__(self, stretches: Stretches, surprises: list[NDArray[np.float16]], surprise_weight: float) -> None:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from pipeline.counter_rng import key_of, uniforms
 from pipeline.errors import FileError, MuGoError
-from pipeline.gather.sampling import Pool, Stretches
+from pipeline.gather.sampling import PositionSampler, Stretches
 from pipeline.storage.shards import ShardMeta, newest_shards
 
 HORIZON = 14  # e^-13 is 2 in a million
@@ -108,10 +108,12 @@ class Window:
         ends = (self.metas[shards[0]].id, self.metas[shards[-1]].id) if len(shards) else ("", "")
         return Figures(left.num_positions, left.num_games, len(shards), *ends)
 
-    def pool(self, held_out: bool, without: frozenset[int] = frozenset(), surprise_weight: float = 0.0) -> Pool:
-        """The positions to train on, or those held out; without: as in figures; surprise_weight: as in Pool."""
+    def pool(
+        self, held_out: bool, without: frozenset[int] = frozenset(), surprise_weight: float = 0.0
+    ) -> PositionSampler:
+        """The positions to train on, or those held out; without: as in figures; surprise_weight: as in PositionSampler."""
         inside = (self.held_out == held_out) & ~np.isin(self.stretches.shard, list(without))
-        return Pool(self.stretches.at(inside), [meta.surprises for meta in self.metas], surprise_weight)
+        return PositionSampler(self.stretches.at(inside), [meta.surprises for meta in self.metas], surprise_weight)
 
 
 def scan_window(

@@ -1,9 +1,9 @@
-"""A lane: one thread that plays games between two players, many at once.
+"""A thread: one thread that plays games between two players, many at once.
 
-The lane is the referee: it keeps the positions, asks whoever is to move, and tells both of every move. About half of
+The thread is the referee: it keeps the positions, asks whoever is to move, and tells both of every move. About half of
 each player's rows are active at a time. A game depends on its opening, its number, the match's seed and the two
-players, not on lane, row or neighbours, as far as the players' arithmetic doesn't depend on them. So a match that is
-interrupted, or spread over lanes and processes, is the same match.
+players, not on thread, row or neighbours, as far as the players' arithmetic doesn't depend on them. So a match that is
+interrupted, or spread over threads and processes, is the same match.
 
 Sides: CHALLENGER = 0, CHAMPION = 1; players of a game: 0 moves first, 1 second. Axes: R rows, n rows. Writes no files.
 """
@@ -26,7 +26,7 @@ from pipeline.storage.matches import MatchFailure, MatchGame
 Outcome = MatchGame | MatchFailure
 
 CHALLENGER, CHAMPION = 0, 1
-PATIENCE_SECONDS = 0.02  # how long a lane waits for an engine before it looks at everything again
+PATIENCE_SECONDS = 0.02  # how long a thread waits for an engine before it looks at everything again
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Pairing:
 
 
 class GameQueue:
-    """Numbers of games still to be played, shared by lanes."""
+    """Numbers of games still to be played, shared by threads."""
 
     def __init__(self) -> None:
         self._numbers: deque[int] = deque()
@@ -64,7 +64,7 @@ class GameQueue:
             self._changed.wait_for(lambda: self._closed or bool(self._numbers), seconds)
 
     def close(self) -> None:
-        """No further games: lanes stop at their next step, and what they are playing is dropped."""
+        """No further games: threads stop at their next step, and what they are playing is dropped."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -87,14 +87,14 @@ class _Unfinished:
     values: list[float | None] = field(default_factory=list)
 
 
-class MatchLane:
+class MatchThread:
     """Plays games from a queue, up to num_rows at a time, and hands each to on_outcome as it ends or fails.
 
     steps: how many it has made; live: games in play.
     """
 
     def __init__(
-        self, pairing: Pairing, num_rows: int, lane: int, queue: GameQueue, on_outcome: Callable[[Outcome], None]
+        self, pairing: Pairing, num_rows: int, thread: int, queue: GameQueue, on_outcome: Callable[[Outcome], None]
     ) -> None:
         self._pairing = pairing
         self._queue = queue
@@ -107,7 +107,7 @@ class MatchLane:
         self.players: list[Player] = []
         try:
             for make in pairing.makers:
-                self.players.append(make(pairing.game, num_rows, lane))
+                self.players.append(make(pairing.game, num_rows, thread))
         except BaseException:
             self.close()
             raise

@@ -71,7 +71,7 @@ def _sample(
     for ply in range(plies):
         if rows.size == 0:
             break
-        legal, planes = game.look(states[rows], history.select(rows))
+        legal, planes = game.legal_and_observe(states[rows], history.select(rows))
         chances = _uniform(game, legal)
         if policies:
             mean = sum(_policy(evaluate(planes)[0], legal, temperature) for evaluate in policies) / len(policies)

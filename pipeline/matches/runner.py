@@ -1,7 +1,7 @@
 """Matches from an empty folder to their last game: what evaluate and tournament share.
 
-A *seat* is a player that has been found: its spec, what the records say of it, and a model's weights. A Contest opens
-match folders on the terms of a command's config, and plays what is missing there with a crew of lanes or of worker
+A *entrant* is a player that has been found: its spec, what the records say of it, and a model's weights. A MatchRunner opens
+match folders on the terms of a command's config, and plays what is missing there with a worker_pool of threads or of worker
 processes. Doesn't know what a result means: the caller says when a match is settled.
 """
 
@@ -22,7 +22,7 @@ from pipeline.games.go.game import Go
 from pipeline.games.registry import parse_game
 from pipeline.matches.match import Pairing
 from pipeline.matches.openings import make_openings
-from pipeline.matches.worker_pool import Crew, ProcessCrew, ThreadCrew, conduct
+from pipeline.matches.worker_pool import ProcessPool, ThreadPool, WorkerPool, conduct
 from pipeline.players.base import MakePlayer
 from pipeline.players.builtin import BUILT_INS, make_builtin
 from pipeline.players.loading import load_evaluators
@@ -43,7 +43,7 @@ from pipeline.storage.matches import (
 from pipeline.storage.models import Model, check_game, read_model
 from pipeline.storage.sgf import SgfText, game_sgf, has_sgf, sgf_name
 
-ENGINE_ROWS = 4  # games of a lane against an engine: one thinks at a time, the others are a batch for the network
+ENGINE_ROWS = 4  # games of a thread against an engine: one thinks at a time, the others are a batch for the network
 LEAST_BATCH = 16  # below, networks may round otherwise (backends.MIN_BATCH), and games would depend on their number
 NETWORKS_KEPT = 6
 GAMES_NAMED = 8  # of those that failed for one reason, in a warning
@@ -51,7 +51,7 @@ BEAT_SECONDS = 1.0  # how often a worker says that it gets on, at least
 
 
 @dataclass(frozen=True)
-class Seat:
+class Entrant:
     """A player that has been found."""
 
     spec: PlayerSpec
@@ -70,14 +70,14 @@ class Seat:
         return f"{self.name}={self.spec.path.resolve()}@{self.info.readouts}"
 
 
-def take_seat(text: str, readouts: int) -> Seat:
+def load_entrant(text: str, readouts: int) -> Entrant:
     """The player of a spec string; a model that says no readouts gets these.
 
     Raises UsageError for what is no spec, FileError for a model that can't be read.
     """
     spec = parse_player(text)
     if spec.path is None:
-        return Seat(spec, PlayerInfo(name=spec.name, kind=spec.kind, spec=spec.text), None)
+        return Entrant(spec, PlayerInfo(name=spec.name, kind=spec.kind, spec=spec.text), None)
     model = read_model(spec.path)
     own = readouts if spec.readouts is None else spec.readouts
     info = PlayerInfo(
@@ -88,75 +88,75 @@ def take_seat(text: str, readouts: int) -> Seat:
         weights=model.info.files[layout.WEIGHTS].sha256,
         parents=[f"{parent}@{own}" for parent in model.info.parents],
     )
-    return Seat(spec, info, model)
+    return Entrant(spec, info, model)
 
 
-def common_game(asked: str | None, seats: Sequence[Seat]) -> Game:
+def common_game(asked: str | None, entrants: Sequence[Entrant]) -> Game:
     """The game that all of them can play: the models', or the one asked for.
 
     Raises UsageError if nobody says which, FileError if a model plays another.
     """
-    specs = [seat.model.info.game for seat in seats if seat.model]
+    specs = [entrant.model.info.game for entrant in entrants if entrant.model]
     if asked is None and not specs:
-        names = " and ".join(seat.name for seat in seats)
+        names = " and ".join(entrant.name for entrant in entrants)
         raise UsageError(f"--game: not given, and {names} may play any; wanted e.g. --game go:9")
     game = parse_game(asked or specs[0])
-    for seat in seats:
-        if seat.model:
-            check_game(seat.model.info, game.spec, seat.spec.path)
-        if seat.info.kind == "gtp" and not isinstance(game, Go):
-            raise UsageError(f"player {seat.spec.text!r}: GTP engines play Go only; the game is {game.spec}")
-        if seat.info.kind == "gtp":
+    for entrant in entrants:
+        if entrant.model:
+            check_game(entrant.model.info, game.spec, entrant.spec.path)
+        if entrant.info.kind == "gtp" and not isinstance(game, Go):
+            raise UsageError(f"player {entrant.spec.text!r}: GTP engines play Go only; the game is {game.spec}")
+        if entrant.info.kind == "gtp":
             from pipeline.players.gtp import find_program
 
-            find_program(seat.spec.command)  # if it isn't there, that is said before anything is loaded or played
+            find_program(entrant.spec.command)  # if it isn't there, that is said before anything is loaded or played
     return game
 
 
-class Cast:
-    """Makes the players of seats; keeps the networks of the last few models loaded."""
+class PlayerFactory:
+    """Makes the players of entrants; keeps the networks of the last few models loaded."""
 
     def __init__(
         self,
         search: SearchConfig,
-        num_lanes: int,
+        num_threads: int,
         num_rows: int,
         backend: str,
         engine_seconds: float,
         progress: Progress = SILENT,
     ) -> None:
         self._search = search
-        self._num_lanes = num_lanes
+        self._num_threads = num_threads
         self._max_batch = max(LEAST_BATCH, num_rows)
         self._backend = backend
         self._engine_seconds = engine_seconds
         self._progress = progress
         self._networks: OrderedDict[str, list[Any]] = OrderedDict()
 
-    def maker(self, seat: Seat) -> MakePlayer:
-        kind, seconds = seat.info.kind, self._engine_seconds
+    def maker(self, entrant: Entrant) -> MakePlayer:
+        kind, seconds = entrant.info.kind, self._engine_seconds
         if kind in BUILT_INS:
             return make_builtin(kind)
         if kind == "gtp":
             from pipeline.players.engine import EnginePlayer
 
-            return lambda game, rows, lane: EnginePlayer(game, rows, seat.spec.command, seat.name, seconds)
-        evaluators, readouts = self._evaluators(seat), seat.info.readouts or 0
-        return lambda game, rows, lane: SearchPlayer(game, rows, evaluators[lane], self._search, readouts)
+            return lambda game, rows, thread: EnginePlayer(game, rows, entrant.spec.command, entrant.name, seconds)
+        evaluators, readouts = self._evaluators(entrant), entrant.info.readouts or 0
+        return lambda game, rows, thread: SearchPlayer(game, rows, evaluators[thread], self._search, readouts)
 
-    def policies(self, seats: Sequence[Seat]) -> list[Evaluate]:
+    def policies(self, entrants: Sequence[Entrant]) -> list[Evaluate]:
         """The raw policies of those that have one, for the calling thread."""
-        return [self._evaluators(seat)[0] for seat in seats if seat.model]
+        return [self._evaluators(entrant)[0] for entrant in entrants if entrant.model]
 
-    def _evaluators(self, seat: Seat) -> list[Any]:
-        assert seat.model is not None
-        key = seat.info.weights
+    def _evaluators(self, entrant: Entrant) -> list[Any]:
+        assert entrant.model is not None
+        key = entrant.info.weights
         if key not in self._networks:
             self._progress.say(
-                f"loading {seat.name}; networks and kernels are compiled when this machine sees them first"
+                f"loading {entrant.name}; networks and kernels are compiled when this machine sees them first"
             )
             self._networks[key] = load_evaluators(
-                seat.model, self._max_batch, self._num_lanes, self._backend, self._progress
+                entrant.model, self._max_batch, self._num_threads, self._backend, self._progress
             )
             if len(self._networks) > NETWORKS_KEPT:
                 self._networks.popitem(last=False)
@@ -164,7 +164,7 @@ class Cast:
         return self._networks[key]
 
 
-class Contest:
+class MatchRunner:
     """Opens and plays matches on the terms of one command's config."""
 
     def __init__(self, config: ArenaConfig, game: Game, progress: Progress) -> None:
@@ -176,27 +176,27 @@ class Contest:
         self.config = config
         self.game = game
         self._progress = progress
-        self._cast: tuple[tuple[int, int], Cast] | None = None
+        self._factory: tuple[tuple[int, int], PlayerFactory] | None = None
 
     def open(
         self,
         folder: Path,
-        seats: tuple[Seat, Seat],
+        entrants: tuple[Entrant, Entrant],
         num_games: int,
         threshold: float | None = None,
         settings: dict[str, Any] | None = None,
     ) -> MatchWriter:
         """Go on with the match in the folder, or begin it with fresh openings; call it under its match_lock.
 
-        seats: challenger, champion. settings: what else the verdict depends on.
+        entrants: challenger, champion. settings: what else the verdict depends on.
         """
         config = self.config
         openings: list[list[int]] = [[]] * (num_games // 2)
         if not has_match(folder):
             # The match doesn't exist before it has its openings, and those come from the players.
-            openings = self._openings(seats, num_games // 2, [])
+            openings = self._openings(entrants, num_games // 2, [])
         header = MatchHeader(
-            players=(seats[0].info, seats[1].info),
+            players=(entrants[0].info, entrants[1].info),
             game=self.game.spec,
             games=num_games,
             threshold=threshold,
@@ -212,11 +212,13 @@ class Contest:
         verify_games(folder / layout.MATCH_GAMES, self.game, list(writer.games.values()))
         return writer
 
-    def extend(self, writer: MatchWriter, seats: tuple[Seat, Seat], num_pairs: int) -> None:
+    def extend(self, writer: MatchWriter, entrants: tuple[Entrant, Entrant], num_pairs: int) -> None:
         """Further openings for a match that grows."""
-        writer.extend(self._openings(seats, num_pairs, writer.openings))
+        writer.extend(self._openings(entrants, num_pairs, writer.openings))
 
-    def play(self, writer: MatchWriter, seats: tuple[Seat, Seat], settled: Callable[[MatchWriter], bool]) -> None:
+    def play(
+        self, writer: MatchWriter, entrants: tuple[Entrant, Entrant], settled: Callable[[MatchWriter], bool]
+    ) -> None:
         """Play what is missing until it is settled, or every game was played or has failed twice.
 
         Raises MuGoError if games only failed; KeyboardInterrupt after recording what was finished.
@@ -248,7 +250,7 @@ class Contest:
         progress.start(f"{writer.header.challenger} against {writer.header.champion}", writer.num_games, "games")
         try:
             progress.advance(len(writer.games))
-            conduct(self._crew(writer, seats, len(missing)), missing, on_outcomes, given_up)
+            conduct(self._worker_pool(writer, entrants, len(missing)), missing, on_outcomes, given_up)
         finally:
             progress.finish()
         if nothing_works() or (failures and not writer.games):
@@ -256,32 +258,34 @@ class Contest:
                 f"{writer.folder}: every game failed, e.g. {failures[-1].problem}; mend that and run it again"
             )
 
-    def _openings(self, seats: tuple[Seat, Seat], num_pairs: int, known: Sequence[Sequence[int]]) -> list[list[int]]:
+    def _openings(
+        self, entrants: tuple[Entrant, Entrant], num_pairs: int, known: Sequence[Sequence[int]]
+    ) -> list[list[int]]:
         if num_pairs == 0:
             return []
-        lanes, rows = self._lanes_and_rows(seats, 2 * num_pairs)
-        policies = self._cast_for(lanes, rows).policies(seats) if self.config.opening_plies else []
+        threads, rows = self._threads_and_rows(entrants, 2 * num_pairs)
+        policies = self._factory_for(threads, rows).policies(entrants) if self.config.opening_plies else []
         batch = max(LEAST_BATCH, rows)
         return make_openings(self.game, policies, num_pairs, self.config.opening_plies, self.config.seed, batch, known)
 
-    def _crew(self, writer: MatchWriter, seats: tuple[Seat, Seat], num_games: int) -> Crew:
+    def _worker_pool(self, writer: MatchWriter, entrants: tuple[Entrant, Entrant], num_games: int) -> WorkerPool:
         config = self.config
-        lanes, rows = self._lanes_and_rows(seats, num_games)
+        threads, rows = self._threads_and_rows(entrants, num_games)
         if config.workers == 0:
-            makers = tuple(self._cast_for(lanes, rows).maker(seat) for seat in seats)
-            names = (seats[0].name, seats[1].name)
-            return ThreadCrew(Pairing(self.game, makers, names, config.seed, writer.openings), lanes, rows)  # type: ignore[arg-type]
+            makers = tuple(self._factory_for(threads, rows).maker(entrant) for entrant in entrants)
+            names = (entrants[0].name, entrants[1].name)
+            return ThreadPool(Pairing(self.game, makers, names, config.seed, writer.openings), threads, rows)  # type: ignore[arg-type]
         workers = min(config.workers, num_games)
-        each = max(1, lanes // workers)
+        each = max(1, threads // workers)
         rows = min(rows, -(-config.parallel_games // (workers * each)))
         job = {
             "game": self.game.spec,
-            "players": [seat.full_spec for seat in seats],
-            "weights": [seat.info.weights for seat in seats],
+            "players": [entrant.full_spec for entrant in entrants],
+            "weights": [entrant.info.weights for entrant in entrants],
             "search": config.search_config().model_dump(),
             "seed": config.seed,
             "openings": writer.openings,
-            "lanes": each,
+            "threads": each,
             "rows": rows,
             "backend": config.backend,
             "engine_seconds": config.engine_seconds,
@@ -291,23 +295,25 @@ class Contest:
         path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
         command = [sys.executable, "-m", "pipeline.matches.worker"]
         self._progress.say(f"starting {workers} workers")
-        return ProcessCrew(
+        return ProcessPool(
             command, [job] * workers, each * rows, config.hang_seconds, {**os.environ, "PYTHONPATH": path}
         )
 
-    def _lanes_and_rows(self, seats: tuple[Seat, Seat], num_games: int) -> tuple[int, int]:
+    def _threads_and_rows(self, entrants: tuple[Entrant, Entrant], num_games: int) -> tuple[int, int]:
         config = self.config
-        lanes = max(1, min(config.threads or available_cores(), num_games, config.parallel_games))
-        rows = max(1, -(-min(config.parallel_games, num_games) // lanes))
-        return lanes, min(rows, ENGINE_ROWS) if any(seat.info.kind == "gtp" for seat in seats) else rows
+        threads = max(1, min(config.threads or available_cores(), num_games, config.parallel_games))
+        rows = max(1, -(-min(config.parallel_games, num_games) // threads))
+        return threads, min(rows, ENGINE_ROWS) if any(entrant.info.kind == "gtp" for entrant in entrants) else rows
 
-    def _cast_for(self, lanes: int, rows: int) -> Cast:
+    def _factory_for(self, threads: int, rows: int) -> PlayerFactory:
         """The players' makers, made anew if they were made for fewer games at once."""
-        if self._cast is None or self._cast[0] != (lanes, rows):
+        if self._factory is None or self._factory[0] != (threads, rows):
             config = self.config
-            cast = Cast(config.search_config(), lanes, rows, config.backend, config.engine_seconds, self._progress)
-            self._cast = (lanes, rows), cast
-        return self._cast[1]
+            factory = PlayerFactory(
+                config.search_config(), threads, rows, config.backend, config.engine_seconds, self._progress
+            )
+            self._factory = (threads, rows), factory
+        return self._factory[1]
 
 
 def write_sgfs(game: Game, writer: MatchWriter, directory: Path | None) -> None:
@@ -348,15 +354,17 @@ def _warn_of(failed: Sequence[MatchFailure], given_up: set[int], progress: Progr
 
 
 def job_pairing(job: dict[str, Any]) -> Pairing:
-    """What a worker plays: the other end of Contest._crew.
+    """What a worker plays: the other end of MatchRunner._worker_pool.
 
     Raises what can't be found, or FileError if a model isn't the one that was asked for.
     """
-    seats = [take_seat(text, 0) for text in job["players"]]
-    for seat, weights in zip(seats, job["weights"], strict=True):
-        if seat.info.weights != weights:
-            raise FileError(seat.spec.path or seat.name, "its weights changed since the match began; restore them")
+    entrants = [load_entrant(text, 0) for text in job["players"]]
+    for entrant, weights in zip(entrants, job["weights"], strict=True):
+        if entrant.info.weights != weights:
+            raise FileError(
+                entrant.spec.path or entrant.name, "its weights changed since the match began; restore them"
+            )
     search = SearchConfig(**job["search"])
-    cast = Cast(search, job["lanes"], job["rows"], job["backend"], job["engine_seconds"])
-    makers = (cast.maker(seats[0]), cast.maker(seats[1]))
-    return Pairing(parse_game(job["game"]), makers, (seats[0].name, seats[1].name), job["seed"], job["openings"])
+    factory = PlayerFactory(search, job["threads"], job["rows"], job["backend"], job["engine_seconds"])
+    makers = (factory.maker(entrants[0]), factory.maker(entrants[1]))
+    return Pairing(parse_game(job["game"]), makers, (entrants[0].name, entrants[1].name), job["seed"], job["openings"])

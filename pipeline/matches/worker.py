@@ -1,7 +1,7 @@
 """A worker of a match: ``python -m pipeline.matches.worker``, started by a command with --workers.
 
-Reads a job and numbers of games on its standard input, plays them in lanes, and writes what comes of them to its
-standard output; the lines are described in arena/crew.py. It keeps no files, so it may be killed at any moment, and it
+Reads a job and numbers of games on its standard input, plays them in threads, and writes what comes of them to its
+standard output; the lines are described in arena/worker_pool.py. It keeps no files, so it may be killed at any run_state, and it
 ends by itself when its standard input does: whoever started it wants no more, or is gone.
 """
 
@@ -59,25 +59,25 @@ def _play(
 ) -> None:
     """Until there are no more orders. Raises MuGoError if players can't be made."""
     from pipeline.matches.runner import job_pairing
-    from pipeline.matches.worker_pool import ThreadCrew
+    from pipeline.matches.worker_pool import ThreadPool
     from pipeline.storage.matches import MatchGame
 
-    crew = ThreadCrew(job_pairing(job), job["lanes"], job["rows"])
+    worker_pool = ThreadPool(job_pairing(job), job["threads"], job["rows"])
 
     def beat() -> None:
         while True:
-            lanes = [(lane.steps, lane.live) if lane else (0, 0) for lane in crew.lanes]
-            say({"beat": [steps for steps, _ in lanes], "live": [live for _, live in lanes]})
+            threads = [(thread.steps, thread.live) if thread else (0, 0) for thread in worker_pool.threads]
+            say({"beat": [steps for steps, _ in threads], "live": [live for _, live in threads]})
             time.sleep(job["beat_seconds"])
 
     threading.Thread(target=beat, daemon=True).start()
     while True:
         with suppress(queue.Empty):
             while (order := orders.get_nowait()) is not None:
-                crew.give(order)
-            crew.close()
+                worker_pool.give(order)
+            worker_pool.close()
             return
-        for outcome in crew.outcomes(0.1):
+        for outcome in worker_pool.outcomes(0.1):
             kind = "game" if isinstance(outcome, MatchGame) else "failure"
             say({kind: outcome.model_dump(mode="json")})
 

@@ -1,12 +1,12 @@
-"""Crews: who plays the games of a match at once, and what happens to a game that fails.
+"""Worker pools: who plays the games of a match at once, and what happens to a game that fails.
 
-A crew takes numbers of games and gives back outcomes, in any order: games, or failures. ThreadCrew plays in this
-process, a lane a thread; ProcessCrew has workers, processes that may die or hang without harm to anything but the
-games they were playing. conduct() gives a crew its games, and those that failed again.
+A worker_pool takes numbers of games and gives back outcomes, in any order: games, or failures. ThreadPool plays in this
+process, a thread a thread; ProcessPool has workers, processes that may die or hang without harm to anything but the
+games they were playing. conduct() gives a worker_pool its games, and those that failed again.
 
 A worker is any command that reads a job and then numbers of games as JSON lines, and writes JSON lines:
     stdin   the job, then {"play": [0, 1, …]} any number of times; end of file: stop at once
-    stdout  {"game": MatchGame}  {"failure": MatchFailure}  {"beat": [steps of each lane], "live": [games of each lane]}
+    stdout  {"game": MatchGame}  {"failure": MatchFailure}  {"beat": [steps of each thread], "live": [games of each thread]}
             {"error": one line}: the job itself is impossible
 Whatever else it writes is its end: a line that can't be read may have been a game.
 """
@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 from pipeline.errors import MuGoError
-from pipeline.matches.match import GameQueue, MatchLane, Outcome, Pairing
+from pipeline.matches.match import GameQueue, MatchThread, Outcome, Pairing
 from pipeline.storage.matches import MatchFailure, MatchGame
 
 ATTEMPTS = 2  # a game that fails is tried once more
@@ -36,7 +36,7 @@ PAUSE_SECONDS = 5.0  # when nobody looked after the workers for so long (Ctrl-Z,
 LOADING = 10  # a worker may take so many times longer to load than it may take for a step
 
 
-class Crew(ABC):
+class WorkerPool(ABC):
     """See the module docstring."""
 
     @abstractmethod
@@ -53,18 +53,18 @@ class Crew(ABC):
 
 
 def conduct(
-    crew: Crew,
+    worker_pool: WorkerPool,
     numbers: Sequence[int],
     on_outcomes: Callable[[list[MatchGame], list[MatchFailure]], bool],
     given_up: set[int] | None = None,
 ) -> None:
-    """Let the crew play the games; each that fails is tried again, up to ATTEMPTS times in all. Closes the crew.
+    """Let the worker_pool play the games; each that fails is tried again, up to ATTEMPTS times in all. Closes the worker_pool.
 
-    Where a lane or a worker crashed, nobody knows which of its games it was. So games that had their attempts and were
+    Where a thread or a worker crashed, nobody knows which of its games it was. So games that had their attempts and were
     not alone are tried further, apart from the others and in ever smaller groups, until one that crashes was alone.
 
     on_outcomes: called with what has ended since the last call; returns whether to play on. If it says no, or on
-    KeyboardInterrupt, the crew is closed, and what had ended by then is handed over.
+    KeyboardInterrupt, the worker_pool is closed, and what had ended by then is handed over.
     given_up: numbers of failed games that are not tried again are added to it, before on_outcomes hears of the failure.
     """
     trials = _Trials(numbers, set() if given_up is None else given_up)
@@ -74,21 +74,21 @@ def conduct(
         failures, again = trials.judge(outcomes)
         play_on = on_outcomes(games, failures) if outcomes else True
         if play_on and again:
-            crew.give(again)
+            worker_pool.give(again)
         return play_on
 
     closed = False
     try:
-        crew.give(numbers)
+        worker_pool.give(numbers)
         while trials.left:
-            if not hand_over(crew.outcomes(0.5)):
+            if not hand_over(worker_pool.outcomes(0.5)):
                 break
-        crew.close()
+        worker_pool.close()
         closed = True
     finally:
         if not closed:
-            crew.close()
-        hand_over([one for one in crew.outcomes(0.0) if isinstance(one, MatchGame)])
+            worker_pool.close()
+        hand_over([one for one in worker_pool.outcomes(0.0) if isinstance(one, MatchGame)])
 
 
 class _Trials:
@@ -131,17 +131,19 @@ class _Trials:
 # In this process
 
 
-class ThreadCrew(Crew):
-    """Lanes in threads of this process. A lane that raises loses its games and goes on with fresh players."""
+class ThreadPool(WorkerPool):
+    """Threads in threads of this process. A thread that raises loses its games and goes on with fresh players."""
 
-    def __init__(self, pairing: Pairing, num_lanes: int, num_rows: int) -> None:
+    def __init__(self, pairing: Pairing, num_threads: int, num_rows: int) -> None:
         self._pairing = pairing
         self._num_rows = num_rows
         self._arrived: queue.SimpleQueue[Outcome | BaseException] = queue.SimpleQueue()
         self._problem: BaseException | None = None
         self._games = GameQueue()
-        self.lanes: list[MatchLane | None] = [None] * num_lanes
-        self._threads = [threading.Thread(target=self._run, args=(lane,), daemon=True) for lane in range(num_lanes)]
+        self.threads: list[MatchThread | None] = [None] * num_threads
+        self._threads = [
+            threading.Thread(target=self._run, args=(thread,), daemon=True) for thread in range(num_threads)
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -149,7 +151,7 @@ class ThreadCrew(Crew):
         self._games.give(numbers)
 
     def outcomes(self, seconds: float) -> list[Outcome]:
-        """Raises what kept a lane from starting at all."""
+        """Raises what kept a thread from starting at all."""
         if self._problem is not None and not self._games.closed:
             raise self._problem
         found: list[Outcome] = []
@@ -172,14 +174,14 @@ class ThreadCrew(Crew):
     def _run(self, number: int) -> None:
         try:
             while not self._games.closed:
-                lane = MatchLane(self._pairing, self._num_rows, number, self._games, self._arrived.put)
-                self.lanes[number] = lane
+                thread = MatchThread(self._pairing, self._num_rows, number, self._games, self._arrived.put)
+                self.threads[number] = thread
                 try:
-                    lane.run()
+                    thread.run()
                 except BaseException as error:  # of a thread: nobody interrupts it, so this is a player's doing
-                    lane.abandon(f"{type(error).__name__}: {' '.join(str(error).split())}")
+                    thread.abandon(f"{type(error).__name__}: {' '.join(str(error).split())}")
                 finally:
-                    lane.close()
+                    thread.close()
         except BaseException as error:  # no player, no game: handed to the calling thread, which raises it
             self._arrived.put(error)
 
@@ -191,7 +193,7 @@ class ThreadCrew(Crew):
 class _Worker:
     """A process, the games it has been given and not finished, and when it was last seen to get on.
 
-    steps: of each lane, as far as it said; moved: when each lane last made one, or had nothing to do; loaded: whether
+    steps: of each thread, as far as it said; moved: when each thread last made one, or had nothing to do; loaded: whether
     any step or game shows that it has begun to play.
     """
 
@@ -209,13 +211,13 @@ class _Worker:
         now = time.monotonic()
         if not self.moved:
             self.steps, self.moved = [0] * len(steps), [now] * len(steps)
-        for lane, (count, games) in enumerate(zip(steps, live, strict=True)):
-            if count != self.steps[lane] or (games == 0 and any(live)):
-                self.steps[lane], self.moved[lane] = count, now
+        for thread, (count, games) in enumerate(zip(steps, live, strict=True)):
+            if count != self.steps[thread] or (games == 0 and any(live)):
+                self.steps[thread], self.moved[thread] = count, now
         self.loaded = self.loaded or any(steps)
 
     def stuck(self, limit: float) -> float:
-        """For how long a lane has made no step, if that is too long; else 0. The first may take LOADING times that."""
+        """For how long a thread has made no step, if that is too long; else 0. The first may take LOADING times that."""
         seconds = time.monotonic() - min(self.moved, default=self.started)
         return seconds if seconds > limit * (1 if self.loaded else LOADING) else 0.0
 
@@ -224,7 +226,7 @@ class _Worker:
         self.moved = [moved + seconds for moved in self.moved]
 
 
-class ProcessCrew(Crew):
+class ProcessPool(WorkerPool):
     """Worker processes. One that dies, or makes no step for hang_seconds, loses its games and is replaced."""
 
     def __init__(

@@ -1,7 +1,7 @@
 """The engines that can run a folded network, behind one small interface.
 
-A backend holds one network. Its *lanes* run at the same time, each called by one thread only; a lane takes batches of
-exactly one of the sizes that ``batch_sizes`` lists, so nothing is compiled twice. Lanes don't pad:
+A backend holds one network. Its *threads* run at the same time, each called by one thread only; a thread takes batches of
+exactly one of the sizes that ``batch_sizes`` lists, so nothing is compiled twice. Threads don't pad:
 ``inference.Evaluator`` does.
 
 Here: the interface, what the processor can do, and OpenVINO, which needs no torch (starting torch costs over a second).
@@ -10,7 +10,7 @@ The torch engines are in ``torch_backends.py``.
 Precision names: ``float32``, ``bfloat16``, ``float16``, ``int8``. The last means that kernels and inputs of
 convolutions are whole numbers: kernels from -127 to 127 (or -64 to 64, see ``largest_int8_kernel``) times a scale for
 each output channel; inputs, which a ReLU leaves at 0 or more, from 0 to 255 times a scale for each convolution, such
-that MARGIN times the largest of typical positions is 255. Everything else is computed as in bfloat16, or in float32
+that MARGIN times the largest of calibration positions is 255. Everything else is computed as in bfloat16, or in float32
 where the processor has no bfloat16.
 """
 
@@ -34,27 +34,29 @@ from pipeline.networks.architecture import Architecture, Weights
 
 Planes = NDArray[np.uint8]
 Evaluation = tuple[NDArray[np.float32], NDArray[np.float32]]  # policy_logits [B, A], value_to_move [B]
-Lane = Callable[[Planes], Evaluation]  # planes [B, C, H, W], C-contiguous; the arrays it returns are the caller's own
+Evaluate = Callable[
+    [Planes], Evaluation
+]  # planes [B, C, H, W], C-contiguous; the arrays it returns are the caller's own
 
 # Below this, engines switch to other kernels for the small layers, which round differently: with it, a row's result had
 # the same bits at every size measured, so it doesn't matter how many others are evaluated beside it.
 MIN_BATCH = 16
 LEAST_SCALED = 1e-6  # a scale of 0 would divide by it
-MARGIN = 1.25  # for what goes beyond typical positions: what is cut off hurts far more than coarser steps (LOG.md)
+MARGIN = 1.25  # for what goes beyond calibration positions: what is cut off hurts far more than coarser steps (LOG.md)
 
 
 class Backend(ABC):
-    """One folded network on one engine, ready to run in num_lanes threads."""
+    """One folded network on one engine, ready to run in num_threads threads."""
 
     # Every batch is padded to the largest size times one of these, rounded up, but not to less than MIN_BATCH.
     fractions: tuple[float, ...] = tuple(part / 2**halvings for halvings in range(12) for part in (1, 0.75))
 
     @abstractmethod
-    def lane(self, index: int) -> Lane:
-        """The function that runs lane index; only one thread may call it."""
+    def thread(self, index: int) -> Evaluate:
+        """The function that runs thread index; only one thread may call it."""
 
     def batch_sizes(self, max_batch: int) -> list[int]:
-        """Ascending sizes that lanes will be called with; the last is max_batch."""
+        """Ascending sizes that threads will be called with; the last is max_batch."""
         least = min(MIN_BATCH, max_batch)
         return sorted({max(least, int(np.ceil(max_batch * fraction))) for fraction in self.fractions})
 
@@ -109,9 +111,9 @@ def is_installed(module: str) -> bool:
 class OpenVinoBackend(Backend):
     """OpenVINO on the processor. Models are compiled per batch size when first needed.
 
-    With a lane for every core, each lane has compiled models of its own that run in its own thread (NUM_STREAMS 0): the
+    With a thread for every core, each thread has compiled models of its own that run in its own thread (NUM_STREAMS 0): the
     thread's core and caches go on with the same game's work, which a stream of OpenVINO's on another core would not.
-    Measured in self-play at b2c32, two lanes of 128: 4.6 ms a batch instead of 5.3 to 6.1. With fewer lanes than cores,
+    Measured in self-play at b2c32, two threads of 128: 4.6 ms a batch instead of 5.3 to 6.1. With fewer threads than cores,
     streams spread each batch over all cores.
     """
 
@@ -119,30 +121,30 @@ class OpenVinoBackend(Backend):
         self,
         architecture: Architecture,
         folded: Weights,
-        num_lanes: int,
+        num_threads: int,
         precision: str,
-        typical: Planes | None = None,
+        calibration: Planes | None = None,
     ) -> None:
-        """typical: positions [N, C, H, W] that int8 takes its scales from; it can't do without."""
+        """calibration: positions [N, C, H, W] that int8 takes its scales from; it can't do without."""
         openvino = load_openvino()
         self._architecture, self._folded = architecture, folded
         self._core = openvino.Core()
-        self._in_callers_thread = num_lanes >= available_cores()
+        self._in_callers_thread = num_threads >= available_cores()
         exact = "bf16" if precision == "bfloat16" or (precision == "int8" and has_fast_bfloat16()) else "f32"
         self._properties = {
             "INFERENCE_PRECISION_HINT": exact,
-            "NUM_STREAMS": 0 if self._in_callers_thread else num_lanes,
+            "NUM_STREAMS": 0 if self._in_callers_thread else num_threads,
             "INFERENCE_NUM_THREADS": 1 if self._in_callers_thread else available_cores(),
         }
         self._maxima: dict[str, float] | None = None
         if precision == "int8":
-            if typical is None or not len(typical):
-                raise ValueError("int8 needs typical positions to take its scales from")
-            self._maxima = input_maxima(architecture, folded, typical)
+            if calibration is None or not len(calibration):
+                raise ValueError("int8 needs calibration positions to take its scales from")
+            self._maxima = input_maxima(architecture, folded, calibration)
         self._compiled: dict[tuple[int, int], Any] = {}
         self._lock = threading.Lock()
 
-    def lane(self, index: int) -> Lane:
+    def thread(self, index: int) -> Evaluate:
         requests: dict[int, Any] = {}
 
         def run(planes: Planes) -> Evaluation:
@@ -156,12 +158,12 @@ class OpenVinoBackend(Backend):
 
         return run
 
-    def _model(self, size: int, lane: int) -> Any:
+    def _model(self, size: int, thread: int) -> Any:
         with self._lock:
-            if (size, lane) not in self._compiled:
+            if (size, thread) not in self._compiled:
                 model = openvino_model(self._architecture, self._folded, size, self._maxima)
-                self._compiled[size, lane] = self._core.compile_model(model, "CPU", self._properties)
-            return self._compiled[size, lane]
+                self._compiled[size, thread] = self._core.compile_model(model, "CPU", self._properties)
+            return self._compiled[size, thread]
 
 
 def load_openvino() -> Any:

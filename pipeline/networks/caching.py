@@ -3,7 +3,7 @@
 Worth it where different moves often lead to the same position and a network's input holds no history: connect four, not
 Go. A row's result doesn't depend on the batch (see ``backends.MIN_BATCH``), so games are the same with and without it.
 
-One lane, one cache, no locks. Direct-mapped: a position that falls into a taken place replaces what stands there.
+One thread, one cache, no locks. Direct-mapped: a position that falls into a taken place replaces what stands there.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Batched inference: positions in, policy logits and values out, on the fastest engine that is right.
 
-``make_evaluators`` gives one ``Evaluator`` per lane; each is called by its own thread. Which engine runs them is
-settled by measurement: with ``backend="auto"`` every engine this machine has is timed for a moment, and the fastest is
+``make_evaluators`` gives one ``Evaluator`` per thread; each is called by its own thread. Which engine runs them is
+settled by measurement: with ``backend="auto"`` every engine this machine has is timed for a run_state, and the fastest is
 remembered in ``~/.cache/mugo/backends.json`` for that processor, architecture and library versions: whoever evaluates a
-network of that architecture here does it alike, however many rows and lanes there are. A lost or damaged cache only
+network of that architecture here does it alike, however many rows and threads there are. A lost or damaged cache only
 costs the next measurement. Nothing is remembered where an engine was refused: the next model may suit it.
 
 Nothing is used unchecked: at every start the engine about to be used answers a few positions, and is refused if it
 differs from plain float32 numpy by more than its tolerance: exact ones in any softmax probability or value, int8 on
-average. Exact engines answer made-up positions, int8 typical ones that its scales don't come from. Where the remembered
+average. Exact engines answer made-up positions, int8 calibration ones that its scales don't come from. Where the remembered
 engine is refused for these weights, the others are tried.
 
 B batch, K rows asked for (0 ≤ K ≤ max_batch), C planes, H×W board, A actions. Values are seen by the player to move.
@@ -37,8 +37,8 @@ from pipeline.errors import MuGoError, UsageError
 from pipeline.networks.architecture import Architecture, Weights
 from pipeline.networks.backends import (
     Backend,
+    Evaluate,
     Evaluation,
-    Lane,
     OpenVinoBackend,
     Planes,
     has_fast_bfloat16,
@@ -53,14 +53,14 @@ from pipeline.threads import run_together
 
 POLICY_TOLERANCE = 0.03  # largest difference of any move's probability from float32
 VALUE_TOLERANCE = 0.05  # largest difference of the value, which spans -1 to 1
-# Of int8, on typical positions, since others may be beyond its scales: means over positions, for what rounds to 255
+# Of int8, on calibration positions, since others may be beyond its scales: means over positions, for what rounds to 255
 # steps is now and then wrong in one, what is broken in all. Of the policy: the share of it that is misplaced.
 INT8_POLICY_TOLERANCE, INT8_VALUE_TOLERANCE = 0.05, 0.05
 WORTH_INT8 = 1.1  # how much faster than an exact engine it must be
 CHECKED_POSITIONS = 8
-MEASURED_SECONDS = 0.3  # per engine and window; the best of MEASURED_WINDOWS counts, so a busy moment doesn't decide
+MEASURED_SECONDS = 0.3  # per engine and window; the best of MEASURED_WINDOWS counts, so a busy run_state doesn't decide
 MEASURED_WINDOWS = 3
-MEASURED_BATCH = 64  # of each lane, of which there is one for each core
+MEASURED_BATCH = 64  # of each thread, of which there is one for each core
 
 
 @dataclass(frozen=True)
@@ -75,20 +75,20 @@ class Engine:
         return f"{self.backend} {self.device} {self.precision}"
 
     def build(
-        self, architecture: Architecture, folded: Weights, num_lanes: int, typical: Planes | None = None
+        self, architecture: Architecture, folded: Weights, num_threads: int, calibration: Planes | None = None
     ) -> Backend:
         if self.backend == "openvino":
-            return OpenVinoBackend(architecture, folded, num_lanes, self.precision, typical)
+            return OpenVinoBackend(architecture, folded, num_threads, self.precision, calibration)
         from pipeline.networks import torch_backends  # imports torch: over a second that OpenVINO needn't wait for
 
         if self.device != "cpu":
             return torch_backends.CudaBackend(architecture, folded, self.precision, self.device)
         kinds = {"torch": torch_backends.TorchBackend, "compile": torch_backends.CompiledBackend}
-        return kinds[self.backend](architecture, folded, num_lanes, self.precision)
+        return kinds[self.backend](architecture, folded, num_threads, self.precision)
 
 
 class Evaluator:
-    """One lane: ``evaluator(planes [K, C, H, W] uint8) -> (policy_logits [K, A], value_to_move [K])``, float32.
+    """One thread: ``evaluator(planes [K, C, H, W] uint8) -> (policy_logits [K, A], value_to_move [K])``, float32.
 
     A network that was made when its game had fewer planes sees the first ones: new ones always come after them.
     0 ≤ K ≤ max_batch. Batches are padded with empty boards to the next of a few fixed sizes, so a row's result doesn't
@@ -97,9 +97,9 @@ class Evaluator:
     Only one thread may call it. The arrays it returns belong to the caller. Another shape or dtype: ValueError.
     """
 
-    def __init__(self, architecture: Architecture, lane: Lane, sizes: Sequence[int], engine: Engine) -> None:
+    def __init__(self, architecture: Architecture, run: Evaluate, sizes: Sequence[int], engine: Engine) -> None:
         self.engine = engine
-        self._lane = lane
+        self._run = run
         self._sizes = np.asarray(sizes)
         self._board = (architecture.planes, architecture.height, architecture.width)
         self._num_actions = architecture.actions
@@ -122,13 +122,13 @@ class Evaluator:
             return np.zeros((0, self._num_actions), np.float32), np.zeros(0, np.float32)
         size = int(self._sizes[np.searchsorted(self._sizes, count)])
         if size == count:
-            return self._lane(np.ascontiguousarray(seen))
+            return self._run(np.ascontiguousarray(seen))
         if size not in self._padded:
             self._padded[size] = np.zeros((size, *self._board), np.uint8)
         padded = self._padded[size]
         padded[:count] = seen
         padded[count:] = 0
-        policy_logits, value_to_move = self._lane(padded)
+        policy_logits, value_to_move = self._run(padded)
         return policy_logits[:count], value_to_move[:count]
 
 
@@ -136,26 +136,26 @@ def make_evaluators(
     architecture: Architecture,
     weights: Weights,
     max_batch: int,
-    num_lanes: int,
+    num_threads: int,
     backend: str = "auto",
     device: str | None = None,
     progress: Progress = SILENT,
-    typical: Planes | None = None,
+    calibration: Planes | None = None,
 ) -> list[Evaluator]:
-    """One evaluator per lane for these weights, on the engine asked for or, with ``auto``, the fastest.
+    """One evaluator per thread for these weights, on the engine asked for or, with ``auto``, the fastest.
 
-    max_batch: rows per call, per lane. device: None = a CUDA device if there is one, else the processor.
-    typical: positions [N, C, H, W] of the game; without them int8 is out of the question.
+    max_batch: rows per call, per thread. device: None = a CUDA device if there is one, else the processor.
+    calibration: positions [N, C, H, W] of the game; without them int8 is out of the question.
     Raises UsageError for a backend that is unknown or not installed, MuGoError for weights that don't fit or if no
     engine computes them correctly.
     """
     folded = fold(architecture, weights)
     engines = available_engines(backend, device)
     scaling = checked = None
-    if typical is None:
+    if calibration is None:
         engines = [engine for engine in engines if engine.precision != "int8"]
     else:
-        seen = typical[:, : architecture.planes]
+        seen = calibration[:, : architecture.planes]
         scaling, checked = seen[::2], seen[1::2]
     check = _Check(architecture, folded, checked)
     if backend == "auto" and len(engines) > 1:
@@ -173,7 +173,7 @@ def make_evaluators(
     refused = []
     for engine in engines:
         try:
-            evaluators = _build(engine, architecture, folded, max_batch, num_lanes, scaling)
+            evaluators = _build(engine, architecture, folded, max_batch, num_threads, scaling)
         except Exception as error:  # an engine that can't start is one that isn't there
             problem: str | None = f"can't be used: {' '.join(str(error).split())[:200]}"
         else:
@@ -184,7 +184,7 @@ def make_evaluators(
         refused.append(f"{engine} ({problem})")
     raise MuGoError(
         f"inference backend {backend}: nothing computes this network as float32 does: "
-        f"{'; '.join(refused) or 'int8 needs typical positions'}; try --backend torch"
+        f"{'; '.join(refused) or 'int8 needs calibration positions'}; try --backend torch"
     )
 
 
@@ -197,14 +197,16 @@ def measure_network(
     architecture: Architecture,
     weights: Weights,
     batch: int,
-    lanes: int,
+    threads: int,
     backend: str = "auto",
     seconds: float = 2.0,
     progress: Progress = SILENT,
-    typical: Planes | None = None,
+    calibration: Planes | None = None,
 ) -> float:
-    """Evaluations per second of the bare network, all lanes running at once with full batches for this long."""
-    evaluators = make_evaluators(architecture, weights, batch, lanes, backend, progress=progress, typical=typical)
+    """Evaluations per second of the bare network, all threads running at once with full batches for this long."""
+    evaluators = make_evaluators(
+        architecture, weights, batch, threads, backend, progress=progress, calibration=calibration
+    )
     return evaluation_rate(evaluators, _made_up_planes(architecture, batch), seconds)
 
 
@@ -253,12 +255,12 @@ def _build(
     architecture: Architecture,
     folded: Weights,
     max_batch: int,
-    num_lanes: int,
-    typical: Planes | None,
+    num_threads: int,
+    calibration: Planes | None,
 ) -> list[Evaluator]:
-    built = engine.build(architecture, folded, num_lanes, typical)
+    built = engine.build(architecture, folded, num_threads, calibration)
     sizes = built.batch_sizes(max_batch)
-    return [Evaluator(architecture, built.lane(index), sizes, engine) for index in range(num_lanes)]
+    return [Evaluator(architecture, built.thread(index), sizes, engine) for index in range(num_threads)]
 
 
 def _made_up_planes(architecture: Architecture, count: int) -> Planes:
@@ -270,18 +272,18 @@ def _made_up_planes(architecture: Architecture, count: int) -> Planes:
 
 
 class _Check:
-    """Compares an evaluator with float32 numpy on a few positions: made-up ones, for int8 typical ones."""
+    """Compares an evaluator with float32 numpy on a few positions: made-up ones, for int8 calibration ones."""
 
-    def __init__(self, architecture: Architecture, folded: Weights, typical: Planes | None) -> None:
+    def __init__(self, architecture: Architecture, folded: Weights, calibration: Planes | None) -> None:
         self.has_refused = False  # an engine that answered wrongly
         self._made_up = _made_up_planes(architecture, CHECKED_POSITIONS)
         self._typical = None
-        if typical is not None:  # from the first to the last: a game's beginning, middle and end
-            self._typical = typical[np.linspace(0, len(typical) - 1, 4 * CHECKED_POSITIONS).astype(int)]
-        self._plain = cache(lambda is_typical: evaluate_plain(architecture, folded, self._planes(is_typical)))
+        if calibration is not None:  # from the first to the last: a game's beginning, middle and end
+            self._typical = calibration[np.linspace(0, len(calibration) - 1, 4 * CHECKED_POSITIONS).astype(int)]
+        self._plain = cache(lambda is_calibration: evaluate_plain(architecture, folded, self._planes(is_calibration)))
 
-    def _planes(self, is_typical: bool) -> Planes:
-        planes = self._typical if is_typical else self._made_up
+    def _planes(self, is_calibration: bool) -> Planes:
+        planes = self._typical if is_calibration else self._made_up
         assert planes is not None
         return planes
 
@@ -294,7 +296,7 @@ class _Check:
         for start in range(0, len(planes), size):
             batch = planes[start : start + size]
             try:
-                # In a thread of its own: lanes set their thread's share of the cores, and this one isn't a lane.
+                # In a thread of its own: threads set their thread's share of the cores, and this one isn't a thread.
                 run_together([partial(lambda rows: found.append(evaluator(rows)), batch)])
             except Exception as error:  # an engine may fail in its own ways; any means: not this one
                 return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
@@ -327,7 +329,7 @@ def _measure_all(
     folded: Weights,
     check: _Check,
     progress: Progress,
-    typical: Planes | None,
+    calibration: Planes | None,
 ) -> dict[Engine, float]:
     """Evaluations per second of each engine that is right.
 
@@ -339,7 +341,7 @@ def _measure_all(
         if any(other.precision not in ("int8", engine.precision) for other in rates):
             break
         try:
-            evaluators = _build(engine, architecture, folded, MEASURED_BATCH, available_cores(), typical)
+            evaluators = _build(engine, architecture, folded, MEASURED_BATCH, available_cores(), calibration)
         except Exception as error:  # an engine that can't start is one that isn't there
             progress.warn(f"backend {engine} can't be used: {' '.join(str(error).split())[:200]}")
             continue
@@ -353,24 +355,24 @@ def _measure_all(
 
 
 def evaluation_rate(evaluators: Sequence[Evaluator], planes: Planes, seconds: float) -> float:
-    """Evaluations per second of all lanes together, each after one call to warm up."""
+    """Evaluations per second of all threads together, each after one call to warm up."""
     batches = [0] * len(evaluators)
     started = [0.0] * len(evaluators)
     ended = [0.0] * len(evaluators)
     ready = threading.Barrier(len(evaluators))
 
-    def work(lane: int) -> None:
-        evaluators[lane](planes)
+    def work(thread: int) -> None:
+        evaluators[thread](planes)
         ready.wait()
-        started[lane] = now = time.perf_counter()
+        started[thread] = now = time.perf_counter()
         stop = now + seconds
         while now < stop:
-            evaluators[lane](planes)
-            batches[lane] += 1
+            evaluators[thread](planes)
+            batches[thread] += 1
             now = time.perf_counter()
-        ended[lane] = now
+        ended[thread] = now
 
-    run_together([partial(work, lane) for lane in range(len(evaluators))])
+    run_together([partial(work, thread) for thread in range(len(evaluators))])
     return sum(batches) * len(planes) / (max(ended) - min(started))
 
 

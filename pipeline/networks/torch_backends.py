@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from pipeline.config import available_cores
 from pipeline.networks.architecture import Architecture, Weights
-from pipeline.networks.backends import Backend, Evaluation, Lane, Planes
+from pipeline.networks.backends import Backend, Evaluate, Evaluation, Planes
 from pipeline.networks.modules import per_point_logits, pooled, value_of
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -63,18 +63,18 @@ class FoldedNetwork(nn.Module):
 
 
 class TorchBackend(Backend):
-    """Torch on the processor, each lane on its share of the cores."""
+    """Torch on the processor, each thread on its share of the cores."""
 
-    def __init__(self, architecture: Architecture, folded: Weights, num_lanes: int, precision: str) -> None:
+    def __init__(self, architecture: Architecture, folded: Weights, num_threads: int, precision: str) -> None:
         self._network: Any = FoldedNetwork(architecture, folded, DTYPES[precision]).eval()
-        self._num_threads = max(1, available_cores() // num_lanes)
+        self._num_threads = max(1, available_cores() // num_threads)
 
-    def lane(self, index: int) -> Lane:
+    def thread(self, index: int) -> Evaluate:
         threads_set_in = -1
 
         def run(planes: Planes) -> Evaluation:
             nonlocal threads_set_in
-            # Torch counts threads per calling thread, so each lane has to say it in its own.
+            # Torch counts threads per calling thread, so each thread has to say it in its own.
             if threads_set_in != threading.get_ident():
                 torch.set_num_threads(self._num_threads)
                 threads_set_in = threading.get_ident()
@@ -92,8 +92,8 @@ class CompiledBackend(TorchBackend):
 
     fractions = (1, 0.5, 0.25, 0.125)  # few sizes: each one is compiled, and torch gives up after eight
 
-    def __init__(self, architecture: Architecture, folded: Weights, num_lanes: int, precision: str) -> None:
-        super().__init__(architecture, folded, num_lanes, precision)
+    def __init__(self, architecture: Architecture, folded: Weights, num_threads: int, precision: str) -> None:
+        super().__init__(architecture, folded, num_threads, precision)
         import torch._inductor.config
 
         torch._inductor.config.freezing = True
@@ -110,13 +110,13 @@ class CompiledBackend(TorchBackend):
 
 
 class CudaBackend(Backend):
-    """Torch on a CUDA device: one stream and one pair of pinned buffers per lane, so that lanes overlap."""
+    """Torch on a CUDA device: one stream and one pair of pinned buffers per thread, so that threads overlap."""
 
     def __init__(self, architecture: Architecture, folded: Weights, precision: str, device: str) -> None:
         self._device = torch.device(device)
         self._network = FoldedNetwork(architecture, folded, DTYPES[precision]).eval().to(self._device)
 
-    def lane(self, index: int) -> Lane:
+    def thread(self, index: int) -> Evaluate:
         stream = torch.cuda.Stream(self._device)
         pinned: dict[int, tuple[Tensor, Tensor]] = {}
 

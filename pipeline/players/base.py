@@ -92,7 +92,7 @@ class Player(ABC):
 
 
 MakePlayer = Callable[[Game, int, int], Player]
-"""(game, num_rows, lane) → a player for that lane's thread. Called in that thread."""
+"""(game, num_rows, thread) → a player for that thread's thread. Called in that thread."""
 
 
 class Boards:

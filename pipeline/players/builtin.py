@@ -70,7 +70,7 @@ class HeuristicPlayer(ScoringPlayer):
 
     def __init__(self, game: Game, num_rows: int) -> None:
         """Raises UsageError for a game that it has no sense of."""
-        heuristics.sense_of(game)
+        heuristics.heuristic_of(game)
         super().__init__(game, num_rows)
 
     def scores(self, rows: Rows) -> NDArray[np.float64]:
@@ -85,6 +85,6 @@ BUILT_INS: dict[str, type[RandomPlayer] | type[HeuristicPlayer]] = {
 
 
 def make_builtin(kind: str) -> MakePlayer:
-    """What makes the built-in player that a PlayerSpec of this kind names; the same for every lane."""
+    """What makes the built-in player that a PlayerSpec of this kind names; the same for every thread."""
     player = BUILT_INS[kind]
-    return lambda game, num_rows, lane: player(game, num_rows)
+    return lambda game, num_rows, thread: player(game, num_rows)

@@ -48,7 +48,7 @@ class _Question:
 
 
 @dataclass
-class _Seat:
+class _RowEngine:
     """A row's process, and what is on its board."""
 
     engine: GtpEngine
@@ -83,7 +83,7 @@ class EnginePlayer(Player):
         self._lock = threading.Lock()  # for the two below
         self._closing = False
         self._asked: GtpEngine | None = None  # whom the thread waits for
-        self._seats: dict[int, _Seat] = {}  # the thread's alone
+        self._row_engines: dict[int, _RowEngine] = {}  # the thread's alone
         self._thread = threading.Thread(target=self._answer_questions, name=f"engines of {name}", daemon=True)
         self._thread.start()
 
@@ -173,52 +173,52 @@ class EnginePlayer(Player):
                 answer = PlayerFault("broken", self._name, str(error))
             except Exception as error:  # whoever runs the game must hear of it, and the other rows go on
                 answer = PlayerFault("crash", self._name, f"{type(error).__name__}: {error}")
-            if isinstance(answer, PlayerFault) and question.row in self._seats:
-                self._seats.pop(question.row).engine.kill()
+            if isinstance(answer, PlayerFault) and question.row in self._row_engines:
+                self._row_engines.pop(question.row).engine.kill()
             self._answers.put((question, answer))
-        close_engines([seat.engine for seat in self._seats.values()])
+        close_engines([row_engine.engine for row_engine in self._row_engines.values()])
 
     def _ask(self, question: _Question) -> int:
         """The engine's move there, or RESIGN. Raises PlayerFault."""
-        is_new = question.row not in self._seats
+        is_new = question.row not in self._row_engines
         if is_new:
-            self._seats[question.row] = _Seat(GtpEngine(self._command, self._name, self._seconds))
-        seat = self._seats[question.row]
+            self._row_engines[question.row] = _RowEngine(GtpEngine(self._command, self._name, self._seconds))
+        row_engine = self._row_engines[question.row]
         with self._lock:
             if self._closing:
                 raise PlayerFault("broken", self._name, "was closed")
-            self._asked = seat.engine
+            self._asked = row_engine.engine
         try:
             if is_new:
-                seat.engine.handshake()
-            self._bring_up_to_date(seat, question)
+                row_engine.engine.handshake()
+            self._bring_up_to_date(row_engine, question)
             colour = COLOURS[len(question.moves) % 2]
-            vertex = seat.engine.send(f"genmove {colour}")
+            vertex = row_engine.engine.send(f"genmove {colour}")
         finally:
             with self._lock:
                 self._asked = None
         if vertex.lower() == "resign":
             return RESIGN
         action = self._check_move(question, vertex)
-        seat.moves.append(action)
+        row_engine.moves.append(action)
         return action
 
-    def _bring_up_to_date(self, seat: _Seat, question: _Question) -> None:
+    def _bring_up_to_date(self, row_engine: _RowEngine, question: _Question) -> None:
         """Make the engine's board that of the question."""
-        engine = seat.engine
-        known = len(seat.moves)
-        if seat.game_number != question.game_number or tuple(seat.moves) != question.moves[:known]:
+        engine = row_engine.engine
+        known = len(row_engine.moves)
+        if row_engine.game_number != question.game_number or tuple(row_engine.moves) != question.moves[:known]:
             limit = max(self._seconds, START_SECONDS)  # an engine may load something for a new board
             engine.send(f"boardsize {self._game.size}", limit)
             engine.send("clear_board", limit)
             engine.send(f"komi {self._game.komi:g}", limit)
             if SEED_COMMAND in engine.commands:
                 engine.send(f"{SEED_COMMAND} {question.seed % NUM_SEEDS}", limit)
-            seat.game_number, seat.moves = question.game_number, []
-        for ply in range(len(seat.moves), len(question.moves)):
+            row_engine.game_number, row_engine.moves = question.game_number, []
+        for ply in range(len(row_engine.moves), len(question.moves)):
             action = question.moves[ply]
             engine.send(f"play {COLOURS[ply % 2]} {self._game.action_name(action)}")
-            seat.moves.append(action)
+            row_engine.moves.append(action)
 
     def _check_move(self, question: _Question, vertex: str) -> int:
         """The action that the engine named. Raises PlayerFault "protocol" for no vertex, "illegal" by our rules."""

@@ -12,7 +12,7 @@ from pipeline.games.base import Game, History, States
 from pipeline.games.gomoku import kernels
 from pipeline.games.gomoku import shapes as gomoku_shapes
 from pipeline.games.gomoku.game import Gomoku
-from pipeline.players.line_potential import DECISIVE, Scores, line_promise, no_history
+from pipeline.players.line_potential import DECISIVE, Scores, line_potential, no_history
 
 LENGTH = 5
 # In points of worth; only their order matters much.
@@ -24,7 +24,7 @@ FOUR = 25.0
 THREE = 20.0
 PAIR = 30.0  # and as much again for each pair taken before
 THEIRS = 0.5  # what they would make counts so much of what we would
-PROMISE = 0.05  # of line_promise's points
+LINE_POTENTIAL = 0.05  # of line_potential's points
 
 
 def gomoku_scores(game: Game, states: States, history: History) -> Scores:
@@ -35,7 +35,7 @@ def gomoku_scores(game: Game, states: States, history: History) -> Scores:
     shapes, every = game.shapes(states), np.arange(len(states))
     own, theirs = shapes[every, movers], shapes[every, 1 - movers]
     scores = _worth(own) + THEIRS * _worth(theirs)
-    scores += PROMISE * line_promise(states, game.num_points, movers, game.board_shape, LENGTH)
+    scores += LINE_POTENTIAL * line_potential(states, game.num_points, movers, game.board_shape, LENGTH)
     decisive, threats = game.fives(states, movers), game.fives(states, 1 - movers)
     if game.rules.goal:
         taken, lost = game.captures(states, movers), game.captures(states, 1 - movers)

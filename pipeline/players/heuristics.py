@@ -21,7 +21,7 @@ from pipeline.games.go.game import Go
 from pipeline.games.gomoku.game import Gomoku
 from pipeline.games.lines.game import LineGame
 from pipeline.players.gomoku_features import gomoku_scores
-from pipeline.players.line_potential import DECISIVE, Scores, line_promise, no_history
+from pipeline.players.line_potential import DECISIVE, Scores, line_potential, no_history
 
 # Line games
 LOSES_TO_A_REPLY = 1e3  # for each reply by which the opponent then wins at once
@@ -37,7 +37,7 @@ PASS = 1.0  # more than a lone stone put into atari is worth, less than any quie
 OPENING_SHARE = 0.3  # of the board's points are taken: from then on the edge is as good as any place
 
 
-def sense_of(game: Game) -> Callable[[Game, States, History], Scores]:
+def heuristic_of(game: Game) -> Callable[[Game, States, History], Scores]:
     """What scores the moves of this game. Raises UsageError if nothing does."""
     if isinstance(game, LineGame):
         return line_scores
@@ -50,7 +50,7 @@ def sense_of(game: Game) -> Callable[[Game, States, History], Scores]:
 
 def move_scores(game: Game, states: States, history: History) -> Scores:
     """[n, A] of positions [n, S] that are not over. Raises UsageError for a game without a sense."""
-    return sense_of(game)(game, states, history)
+    return heuristic_of(game)(game, states, history)
 
 
 # Line games
@@ -71,7 +71,7 @@ def line_scores(game: Game, states: States, history: History) -> Scores:
     scores[rows, actions] += (
         DECISIVE * won
         - lost
-        + line_promise(states, game.num_points, game.to_move(states), game.board_shape, game.length)[rows, points]
+        + line_potential(states, game.num_points, game.to_move(states), game.board_shape, game.length)[rows, points]
     )
     return scores
 

@@ -16,7 +16,7 @@ Scores = NDArray[np.float64]
 DECISIVE = 1e6  # beyond anything that the senses add up to
 
 
-def line_promise(
+def line_potential(
     states: States, num_points: int, movers: NDArray[np.int8], board_shape: tuple[int, int], length: int
 ) -> Scores:
     """[n, P] what a stone on each point does for the lines through it: (1 + own stones)² for one that the opponent

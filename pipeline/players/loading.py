@@ -1,4 +1,4 @@
-"""What selfplay and evaluate share: how many lanes play, and a model's evaluators for them."""
+"""What selfplay and evaluate share: how many threads play, and a model's evaluators for them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from pipeline.games.registry import parse_game
 from pipeline.progress import Progress
 from pipeline.storage.models import Model
 
-TYPICAL, TYPICAL_GAMES = 512, 16
+CALIBRATION_POSITIONS, CALIBRATION_GAMES = 512, 16
 
 if TYPE_CHECKING:
     from pipeline.networks.caching import Evaluate
     from pipeline.networks.inference import Evaluator
 
 
-def lanes_and_rows(config: SelfplayConfig | EvaluateConfig, num_games: int) -> tuple[int, int]:
-    """How many lanes play num_games, and how many games each has at a time."""
-    lanes = max(1, min(config.threads or available_cores(), num_games))
-    return lanes, -(-min(config.parallel_games, num_games) // lanes)
+def threads_and_rows(config: SelfplayConfig | EvaluateConfig, num_games: int) -> tuple[int, int]:
+    """How many threads play num_games, and how many games each has at a time."""
+    threads = max(1, min(config.threads or available_cores(), num_games))
+    return threads, -(-min(config.parallel_games, num_games) // threads)
 
 
-def load_evaluators(model: Model, max_batch: int, num_lanes: int, backend: str, progress: Progress) -> list[Evaluator]:
-    """One evaluator per lane. Raises FileError, naming the model, if its weights don't make a network."""
+def load_evaluators(
+    model: Model, max_batch: int, num_threads: int, backend: str, progress: Progress
+) -> list[Evaluator]:
+    """One evaluator per thread. Raises FileError, naming the model, if its weights don't make a network."""
     from pipeline.networks.architecture import Architecture
     from pipeline.networks.inference import make_evaluators
 
@@ -38,34 +40,34 @@ def load_evaluators(model: Model, max_batch: int, num_lanes: int, backend: str, 
             Architecture.from_dict(model.info.architecture),
             model.weights,
             max_batch=max_batch,
-            num_lanes=num_lanes,
+            num_threads=num_threads,
             backend=backend,
             progress=progress,
-            typical=typical_positions(parse_game(model.info.game)) if backend in ("auto", "int8") else None,
+            calibration=calibration_positions(parse_game(model.info.game)) if backend in ("auto", "int8") else None,
         )
 
 
 @cache
-def typical_positions(game: Game) -> Planes:
-    """[N, C, H, W] planes from random games, in the order of their plies, N at most TYPICAL; always the same ones,
+def calibration_positions(game: Game) -> Planes:
+    """[N, C, H, W] planes from random games, in the order of their plies, N at most CALIBRATION_POSITIONS; always the same ones,
     made once per game and not to be changed.
 
     Weaker play than a trained network's, but boards as full as real ones: what a network's activations reach on them is
     what they reach in its own games, or a little more (LOG.md).
     """
     rng = np.random.default_rng(0)
-    states = game.initial(TYPICAL_GAMES)
+    states = game.initial(CALIBRATION_GAMES)
     history = game.initial_history(states)
-    rows, found = np.arange(TYPICAL_GAMES), []
+    rows, found = np.arange(CALIBRATION_GAMES), []
     while rows.size:
-        legal, planes = game.look(states[rows], history.select(rows))
+        legal, planes = game.legal_and_observe(states[rows], history.select(rows))
         found.append(planes.copy())
         actions = (legal * rng.random(legal.shape)).argmax(axis=1).astype(np.int32)
         states[rows] = game.play(states[rows], actions, history.select(rows))
         history.append(rows, game.keys(states[rows]))
         rows = rows[~game.is_over(states[rows])]
     every = np.concatenate(found)
-    return every[np.linspace(0, len(every) - 1, min(TYPICAL, len(every))).astype(int)]
+    return every[np.linspace(0, len(every) - 1, min(CALIBRATION_POSITIONS, len(every))).astype(int)]
 
 
 def remembering(evaluators: Sequence[Evaluator], game: Game, positions: int) -> list[Evaluate]:

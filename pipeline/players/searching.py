@@ -58,7 +58,7 @@ class SearchPlayer(Player):
         search, before = self._search, self._search.simulations
         planes = search.leaves()
         if len(planes):
-            search.accept(*self._evaluate(planes))
+            search.expand(*self._evaluate(planes))
         finished = search.finished()
         if not finished.size:
             return Decisions.none(worked=len(planes) > 0 or search.simulations > before)

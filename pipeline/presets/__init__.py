@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from pipeline.config import CONFIGS, StageConfig
 from pipeline.errors import UsageError
-from pipeline.schedules import START, Moment, parse_schedule
+from pipeline.schedules import START, RunState, parse_schedule
 
 PRESET_FOLDER = Path(__file__).parent
 NUMBERS = (int, float, int | None, float | None)  # types of settings that can follow a schedule; others say so
@@ -99,12 +99,12 @@ def scheduled_lines(kind: type[StageConfig], lines: Mapping[str, Any]) -> list[s
     return [field for field, value in lines.items() if isinstance(value, list) and may(field)]
 
 
-def lines_at(kind: type[StageConfig], lines: Mapping[str, Any], moment: Moment) -> dict[str, Any]:
-    """A section's lines with what counts at a moment instead of schedules. Raises UsageError like Schedule.at."""
+def lines_at(kind: type[StageConfig], lines: Mapping[str, Any], run_state: RunState) -> dict[str, Any]:
+    """A section's lines with what counts at a run_state instead of schedules. Raises UsageError like Schedule.at."""
     values = {}
     for field in scheduled_lines(kind, lines):
         try:
-            values[field] = parse_schedule(lines[field], field).at(moment)
+            values[field] = parse_schedule(lines[field], field).at(run_state)
         except UsageError as error:
             raise UsageError(f"{field.replace('_', ' ')} {error}") from error
     return {**lines, **values}
@@ -114,19 +114,19 @@ def make_config(
     kind: type[C],
     stage: str,
     preset: str | None = None,
-    moment_of: Callable[[StageConfig], Moment] = lambda _: START,
+    run_state_of: Callable[[StageConfig], RunState] = lambda _: START,
     **options: Any,
 ) -> C:
     """The config of one stage from a preset's section and the options given (None = not given).
 
-    moment_of: when it is, of a config whose schedules all stand at their start; asked only if there are any.
+    run_state_of: when it is, of a config whose schedules all stand at their start; asked only if there are any.
     Raises UsageError that names the option, what was found and what was wanted.
     """
     given = {name: value for name, value in options.items() if value is not None}
     lines = {**(read_preset(preset).get(stage, {}) if preset else {}), **given}
     config = _validated(kind, stage, preset, lines_at(kind, lines, START), given)
     if scheduled_lines(kind, lines):
-        config = _validated(kind, stage, preset, lines_at(kind, lines, moment_of(config)), given)
+        config = _validated(kind, stage, preset, lines_at(kind, lines, run_state_of(config)), given)
     return config
 
 

@@ -17,7 +17,7 @@ from pipeline.games.registry import parse_game
 from pipeline.players.loading import load_evaluators
 from pipeline.progress import SILENT, Progress
 from pipeline.protocols.gomocup import Gomocup
-from pipeline.protocols.session import SearchMind
+from pipeline.protocols.session import SearchSession
 from pipeline.selfplay.command import leaves_per_tree
 from pipeline.storage.models import read_model, resolve_champion
 
@@ -42,9 +42,9 @@ def engine(
     progress.say(f"loading {config.model}; kernels and network are compiled when this machine sees them first")
     leaves = leaves_per_tree(1, config.readouts)  # a single game has no neighbours to fill a batch
     (evaluate,) = load_evaluators(model, leaves, 1, config.backend, progress)
-    mind = SearchMind(game, evaluate, config.search_config(), config.readouts, leaves)
-    mind.warm_up()
-    session = Gomocup(mind)
+    search = SearchSession(game, evaluate, config.search_config(), config.readouts, leaves)
+    search.warm_up()
+    session = Gomocup(search)
     for line in iter(lambda: commands.readline(LONGEST_LINE), ""):
         for answer in session.answer(line):
             answers.write(answer + "\n")

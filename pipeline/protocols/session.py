@@ -16,7 +16,7 @@ ROW = np.array([0])
 WARM_UP_READOUTS = 64  # two batches and more
 
 
-class Mind(Protocol):
+class Session(Protocol):
     """The position of one game, and what to play in it."""
 
     game: Game
@@ -39,7 +39,7 @@ class Mind(Protocol):
         ...
 
 
-class SearchMind:
+class SearchSession:
     """Searches with a network, with at most so many readouts a move; keeps its tree from move to move."""
 
     def __init__(self, game: Game, evaluate: Evaluate, config: SearchConfig, readouts: int, leaves: int = 1) -> None:
@@ -76,14 +76,14 @@ class SearchMind:
         self._search.advance(ROW, np.array([action], np.int32))
 
     def think(self, seconds: float | None) -> int:
-        """As in Mind. The clock is looked at after every batch, so that at most one more is made when time is up."""
+        """As in Session. The clock is looked at after every batch, so that at most one more is made when time is up."""
         search = self._search
         until = np.inf if seconds is None else time.monotonic() + seconds
         search.begin(ROW, self._readouts, self._explore)
         while not search.finished().size:
             planes = search.leaves()
             if len(planes):
-                search.accept(*self._evaluate(planes))
+                search.expand(*self._evaluate(planes))
             if time.monotonic() >= until and search.evaluations:
                 break
         search.stop(ROW)

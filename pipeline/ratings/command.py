@@ -29,7 +29,7 @@ class Rated:
     """Everything known about everybody's strength."""
 
     ratings: Ratings
-    encounters: list[arena.Encounter]  # in order of time
+    encounters: list[arena.Record]  # in order of time
     fit: arena.BradleyTerry  # anchored
 
 
@@ -119,12 +119,10 @@ def read_matches(
     return sorted(matches, key=lambda match: (match.header.created, match.folder.name)), skipped
 
 
-def encounter_of(match: Match) -> arena.Encounter:
+def record_of(match: Match) -> arena.Record:
     """A match's finished games, as the ratings name its players."""
     challenger, champion = match.header.players
-    return arena.Encounter(
-        challenger.rated_as, champion.rated_as, tuple(game.challenger_result for game in match.games)
-    )
+    return arena.Record(challenger.rated_as, champion.rated_as, tuple(game.challenger_result for game in match.games))
 
 
 def rate(matches: Sequence[Match], anchor: tuple[str, float] | None = None) -> Rated:
@@ -134,7 +132,7 @@ def rate(matches: Sequence[Match], anchor: tuple[str, float] | None = None) -> R
     Raises UsageError for an anchor that isn't rated, MuGoError if the matches are of several games.
     """
     game = _one_game(matches)
-    encounters = [encounter_of(match) for match in matches]
+    encounters = [record_of(match) for match in matches]
     infos = {info.rated_as: info for match in matches for info in match.header.players}
     tallies = arena.tallies(encounters)
     if not tallies:

@@ -41,7 +41,7 @@ MODES = (
     "exploration"
 )
 
-Standings = Mapping[str, RatedPlayer]
+RatedPlayers = Mapping[str, RatedPlayer]
 
 
 # Members
@@ -72,7 +72,7 @@ class Change:
     evicted: tuple[Member, ...] = ()
 
 
-def add(pool: Pool, member: Member, standings: Standings) -> Change:
+def add(pool: Pool, member: Member, rated: RatedPlayers) -> Change:
     """The pool with a new member. If it is full, the lowest rated other leaves, of equals the one longest there.
 
     The newcomer isn't evicted by its own arrival, however low its rating: it came to be met. A member that is there
@@ -86,7 +86,7 @@ def add(pool: Pool, member: Member, standings: Standings) -> Change:
             )
         if other.spec == member.spec:
             return Change(pool)
-    kept, evicted = _evict(pool.members, pool.capacity - 1, standings)
+    kept, evicted = _evict(pool.members, pool.capacity - 1, rated)
     return Change(pool.model_copy(update={"members": (*kept, member)}), True, evicted)
 
 
@@ -97,36 +97,36 @@ def remove(pool: Pool, name: str) -> Pool:
     return pool.model_copy(update={"members": tuple(one for one in pool.members if one.name != name)})
 
 
-def resize(pool: Pool, capacity: int, standings: Standings) -> Change:
+def resize(pool: Pool, capacity: int, rated: RatedPlayers) -> Change:
     """The pool with room for so many; the lowest rated leave, of equals the one longest there."""
-    kept, evicted = _evict(pool.members, capacity, standings)
+    kept, evicted = _evict(pool.members, capacity, rated)
     return Change(pool.model_copy(update={"capacity": capacity, "members": kept}), False, evicted)
 
 
 def _evict(
-    members: Sequence[Member], capacity: int, standings: Standings
+    members: Sequence[Member], capacity: int, rated: RatedPlayers
 ) -> tuple[tuple[Member, ...], tuple[Member, ...]]:
     """(who stays, who leaves), so that at most `capacity` stay."""
     stay, leave = list(members), []
     while len(stay) > capacity:
-        lowest = min(stay, key=lambda member: rating_of(member.name, standings))
+        lowest = min(stay, key=lambda member: rating_of(member.name, rated))
         stay.remove(lowest)
         leave.append(lowest)
     return tuple(stay), tuple(leave)
 
 
-def standing_of(name: str, standings: Standings) -> RatedPlayer | None:
+def rated_player(name: str, rated: RatedPlayers) -> RatedPlayer | None:
     """A model that is named without readouts is rated as the NAME@READOUTS with the most games; None: unrated."""
-    found = resolve_name(name, standings, {one: standing.games for one, standing in standings.items()})
-    return standings[found] if found is not None else None
+    found = resolve_name(name, rated, {one: player.games for one, player in rated.items()})
+    return rated[found] if found is not None else None
 
 
-def rating_of(name: str, standings: Standings) -> float:
+def rating_of(name: str, rated: RatedPlayers) -> float:
     """Bradley-Terry; that of the unrated is the mean of all."""
-    standing = standing_of(name, standings)
-    if standing is not None:
-        return standing.bradley_terry
-    return math.fsum(one.bradley_terry for one in standings.values()) / len(standings) if standings else 0.0
+    one = rated_player(name, rated)
+    if one is not None:
+        return one.bradley_terry
+    return math.fsum(one.bradley_terry for one in rated.values()) / len(rated) if rated else 0.0
 
 
 # Modes
@@ -165,12 +165,12 @@ def parse_mode(text: str) -> Mode:
 
 
 def distribution(
-    mode: Mode, candidates: Sequence[str], standings: Standings, me: str | None = None, champions: Sequence[str] = ()
+    mode: Mode, candidates: Sequence[str], rated: RatedPlayers, me: str | None = None, champions: Sequence[str] = ()
 ) -> dict[str, float]:
     """How likely each opponent is; the probabilities sum to 1. Empty if the mode finds none.
 
     candidates  names of those that can be met, e.g. the pool's members
-    standings   of the rated ones, by the name they are rated as
+    rated   of the rated ones, by the name they are rated as
     me          who asks, as candidates or champions name it; None: somebody else than all of them
     champions   all champions so far, oldest first, the present one last
     """
@@ -187,28 +187,28 @@ def distribution(
     if mode.kind == "lagged":
         return _alike([name for name in others if _lag(name, me, champions, mode.lags)])
     if mode.kind == "top-k":
-        return _alike(sorted(others, key=lambda name: -rating_of(name, standings))[: mode.k])
+        return _alike(sorted(others, key=lambda name: -rating_of(name, rated))[: mode.k])
     if mode.kind == "exploration":
-        return _normalised({name: 1 / (1 + _games(name, standings)) for name in others})
+        return _normalised({name: 1 / (1 + _games(name, rated)) for name in others})
     if mode.kind == "nearest":
-        mine = rating_of(me or "", standings)
-        return _softmax({name: -abs(rating_of(name, standings) - mine) for name in others}, mode.temperature)
+        mine = rating_of(me or "", rated)
+        return _softmax({name: -abs(rating_of(name, rated) - mine) for name in others}, mode.temperature)
     if mode.kind == "match-quality":
-        return _softmax({name: match_quality(name, me or "", standings) for name in others}, mode.temperature)
+        return _softmax({name: match_quality(name, me or "", rated) for name in others}, mode.temperature)
     return _alike(others)
 
 
 def choose(
     mode: Mode,
     candidates: Sequence[str],
-    standings: Standings,
+    rated: RatedPlayers,
     me: str | None,
     champions: Sequence[str],
     generator: np.random.Generator,
     say: Callable[[str], None],
 ) -> str | None:
     """One opponent, drawn from distribution(); None if there is none, which say() is told why."""
-    chances = distribution(mode, candidates, standings, me, champions)
+    chances = distribution(mode, candidates, rated, me, champions)
     if not chances:
         found = f"nobody of {', '.join(candidates)} fits" if candidates else "the pool is empty"
         say(f"no opponent by mode {mode.text}: {found}; skipped (`python main.py pool add SPEC` adds one)")
@@ -216,12 +216,12 @@ def choose(
     return str(generator.choice(list(chances), p=list(chances.values())))
 
 
-def match_quality(one: str, other: str, standings: Standings) -> float:
+def match_quality(one: str, other: str, rated: RatedPlayers) -> float:
     """TrueSkill's: the chance of a draw, relative to that between two whose equal strength is known; 0 to 1.
 
     Source: Herbrich, Minka & Graepel 2006, section 4 ("matchmaking").
     """
-    a, b = standing_of(one, standings), standing_of(other, standings)
+    a, b = rated_player(one, rated), rated_player(other, rated)
     difference = (a.trueskill_mu if a else trueskill.MU) - (b.trueskill_mu if b else trueskill.MU)
     noise = 2 * trueskill.BETA**2
     variance = noise + sum((one.trueskill_sigma if one else trueskill.SIGMA) ** 2 for one in (a, b))
@@ -239,9 +239,9 @@ def _lag(name: str, me: str | None, champions: Sequence[str], lags: tuple[int, i
     return any(_is(name, champions[now - lag]) for lag in range(lags[0], min(lags[1], now) + 1))
 
 
-def _games(name: str, standings: Standings) -> int:
-    standing = standing_of(name, standings)
-    return standing.games if standing is not None else 0
+def _games(name: str, rated: RatedPlayers) -> int:
+    one = rated_player(name, rated)
+    return one.games if one is not None else 0
 
 
 def _alike(names: Sequence[str]) -> dict[str, float]:

@@ -38,49 +38,49 @@ def pool(
         raise UsageError(f"pool {action or what}: wanted {wanted}, e.g. `python main.py pool {example}`")
     if capacity is not None and capacity < 1:
         raise UsageError(f"pool --capacity {capacity}: wanted at least 1")
-    standings = _standings(ratings_path, progress)
+    rated = _rated_players(ratings_path, progress)
     if action == "add" and what is not None:
-        return _add(arena.make_member(what), path, standings, capacity)
+        return _add(arena.make_member(what), path, rated, capacity)
     if action == "remove" and what is not None:
-        return _remove(what, path, standings, capacity)
-    return _show(path, standings, capacity)
+        return _remove(what, path, rated, capacity)
+    return _show(path, rated, capacity)
 
 
 def remember_champion(pool_path: Path, ratings_path: Path, spec: str, progress: Progress = SILENT) -> PoolSummary:
     """Add a model that was promoted. Raises FileError for a damaged pool; ratings as in pool()."""
-    return _add(arena.make_member(spec), pool_path, _standings(ratings_path, progress), None)
+    return _add(arena.make_member(spec), pool_path, _rated_players(ratings_path, progress), None)
 
 
-def _show(path: Path, standings: arena.Standings, capacity: int | None) -> PoolSummary:
+def _show(path: Path, rated: arena.RatedPlayers, capacity: int | None) -> PoolSummary:
     if capacity is None:
-        return _summary(path, arena.Change(read_pool(path)), standings)
+        return _summary(path, arena.Change(read_pool(path)), rated)
     with pool_lock(path):
-        change = arena.resize(read_pool(path), capacity, standings)
+        change = arena.resize(read_pool(path), capacity, rated)
         write_pool(path, change.pool)
-    return _summary(path, change, standings)
+    return _summary(path, change, rated)
 
 
-def _add(member: Member, path: Path, standings: arena.Standings, capacity: int | None) -> PoolSummary:
+def _add(member: Member, path: Path, rated: arena.RatedPlayers, capacity: int | None) -> PoolSummary:
     with pool_lock(path):
         before = read_pool(path)
-        resized = arena.resize(before, capacity or before.capacity, standings)
-        change = arena.add(resized.pool, member, standings)
+        resized = arena.resize(before, capacity or before.capacity, rated)
+        change = arena.add(resized.pool, member, rated)
         if change.pool != before:
             write_pool(path, change.pool)
     change = arena.Change(change.pool, change.added, (*resized.evicted, *change.evicted))
     already = next((one.name for one in change.pool.members if one.spec == member.spec and not change.added), None)
-    return _summary(path, change, standings, added=[member.name] if change.added else [], already=already)
+    return _summary(path, change, rated, added=[member.name] if change.added else [], already=already)
 
 
-def _remove(name: str, path: Path, standings: arena.Standings, capacity: int | None) -> PoolSummary:
+def _remove(name: str, path: Path, rated: arena.RatedPlayers, capacity: int | None) -> PoolSummary:
     with pool_lock(path):
         left = arena.remove(read_pool(path), name)
-        change = arena.resize(left, capacity or left.capacity, standings)
+        change = arena.resize(left, capacity or left.capacity, rated)
         write_pool(path, change.pool)
-    return _summary(path, change, standings, removed=[name])
+    return _summary(path, change, rated, removed=[name])
 
 
-def _standings(ratings_path: Path, progress: Progress) -> dict[str, RatedPlayer]:
+def _rated_players(ratings_path: Path, progress: Progress) -> dict[str, RatedPlayer]:
     """The rated players by name; nobody if there are no ratings yet, or if they can't be read, which is warned of."""
     if not ratings_path.exists():
         return {}
@@ -94,19 +94,19 @@ def _standings(ratings_path: Path, progress: Progress) -> dict[str, RatedPlayer]
 def _summary(
     path: Path,
     change: arena.Change,
-    standings: arena.Standings,
+    rated: arena.RatedPlayers,
     added: list[str] | None = None,
     removed: list[str] | None = None,
     already: str | None = None,
 ) -> PoolSummary:
     rows = []
     for member in change.pool.members:
-        standing = arena.standing_of(member.name, standings)
-        if standing is None:
+        one = arena.rated_player(member.name, rated)
+        if one is None:
             rows.append(PoolRow(member.name, member.spec, None, None, 0))
             continue
-        rating, error = standing.bradley_terry, standing.bradley_terry_error
-        rows.append(PoolRow(member.name, member.spec, rating, error, standing.games, standing.name))
+        rating, error = one.bradley_terry, one.bradley_terry_error
+        rows.append(PoolRow(member.name, member.spec, rating, error, one.games, one.name))
     return PoolSummary(
         path=str(path),
         capacity=change.pool.capacity,

@@ -37,7 +37,7 @@ MAX_NEWTON_STEPS = 100
 
 
 @dataclass(frozen=True)
-class Encounter:
+class Record:
     """The games of one match. results: one's, +1 won, 0 drawn, −1 lost, in the order of the games."""
 
     one: str
@@ -76,7 +76,7 @@ class Tally:
     losses: int = 0
 
 
-def tallies(encounters: Sequence[Encounter]) -> dict[str, Tally]:
+def tallies(encounters: Sequence[Record]) -> dict[str, Tally]:
     """Of every player that played a game, in order of appearance."""
     found: dict[str, Tally] = {}
     for met in _between_two(encounters):
@@ -86,7 +86,7 @@ def tallies(encounters: Sequence[Encounter]) -> dict[str, Tally]:
     return found
 
 
-def average_opponents(encounters: Sequence[Encounter], ratings: Mapping[str, float]) -> dict[str, float]:
+def average_opponents(encounters: Sequence[Record], ratings: Mapping[str, float]) -> dict[str, float]:
     """The mean rating of a player's opponents, each as often as it was met."""
     sums: dict[str, float] = {}
     for met in _between_two(encounters):
@@ -95,7 +95,7 @@ def average_opponents(encounters: Sequence[Encounter], ratings: Mapping[str, flo
     return {name: sums[name] / tally.games for name, tally in tallies(encounters).items()}
 
 
-def _between_two(encounters: Sequence[Encounter]) -> list[Encounter]:
+def _between_two(encounters: Sequence[Record]) -> list[Record]:
     return [met for met in encounters if met.games and met.one != met.other]
 
 
@@ -162,7 +162,7 @@ def centred(covariance: Matrix) -> Matrix:
 
 
 def bradley_terry(
-    encounters: Sequence[Encounter], players: Sequence[str] = (), prior_sd: float = PRIOR_SD_ELO
+    encounters: Sequence[Record], players: Sequence[str] = (), prior_sd: float = PRIOR_SD_ELO
 ) -> BradleyTerry:
     """The ratings that make all results likeliest: P(i beats j) = 1 / (1 + 10^((Rj − Ri)/400)), a draw is half a win.
 
@@ -223,7 +223,7 @@ def _logistic(x: Matrix) -> Matrix:
     return np.exp(-np.logaddexp(0, -x))
 
 
-def connected_groups(names: Sequence[str], encounters: Sequence[Encounter]) -> list[tuple[str, ...]]:
+def connected_groups(names: Sequence[str], encounters: Sequence[Record]) -> list[tuple[str, ...]]:
     """Players that met, directly or through others; the largest group first, else in the order of names."""
     neighbours: dict[str, set[str]] = {name: set() for name in names}
     for met in encounters:
@@ -246,7 +246,7 @@ def connected_groups(names: Sequence[str], encounters: Sequence[Encounter]) -> l
 # In order of time
 
 
-def elo(encounters: Sequence[Encounter], k: float = K_FACTOR, start: float = ELO_START) -> dict[str, float]:
+def elo(encounters: Sequence[Record], k: float = K_FACTOR, start: float = ELO_START) -> dict[str, float]:
     """Elo after all matches, in the order given, which must be that of time.
 
     A match moves its two players once, by R′ = R + K(S − E), E = 1/(1 + 10^((Rb − Ra)/400)), S the mean score of the
@@ -268,9 +268,7 @@ class Skill:
     sigma: float = trueskill.SIGMA
 
 
-def true_skill(
-    encounters: Sequence[Encounter], parents: Mapping[str, Sequence[str]] | None = None
-) -> dict[str, Skill]:
+def true_skill(encounters: Sequence[Record], parents: Mapping[str, Sequence[str]] | None = None) -> dict[str, Skill]:
     """TrueSkill after all games, match after match in the order given, which must be that of time.
 
     parents  of a model: whom it was trained from. When it first plays it starts from mu and sigma of the first of them

@@ -19,9 +19,9 @@ from pipeline.config import RatingsConfig, TournamentConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
-from pipeline.matches.runner import Contest, Seat, common_game, take_seat
+from pipeline.matches.runner import Entrant, MatchRunner, common_game, load_entrant
 from pipeline.progress import SILENT, Progress
-from pipeline.ratings.command import encounter_of, rate_and_write, read_matches
+from pipeline.ratings.command import rate_and_write, read_matches, record_of
 from pipeline.ratings.scheduling import next_pairs, worst_error
 from pipeline.ratings.strength import bradley_terry
 from pipeline.reports.rating_tables import RatingsSummary
@@ -35,19 +35,21 @@ MATCHES = (Path("evaluate"), Path("evaluate") / layout.REQUIRED)  # evaluate's, 
 
 @dataclass(frozen=True)
 class Field:
-    """Who plays. seats: by the name that they are rated as; place: whom to place among them; None: all against all."""
+    """Who plays. entrants: by the name that they are rated as; place: whom to place among them; None: all against all."""
 
-    seats: dict[str, Seat]
+    entrants: dict[str, Entrant]
     place: str | None
 
     @property
     def names(self) -> list[str]:
-        return list(self.seats)
+        return list(self.entrants)
 
     def plays(self, match: Match) -> bool:
         """Whether this is a tournament's match, which says no number of games, that this run may ask for."""
         names = [info.rated_as for info in match.header.players]
-        return match.header.games == 0 and set(names) <= set(self.seats) and (self.place is None or self.place in names)
+        return (
+            match.header.games == 0 and set(names) <= set(self.entrants) and (self.place is None or self.place in names)
+        )
 
 
 def tournament(config: TournamentConfig, progress: Progress = SILENT) -> RatingsSummary:
@@ -67,7 +69,7 @@ def tournament(config: TournamentConfig, progress: Progress = SILENT) -> Ratings
         config = config.model_copy(update={"threads": config.threads or 1})
     with _tournament_lock(config.output_dir):
         try:
-            _play(config, field, Contest(config, game, progress), progress)
+            _play(config, field, MatchRunner(config, game, progress), progress)
         except BaseException:
             try:
                 _rate(config, field)
@@ -93,7 +95,7 @@ def _tournament_lock(folder: Path) -> Iterator[None]:
         yield
 
 
-def _play(config: TournamentConfig, field: Field, contest: Contest, progress: Progress) -> None:
+def _play(config: TournamentConfig, field: Field, runner: MatchRunner, progress: Progress) -> None:
     begun: set[str] = set()  # matches of this run: games that are missing there have failed twice
     while True:
         known = _known(config)
@@ -101,10 +103,10 @@ def _play(config: TournamentConfig, field: Field, contest: Contest, progress: Pr
         left = config.games - sum(len(match.games) for match in ours)
         if left <= 0:
             return
-        encounters = [encounter_of(match) for match in known]
+        encounters = [record_of(match) for match in known]
         error = worst_error(bradley_terry(encounters, players=field.names), field.names, field.place)
         if error <= config.until:
-            num, known_to = len(field.seats), f"known to +-{config.until:g} Elo relative to"
+            num, known_to = len(field.entrants), f"known to +-{config.until:g} Elo relative to"
             if field.place is None:
                 progress.say(f"the ratings of these {num} players are {known_to} their mean")
             else:
@@ -119,7 +121,7 @@ def _play(config: TournamentConfig, field: Field, contest: Contest, progress: Pr
             one, other = found[0]
             games = 2 * min(-(-left // 2), config.pairs_per_round)
         begun |= {layout.match_name(one, other), layout.match_name(other, one)}
-        if not _round(config, contest, field.seats[one], field.seats[other], games):
+        if not _round(config, runner, field.entrants[one], field.entrants[other], games):
             progress.warn("no game of the last round came to an end; stopping here")
             return
 
@@ -134,32 +136,32 @@ def _rate(config: TournamentConfig, field: Field, progress: Progress = SILENT) -
 
 def _field(config: TournamentConfig, progress: Progress) -> tuple[Field, Game]:
     members: dict[str, str] = {}  # of the pool, by the name that they are rated as
-    seats: dict[str, Seat] = {}
+    entrants: dict[str, Entrant] = {}
     for text in config.player:
-        _seat(config, seats, text, progress)
+        _entrant(config, entrants, text, progress)
     if not config.player:
         for member in read_pool(config.pool).members:
             with _blaming(config.pool, member.name):
-                members[_seat(config, seats, member.spec)] = member.name
-    place = None if config.place is None else _seat(config, seats, config.place)
-    if len(seats) < 2 and config.player:
-        raise UsageError(f"tournament: only {next(iter(seats))} would play; wanted at least two different players")
-    if len(seats) < 2:
+                members[_entrant(config, entrants, member.spec)] = member.name
+    place = None if config.place is None else _entrant(config, entrants, config.place)
+    if len(entrants) < 2 and config.player:
+        raise UsageError(f"tournament: only {next(iter(entrants))} would play; wanted at least two different players")
+    if len(entrants) < 2:
         raise NotYet(
-            f"tournament: {len(seats)} players; wanted at least two: name them with --player, or fill {config.pool} "
+            f"tournament: {len(entrants)} players; wanted at least two: name them with --player, or fill {config.pool} "
             "with `python main.py pool add PLAYER`",
-            2 - len(seats),
+            2 - len(entrants),
         )
     asked = config.game
-    if place is not None and (model := seats[place].model):
+    if place is not None and (model := entrants[place].model):
         asked = asked or model.info.game
-    models = [seat.model for seat in seats.values() if seat.model]
+    models = [entrant.model for entrant in entrants.values() if entrant.model]
     if asked or models:
         asked = parse_game(asked or models[0].info.game).spec
         for rated, name in members.items():
             with _blaming(config.pool, name):
-                common_game(asked, [seats[rated]])
-    return Field(seats, place), common_game(config.game, list(seats.values()))
+                common_game(asked, [entrants[rated]])
+    return Field(entrants, place), common_game(config.game, list(entrants.values()))
 
 
 @contextmanager
@@ -173,16 +175,16 @@ def _blaming(pool: Path, member: str) -> Iterator[None]:
         ) from error
 
 
-def _seat(config: TournamentConfig, seats: dict[str, Seat], text: str, progress: Progress = SILENT) -> str:
-    """Give a player its seat, unless it has one, which is said; the name that it is rated as."""
-    seat = take_seat(text, config.readouts)
-    rated = seat.info.rated_as
-    seat = replace(seat, info=seat.info.model_copy(update={"name": rated}))
-    other = seats.setdefault(rated, seat)
-    if other is seat:
+def _entrant(config: TournamentConfig, entrants: dict[str, Entrant], text: str, progress: Progress = SILENT) -> str:
+    """Give a player its entrant, unless it has one, which is said; the name that it is rated as."""
+    entrant = load_entrant(text, config.readouts)
+    rated = entrant.info.rated_as
+    entrant = replace(entrant, info=entrant.info.model_copy(update={"name": rated}))
+    other = entrants.setdefault(rated, entrant)
+    if other is entrant:
         return rated
     if (other.info.weights, other.spec.command, other.info.kind) != (
-        seat.info.weights, seat.spec.command, seat.info.kind,
+        entrant.info.weights, entrant.spec.command, entrant.info.kind,
     ):  # fmt: skip
         raise UsageError(
             f"tournament: {other.spec.text!r} and {text!r} would both be rated as {rated}; name one: NAME=PLAYER"
@@ -203,18 +205,18 @@ def _known(config: TournamentConfig) -> list[Match]:
     return matches
 
 
-def _round(config: TournamentConfig, contest: Contest, one: Seat, other: Seat, num_games: int) -> int:
+def _round(config: TournamentConfig, runner: MatchRunner, one: Entrant, other: Entrant, num_games: int) -> int:
     """So many more games of these two, an even number beyond what was begun; how many games came to an end."""
     folder = config.output_dir / layout.match_name(one.name, other.name)
     swapped = config.output_dir / layout.match_name(other.name, one.name)
     if swapped.exists():
         one, other, folder = other, one, swapped
     with match_lock(folder):
-        writer = contest.open(folder, (one, other), 0)
+        writer = runner.open(folder, (one, other), 0)
         before = len(writer.games)
         wanted = before + num_games
         more = -(-(wanted - writer.num_games) // 2)
         if more > 0:  # games of a round that was cut short are played first
-            contest.extend(writer, (one, other), more)
-        contest.play(writer, (one, other), lambda so_far: len(so_far.games) >= wanted)
+            runner.extend(writer, (one, other), more)
+        runner.play(writer, (one, other), lambda so_far: len(so_far.games) >= wanted)
         return len(writer.games) - before

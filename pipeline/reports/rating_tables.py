@@ -31,7 +31,7 @@ class RatingRow:
 
 @dataclass(frozen=True)
 class RatingsSummary:
-    """What `ratings` found. rows: group after group, best first; warnings: what to mind when reading them."""
+    """What `ratings` found. rows: group after group, best first; warnings: what to session when reading them."""
 
     game: str
     method: str

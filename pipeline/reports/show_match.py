@@ -100,7 +100,7 @@ def _facts(match: Match) -> dict[str, object]:
         "game": header.game,
         "challenger": _player(header.players[0]),
         "champion": _player(header.players[1]),
-        "games": f"{len(match.games)} of {match.num_games}" + _standing(match),
+        "games": f"{len(match.games)} of {match.num_games}" + _status(match),
     }
     if match.games:
         facts["repeated games"] = _repeated(match, len(games))
@@ -140,7 +140,7 @@ def _player(player: PlayerInfo) -> str:
     return player.name + (f" ({', '.join(parts)})" if parts else "")
 
 
-def _standing(match: Match) -> str:
+def _status(match: Match) -> str:
     if match.summary is not None:
         return ""
     if match.num_games > match.header.games:

@@ -2,7 +2,7 @@
 
 Axes: R rows (a row is one game and its tree), K leaves of a batch, A actions, C planes, H×W board, n rows named in a
 call.
-Knows games through their batched verbs and the network through whoever carries leaves() to accept(). Doesn't know
+Knows games through their batched verbs and the network through whoever carries leaves() to expand(). Doesn't know
 files,
 resignation or opponents. Used by one thread at a time; rows never influence each other.
 
@@ -10,7 +10,7 @@ resignation or opponents. Used by one thread at a time; rows never influence eac
     search.begin(rows, readouts, explore)
     while not all finished:
         planes = search.leaves()
-        search.accept(*network(planes))
+        search.expand(*network(planes))
         for the rows in search.finished(): choose, record targets, advance, begin again
 
 config.algorithm says how it searches: PUCT, which goes on with what it kept of the tree; Gumbel AlphaZero, which starts
@@ -204,7 +204,7 @@ class BatchSearch:
         K is 0 when every active row is finished, or when all walks of this turn ended in decided games.
         """
         if self._num_waiting:
-            raise MuGoError("search: leaves() called again before accept()")
+            raise MuGoError("search: leaves() called again before expand()")
         rows = np.flatnonzero(self._active)
         self._num_roots = 0
         for _ in range(MAX_ROUNDS):
@@ -214,13 +214,13 @@ class BatchSearch:
             rows = again
         batch = self._leaves.part(0, self._num_waiting)
         room = self._legal[: self._num_waiting], self._planes[: self._num_waiting]
-        return self.game.look(batch.states, batch.history, out=room)[1]
+        return self.game.legal_and_observe(batch.states, batch.history, out=room)[1]
 
     def leaf_rows(self) -> IntArray:
         """[K] the row that each position of the last leaves() belongs to."""
         return self._leaves.row[: self._num_waiting]
 
-    def accept(self, policy_logits: FloatArray, value_to_move: FloatArray) -> None:
+    def expand(self, policy_logits: FloatArray, value_to_move: FloatArray) -> None:
         """The network's answer to the last leaves(): [K, A] logits over all actions, [K] values in [−1, 1], by the
         mover.
 
@@ -230,7 +230,7 @@ class BatchSearch:
             raise MuGoError("search: the network answered with numbers that are not finite; is the model damaged?")
         batch = self._leaves.part(0, self._num_waiting)
         self._reserve_edges()
-        kernels.accept(
+        kernels.expand(
             self._tree,
             batch.row,
             batch.node,
@@ -272,9 +272,7 @@ class BatchSearch:
         roots = self._tree.node[rows, ROOT]
         return (roots["value"] + roots["value_sum"]) / (1 + roots["visits"]).astype(np.float32)
 
-    def choose(
-        self, rows: Rows, temperature: FloatArray, table: tuple[IntArray, FloatArray] | None = None
-    ) -> Actions:
+    def choose(self, rows: Rows, temperature: FloatArray, table: tuple[IntArray, FloatArray] | None = None) -> Actions:
         """[n] actions drawn by visits^(1/temperature), the largest at temperature 0; by prior if nothing was visited.
 
         Gumbel: the winner of the sequential halving where anything was visited, whatever the temperature.
@@ -356,7 +354,7 @@ class BatchSearch:
         ended = np.flatnonzero(over)
         results = self.game.returns(batch.states[ended])
         values = np.where(batch.movers[ended] == 0, results, -results).astype(np.float32)
-        kernels.accept_terminal(
+        kernels.backup_terminal(
             tree, batch.row, batch.node, batch.edge, ended, batch.states, batch.keys, batch.movers, values,
             self._virtual_loss,
         )  # fmt: skip
@@ -429,9 +427,7 @@ class BatchSearch:
         self._tree = self._tree._replace(**grown)
 
 
-def _gumbel(
-    config: SearchConfig, num_rows: int, num_actions: int, max_readouts: int
-) -> gumbel_kernels.Gumbel | None:
+def _gumbel(config: SearchConfig, num_rows: int, num_actions: int, max_readouts: int) -> gumbel_kernels.Gumbel | None:
     """The settings of Gumbel's kernels, without tables yet; None if the algorithm is another."""
     if config.algorithm == "puct":
         return None

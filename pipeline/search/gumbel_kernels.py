@@ -93,7 +93,7 @@ def best_of(tree, row, considered, gumbel):
 
 
 @kernel
-def choose_edge(tree, row, node, gumbel):
+def select_child(tree, row, node, gumbel):
     """The edge to walk, counted from edge_start; lowest action on ties.
 
     Root: sequential halving. Inside: argmax of softmax(logits + σ) − N/(1 + ΣN), section 5.
@@ -162,7 +162,7 @@ def clear_roots(tree, rows):
 def prepare_roots(tree, rows, scales):
     """Set root_prior of expanded, untried roots to scale·g + logit, g drawn per edge where scales [n] isn't 0.
 
-    The edges stand in the order of their actions: after accept() and after clear_roots().
+    The edges stand in the order of their actions: after expand() and after clear_roots().
     """
     for j in range(rows.size):
         row = rows[j]

@@ -19,7 +19,7 @@ from pipeline.search.tree import NO_PARENT, PENDING, ROOT, UNVISITED
 
 
 @kernel
-def choose_edge(tree, row, node, c_puct, fpu_reduction):
+def select_child(tree, row, node, c_puct, fpu_reduction):
     """The edge of highest PUCT score, counted from edge_start; lowest action on ties.
 
     score = Q + c_puct · P · sqrt(max(1, ΣN)) / (1 + N); an untried edge has Q = the node's mean value −
@@ -48,7 +48,7 @@ def choose_edge(tree, row, node, c_puct, fpu_reduction):
 
 
 @kernel
-def add_along_path(tree, row, node, edge, mover, value, visits, virtual_loss):
+def backup(tree, row, node, edge, mover, value, visits, virtual_loss):
     """Add to the edge and to all above it: `visits` and `value` (seen by `mover`), less virtual_loss for every mover.
 
     edge is counted from the node's edge_start. A root leaf has node NO_PARENT: nothing happens.
@@ -105,9 +105,9 @@ def select(
                 if gumbel is not None:
                     by_puct = gumbel.which[row] == gumbel_kernels.BY_PUCT
                 if by_puct:
-                    edge = choose_edge(tree, row, node, c_puct, reduction)
+                    edge = select_child(tree, row, node, c_puct, reduction)
                 if gumbel is not None and not by_puct:
-                    edge = gumbel_kernels.choose_edge(tree, row, node, gumbel)
+                    edge = gumbel_kernels.select_child(tree, row, node, gumbel)
                 if forced is not None and node == ROOT:
                     edge = forced_edge(tree, row, forced[row], edge)
                 untried = edge == tree.node[row, node].tried
@@ -120,7 +120,7 @@ def select(
             tree.remaining[row] -= 1
             spent += 1
             if child >= 0:
-                add_along_path(
+                backup(
                     tree, row, node, edge, tree.node[row, child].mover, tree.node[row, child].value, 1, np.float32(0.0)
                 )
                 continue
@@ -131,7 +131,7 @@ def select(
                 tree.node[row, node].tried += 1
                 bring_best_untried(tree, row, node)
             tree.edge[row, at].child = PENDING
-            add_along_path(tree, row, node, edge, np.int8(0), np.float32(0.0), 1, np.float32(virtual_loss))
+            backup(tree, row, node, edge, np.int8(0), np.float32(0.0), 1, np.float32(virtual_loss))
             tree.pending[row] += 1
             out_row[found], out_node[found], out_edge[found] = row, node, edge
             out_states[found] = tree.state[row, node]
@@ -172,7 +172,7 @@ def link(tree, row, node, edge, state, key, mover, value, terminal):
 
 
 @kernel
-def accept_terminal(tree, out_row, out_node, out_edge, chosen, states, keys, movers, values, virtual_loss):
+def backup_terminal(tree, out_row, out_node, out_edge, chosen, states, keys, movers, values, virtual_loss):
     """Make nodes of the leaves chosen [n] (indexes into the batch), which end the game, and back up values [n],
     exact.
     """
@@ -180,11 +180,11 @@ def accept_terminal(tree, out_row, out_node, out_edge, chosen, states, keys, mov
         i = chosen[j]
         row, node, edge = out_row[i], out_node[i], out_edge[i]
         link(tree, row, node, edge, states[i], keys[i], movers[i], values[j], 1)
-        add_along_path(tree, row, node, edge, movers[i], values[j], 0, np.float32(-virtual_loss))
+        backup(tree, row, node, edge, movers[i], values[j], 0, np.float32(-virtual_loss))
 
 
 @kernel
-def accept(tree, out_row, out_node, out_edge, states, keys, movers, legal, logits, values, virtual_loss):
+def expand(tree, out_row, out_node, out_edge, states, keys, movers, legal, logits, values, virtual_loss):
     """Expand K leaves with softmax(logits over legal actions) [K, A] as priors and back up values [K] (to move).
 
     legal [K, A] bool. A row's edges must have room: see BatchSearch. Plain twin: ReferenceSearch.
@@ -215,11 +215,11 @@ def accept(tree, out_row, out_node, out_edge, states, keys, movers, legal, logit
         tree.num_edges[row] += count
         if node != NO_PARENT:
             swap_untried(tree, row, index, 0, best)
-            add_along_path(tree, row, node, edge, movers[i], values[i], 0, np.float32(-virtual_loss))
+            backup(tree, row, node, edge, movers[i], values[i], 0, np.float32(-virtual_loss))
 
 
 @kernel
-def rebase(tree, row, child, max_nodes, scratch):
+def reroot(tree, row, child, max_nodes, scratch):
     """Make the node `child` the root and keep the nodes below it, in place; the newest beyond max_nodes are dropped.
 
     scratch [N] int32. An edge whose node was dropped keeps its visits; its node is made again when it is next reached.
@@ -271,7 +271,7 @@ def advance(tree, rows, actions, max_nodes):
                     child = tree.edge[row, start + i].child
         tree.remaining[row] = 0
         if child >= 0 and not tree.node[row, child].terminal:
-            rebase(tree, row, child, max_nodes, scratch)
+            reroot(tree, row, child, max_nodes, scratch)
         else:
             tree.num_nodes[row] = 0
             tree.num_edges[row] = 0

@@ -1,7 +1,7 @@
 """``selfplay``: a model plays itself, or a mix of opponents; every finished game becomes training data.
 
 Reads a model directory (or the best_model link); writes shards under output_dir/$MODEL/$WORKER, where $MODEL is the one
-that learns, whoever it met. Threads called lanes play; the calling thread commits what they finish, in groups of about
+that learns, whoever it met. Threads called actors play; the calling thread commits what they finish, in groups of about
 commit_seconds. When the network is a link that is re-pointed while games run, the next game to start uses the new
 model, and meets the new model's predecessor. Ctrl-C loses only unfinished games.
 """
@@ -23,8 +23,8 @@ from pipeline.config import SelfplayConfig
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
-from pipeline.methods.alphazero.actor import Encounter, FinishedGame, GameSeed, Lane, Learner, PlaySettings, game_seeds
-from pipeline.players.loading import lanes_and_rows, load_evaluators, remembering
+from pipeline.methods.alphazero.actor import Actor, Encounter, FinishedGame, GameSeed, Learner, PlaySettings, game_seeds
+from pipeline.players.loading import load_evaluators, remembering, threads_and_rows
 from pipeline.progress import SILENT, Progress
 from pipeline.selfplay import resignation
 from pipeline.selfplay.committing import Committer
@@ -35,7 +35,7 @@ from pipeline.storage.shards import BOTH, End, GameRecord, check_same_game, newe
 if TYPE_CHECKING:
     from pipeline.networks.caching import Evaluate
 
-FEW_ROWS = 8  # below so many games a lane fills its batch with several leaves of one tree
+FEW_ROWS = 8  # below so many games a thread fills its batch with several leaves of one tree
 MOST_LEAVES = 8
 READOUTS_PER_LEAF = 16  # pending leaves search blindly: at most one per so many readouts
 
@@ -72,7 +72,7 @@ class SelfplaySummary:
 
 @dataclass
 class _Loaded:
-    """A model that lanes can play with. evaluators: one per lane."""
+    """A model that threads can play with. evaluators: one per thread."""
 
     name: str
     game_spec: str
@@ -80,8 +80,8 @@ class _Loaded:
 
 
 @dataclass(frozen=True)
-class _LanePlayer:
-    """One lane's share of a loaded model. path: its real directory."""
+class _ThreadPlayer:
+    """One thread's share of a loaded model. path: its real directory."""
 
     name: str
     path: Path
@@ -91,9 +91,9 @@ class _LanePlayer:
 class ModelSource:
     """The model that new games are played with: follows the network path where that is a link."""
 
-    def __init__(self, config: SelfplayConfig, num_lanes: int, max_batch: int, progress: Progress) -> None:
+    def __init__(self, config: SelfplayConfig, num_threads: int, max_batch: int, progress: Progress) -> None:
         self._config = config
-        self._num_lanes = num_lanes
+        self._num_threads = num_threads
         self._max_batch = max_batch
         self._progress = progress
         self._lock = threading.Lock()
@@ -110,8 +110,8 @@ class ModelSource:
     def name(self) -> str:
         return self._loaded.name
 
-    def player(self, lane: int) -> _LanePlayer:
-        """The player for a game that starts now. Called by lanes; loads a newly promoted model when there is one."""
+    def player(self, thread: int) -> _ThreadPlayer:
+        """The player for a game that starts now. Called by threads; loads a newly promoted model when there is one."""
         with self._lock:
             path = resolve_champion(self._config.network)
             if path != self._path:
@@ -123,15 +123,15 @@ class ModelSource:
                     )
                 self._progress.say(f"new games are played by {loaded.name}")
                 self._path, self._loaded, self._players = path, loaded, self._share(loaded, path)
-            return self._players[lane]
+            return self._players[thread]
 
-    def _share(self, loaded: _Loaded, path: Path) -> list[_LanePlayer]:
-        return [_LanePlayer(loaded.name, path, evaluator) for evaluator in loaded.evaluators]
+    def _share(self, loaded: _Loaded, path: Path) -> list[_ThreadPlayer]:
+        return [_ThreadPlayer(loaded.name, path, evaluator) for evaluator in loaded.evaluators]
 
     def _load(self, path: Path) -> _Loaded:
         model = read_model(path)
         config, game = self._config, parse_game(model.info.game)
-        loaded = load_evaluators(model, self._max_batch, self._num_lanes, config.backend, self._progress)
+        loaded = load_evaluators(model, self._max_batch, self._num_threads, config.backend, self._progress)
         return _Loaded(model.info.name, game.spec, remembering(loaded, game, config.evaluation_cache))
 
 
@@ -182,7 +182,7 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
     Raises UsageError for a mix of opponents that can't be read or met in this game and for bounds of the threshold that
     contradict each other, FileError for a model that can't be loaded (nothing is ever played by a random stand-in) or a
     directory that can't be written or holds games of another board, KeyboardInterrupt after committing what was
-    finished, and whatever a lane raised, likewise.
+    finished, and whatever a thread raised, likewise.
     """
     if config.resign_lowest > config.resign_highest:
         raise UsageError(
@@ -194,14 +194,14 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
     if wanted == 0:
         note = f"already has {config.games} games"
         return _summary(resolve_champion(config.network).name, _Tally(), 0, 0.0, config.resign_threshold, note=note)
-    lanes, rows = lanes_and_rows(config, wanted)
+    num_threads, rows = threads_and_rows(config, wanted)
     leaves = leaves_per_tree(rows, _least_readouts(config))
     progress.say(f"loading {config.network}; kernels and network are compiled when this machine sees them first")
-    source = ModelSource(config, lanes, rows * leaves, progress)
+    source = ModelSource(config, num_threads, rows * leaves, progress)
     check_same_game(config.output_dir, source.game.spec)
     opponents = None
     if not mix.only_mirror:
-        opponents = OpponentSource(config, mix, source.game, lanes, rows * leaves, leaves, progress)
+        opponents = OpponentSource(config, mix, source.game, num_threads, rows * leaves, leaves, progress)
         opponents.prepare(source.path)
     prepare_folder(config.output_dir, source.name, config.worker)
     threshold, calibration = _resign_threshold(config, source.game, progress)
@@ -225,7 +225,7 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
         "resign_calibration": calibration,
         "config": config.model_dump(mode="json", exclude={"output_dir", "network", "verbose", "backend", "threads"}),
     }
-    playing: list[Lane | None] = [None] * lanes
+    playing: list[Actor | None] = [None] * num_threads
 
     def evaluations() -> int:
         return sum(played.search.evaluations for played in playing if played is not None)
@@ -235,23 +235,23 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
     arrived: queue.SimpleQueue[FinishedGame | BaseException | None] = queue.SimpleQueue()
     stop = threading.Event()
 
-    def lane_seeds(lane: int) -> Iterator[GameSeed]:
-        return game_seeds(seed, iter(range(lane, wanted, lanes)), config.no_resign_share)
+    def actor_seeds(thread: int) -> Iterator[GameSeed]:
+        return game_seeds(seed, iter(range(thread, wanted, num_threads)), config.no_resign_share)
 
-    def meet(lane: int, seed: GameSeed, learner: Learner) -> Encounter | None:
-        assert opponents is not None and isinstance(learner, _LanePlayer)
-        return opponents.meet(lane, seed.encounter, learner.path)
+    def meet(thread: int, seed: GameSeed, learner: Learner) -> Encounter | None:
+        assert opponents is not None and isinstance(learner, _ThreadPlayer)
+        return opponents.meet(thread, seed.encounter, learner.path)
 
-    def run_lane(lane: int) -> None:
+    def run_actor(thread: int) -> None:
         try:
-            played = playing[lane] = Lane(
+            played = playing[thread] = Actor(
                 source.game,
                 rows,
                 settings,
-                lane_seeds(lane),
-                lambda: source.player(lane),
+                actor_seeds(thread),
+                lambda: source.player(thread),
                 arrived.put,
-                partial(meet, lane) if opponents else None,
+                partial(meet, thread) if opponents else None,
             )
             played.run(stop.is_set)
             played.close()
@@ -260,12 +260,12 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
         finally:
             arrived.put(None)
 
-    threads = [threading.Thread(target=run_lane, args=(lane,), daemon=True) for lane in range(lanes)]
+    threads = [threading.Thread(target=run_actor, args=(thread,), daemon=True) for thread in range(num_threads)]
     progress.start("selfplay", wanted, "games")
     for thread in threads:
         thread.start()
     try:
-        running, failure = lanes, None
+        running, failure = num_threads, None
         while running:
             finished = _next(arrived, committer.due_in())
             if finished is None:
@@ -348,7 +348,7 @@ NOTHING = object()  # the queue stayed empty
 
 
 def _next(arrived: queue.SimpleQueue, seconds: float) -> object:
-    """What a lane sent: a FinishedGame, an exception, None as its last word; NOTHING if it stays silent for so long."""
+    """What a thread sent: a FinishedGame, an exception, None as its last word; NOTHING if it stays silent for so long."""
     try:
         return arrived.get(timeout=max(0.0, min(seconds, 0.5)))
     except queue.Empty:
@@ -356,7 +356,7 @@ def _next(arrived: queue.SimpleQueue, seconds: float) -> object:
 
 
 def _drain(arrived: queue.SimpleQueue, tally: _Tally, committer: Committer) -> None:
-    """After an interrupt: games that finished before the lanes stopped still count."""
+    """After an interrupt: games that finished before the threads stopped still count."""
     while (left := _next(arrived, 0.0)) is not NOTHING:
         if isinstance(left, FinishedGame):
             tally.add(left)

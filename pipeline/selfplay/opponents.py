@@ -45,7 +45,7 @@ MOST_MODELS = 16  # opponents whose networks stay loaded; the longest unused goe
 
 
 @dataclass(frozen=True)
-class Draw:
+class OpponentChoice:
     """What a game's seed says. learner: the model's side, 0 or 1; seed: the opponent's, uint64.
 
     generator: for what is left to chance.
@@ -68,12 +68,12 @@ class Mix:
     def only_mirror(self) -> bool:
         return set(self.names) == {MIRROR}
 
-    def draw(self, encounter: int) -> Draw:
+    def draw(self, encounter: int) -> OpponentChoice:
         """encounter: GameSeed.encounter."""
         generator = np.random.Generator(np.random.PCG64(encounter))
         entry = int(np.searchsorted(np.cumsum(self.shares)[:-1], generator.random(), side="right"))
         learner = int(generator.integers(2))
-        return Draw(self.names[entry], learner, int(generator.integers(0, 2**64, dtype=np.uint64)), generator)
+        return OpponentChoice(self.names[entry], learner, int(generator.integers(0, 2**64, dtype=np.uint64)), generator)
 
 
 def parse_mix(text: str) -> Mix:
@@ -125,36 +125,36 @@ def _wanted() -> str:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Whom pool:MODE chooses from. models, built_ins: by name; standings, champions: as in arena/pool.py."""
+    """Whom pool:MODE chooses from. models, built_ins: by name; rated, champions: as in arena/pool.py."""
 
     models: dict[str, Path]
     built_ins: dict[str, Opponent]
-    standings: dict[str, RatedPlayer]
+    rated: dict[str, RatedPlayer]
     champions: list[str]
 
 
 class OpponentSource:
-    """The opponents of a run's new games. Lanes ask it at the same time."""
+    """The opponents of a run's new games. Threads ask it at the same time."""
 
     def __init__(
-        self, config: SelfplayConfig, mix: Mix, game: Game, num_lanes: int, max_batch: int, leaves: int,
+        self, config: SelfplayConfig, mix: Mix, game: Game, num_threads: int, max_batch: int, leaves: int,
         progress: Progress,
     ) -> None:  # fmt: skip
-        """max_batch, leaves: of each lane, as for its learner.
+        """max_batch, leaves: of each thread, as for its learner.
 
         Raises UsageError if the heuristic doesn't know the game.
         """
         self._config = config
         self._mix = mix
         self._game = game
-        self._num_lanes = num_lanes
+        self._num_threads = num_threads
         self._max_batch = max_batch
         self._leaves = leaves
         self._progress = progress
         self._lock = threading.Lock()
         self._told: set[str] = set()
         self._previous: tuple[Path, Path | None] | None = None  # of which model, and what it is
-        self._models: dict[Path, list[Opponent]] = {}  # one per lane; the longest unused first
+        self._models: dict[Path, list[Opponent]] = {}  # one per thread; the longest unused first
         self._built_ins = {name: _built_in(name, name, game) for name in mix.names if name in BUILT_INS}
         self._candidates: tuple[Path, Candidates] | None = None  # for which model, and who they are
 
@@ -167,39 +167,39 @@ class OpponentSource:
         if any(name.startswith(POOL) for name in self._mix.names):
             self._pool(learner)
 
-    def meet(self, lane: int, encounter: int, learner: Path) -> Encounter | None:
-        """The opponent's part in a new game of that lane; None: a mirror game.
+    def meet(self, thread: int, encounter: int, learner: Path) -> Encounter | None:
+        """The opponent's part in a new game of that thread; None: a mirror game.
 
         encounter: GameSeed.encounter; learner: the real directory of the model that plays.
         Raises FileError for a model that can't be loaded or plays another game.
         """
         draw = self._mix.draw(encounter)
-        opponent = self._find(lane, learner, draw)
+        opponent = self._find(thread, learner, draw)
         return None if opponent is None else Encounter(opponent, draw.learner, draw.seed)
 
-    def _find(self, lane: int, learner: Path, draw: Draw) -> Opponent | None:
+    def _find(self, thread: int, learner: Path, draw: OpponentChoice) -> Opponent | None:
         if draw.name == MIRROR:
             return None
         if draw.name in self._built_ins:
             return self._built_ins[draw.name]
-        with self._lock:  # what follows may load a model: the other lanes' new games wait for it
+        with self._lock:  # what follows may load a model: the other threads' new games wait for it
             if draw.name != PREVIOUS:
-                return self._member(lane, learner, draw)
+                return self._member(thread, learner, draw)
             path = self._champion_before(learner)
-            return None if path is None else self._model(lane, path)
+            return None if path is None else self._model(thread, path)
 
-    def _member(self, lane: int, learner: Path, draw: Draw) -> Opponent | None:
+    def _member(self, thread: int, learner: Path, draw: OpponentChoice) -> Opponent | None:
         """The member of the pool that the mode chooses; None if it is the learner or there is none."""
         from pipeline.ratings.pool import choose, parse_mode
 
         found = self._pool(learner)
         mode = parse_mode(draw.name.removeprefix(POOL))
         names = [*found.models, *found.built_ins]
-        name = choose(mode, names, found.standings, learner.name, found.champions, draw.generator, self._warn_nobody)
+        name = choose(mode, names, found.rated, learner.name, found.champions, draw.generator, self._warn_nobody)
         if name in found.built_ins:
             return found.built_ins[name]
         path = found.models.get(name) if name is not None else None
-        return None if path is None or path == learner else self._model(lane, path)
+        return None if path is None or path == learner else self._model(thread, path)
 
     def _pool(self, learner: Path) -> Candidates:
         """Read again for each model that learns, never between."""
@@ -225,9 +225,9 @@ class OpponentSource:
             else:
                 built_ins[member.name] = _built_in(spec.kind, member.name, self._game)
         ratings = self._config.pool.with_name("ratings.json")
-        standings = read_ratings(ratings).by_name if ratings.exists() else {}
+        rated = read_ratings(ratings).by_name if ratings.exists() else {}
         champions = [path.name for path in read_champions(self._config.network.parent)]
-        return Candidates(models, built_ins, standings, champions)
+        return Candidates(models, built_ins, rated, champions)
 
     def _champion_before(self, learner: Path) -> Path | None:
         if self._previous is None or self._previous[0] != learner:
@@ -242,18 +242,18 @@ class OpponentSource:
             self._previous = learner, path
         return self._previous[1]
 
-    def _model(self, lane: int, path: Path) -> Opponent:
+    def _model(self, thread: int, path: Path) -> Opponent:
         found = self._models.pop(path, None) or self._load(path)
         self._models[path] = found
         if len(self._models) > MOST_MODELS:
             del self._models[next(iter(self._models))]
-        return found[lane]
+        return found[thread]
 
     def _load(self, path: Path) -> list[Opponent]:
         config, model = self._config, read_model(path)
         check_game(model.info, self._game.spec, path)
         self._progress.say(f"new games are also played against {path.name}")
-        evaluators = load_evaluators(model, self._max_batch, self._num_lanes, config.backend, self._progress)
+        evaluators = load_evaluators(model, self._max_batch, self._num_threads, config.backend, self._progress)
         search = config.search_config().model_copy(update={"noise_weight": 0.0})
         return [Opponent(path.name, _searching(one, search, config.readouts, self._leaves)) for one in evaluators]
 

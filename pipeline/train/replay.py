@@ -74,7 +74,7 @@ class SumTree:
 
 
 @dataclass(frozen=True)
-class Draw:
+class ReplaySample:
     """One batch of B draws."""
 
     rows: IndexArray  # [B] of the set, each may stand there more than once
@@ -100,7 +100,7 @@ class Replay:
         """A copy of how they stand."""
         return Priorities(self._examples, self._values.copy())
 
-    def draw(self, step: int, batch_size: int, num_symmetries: int) -> Draw:
+    def draw(self, step: int, batch_size: int, num_symmetries: int) -> ReplaySample:
         """The batch of this step, by the priorities as they stand now."""
         generator = np.random.default_rng([*self._seeds, step])
         parts = (np.arange(batch_size) + generator.random(batch_size)) / batch_size
@@ -109,7 +109,7 @@ class Replay:
         # N and Σp^α are the same in the whole batch: they go when the weights are divided by the largest.
         lowest = self._tree[rows].min()
         weights = (lowest / self._tree[rows]) ** self._correction
-        return Draw(rows, weights.astype(np.float32), symmetries)
+        return ReplaySample(rows, weights.astype(np.float32), symmetries)
 
     def update(self, rows: IndexArray, errors: NDArray[np.float32]) -> None:
         """The rows [B] of a batch were trained on, with |v − z| [B]; of a row drawn twice, the last draw counts."""

@@ -17,7 +17,7 @@ from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.evaluate import command as stage
 from pipeline.evaluate.command import evaluate
 from pipeline.games.registry import parse_game
-from pipeline.matches.runner import Contest
+from pipeline.matches.runner import MatchRunner
 from pipeline.players import builtin
 from pipeline.progress import Progress
 from pipeline.storage.matches import read_match
@@ -60,11 +60,11 @@ def made_up_networks(monkeypatch):
     """Networks that answer at once, a different one for each model; counts how often they are loaded."""
     loaded = []
 
-    def make(architecture, weights, max_batch, num_lanes, backend, progress, typical):
+    def make(architecture, weights, max_batch, num_threads, backend, progress, calibration):
         loaded.append(max_batch)
         seed = int(np.abs(weights["stem.conv.weight"]).sum() * 1000)
         game = {9: "tictactoe", 25: "go:5", 42: "connect4"}[architecture.height * architecture.width]
-        return [hashed_evaluator(parse_game(game), seed) for _ in range(num_lanes)]
+        return [hashed_evaluator(parse_game(game), seed) for _ in range(num_threads)]
 
     monkeypatch.setattr("pipeline.networks.inference.make_evaluators", make)
     return loaded
@@ -145,13 +145,13 @@ def test_no_promote(tmp_path, models, made_up_networks):
 
 def test_a_champion_that_changed_meanwhile_is_left_alone(tmp_path, models, made_up_networks, monkeypatch):
     third = make_model(models, number=2, seed=2)
-    played = Contest.play
+    played = MatchRunner.play
 
     def play_and_change(*arguments):
         played(*arguments)
         set_champion(models, third, {"reason": "somebody else"})
 
-    monkeypatch.setattr(Contest, "play", play_and_change)
+    monkeypatch.setattr(MatchRunner, "play", play_and_change)
     warned = []
     progress = Progress()
     progress.warn = warned.append
@@ -384,9 +384,9 @@ def test_promotion_needs_every_condition(tmp_path, models, made_up_networks):
     summary = evaluate(guarded(tmp_path, "random>=0.01", "rival=random>= 0.05", "heuristic>=0.000001", readouts=40))
     assert summary.passed and summary.promoted
     assert list(summary.guards) == ["random>=0.01", "rival=random>= 0.05", "heuristic>=0.000001"]
-    for guard in summary.guards.values():
-        assert guard.passed and guard.wins + guard.draws + guard.losses == guard.games_played <= 8
-        assert read_match(Path(guard.match)).summary["passed"]
+    for condition in summary.guards.values():
+        assert condition.passed and condition.wins + condition.draws + condition.losses == condition.games_played <= 8
+        assert read_match(Path(condition.match)).summary["passed"]
     entry = read_promotions(models)[-1]
     assert entry["guards"]["random>=0.01"]["needed"] == 0.01
     assert entry["guards"]["random>=0.01"]["wins"] == summary.guards["random>=0.01"].wins
@@ -396,7 +396,7 @@ def test_promotion_needs_every_condition(tmp_path, models, made_up_networks):
 def test_a_condition_that_fails_stops_the_promotion_and_says_so(tmp_path, models, made_up_networks):
     summary = evaluate(guarded(tmp_path, "random>=0.01", "heuristic>=1.0", "rival=random>=0.01", readouts=0))
     assert not summary.passed and not summary.promoted
-    assert [guard.passed for guard in summary.guards.values()] == [True, False]  # the third was not played
+    assert [condition.passed for condition in summary.guards.values()] == [True, False]  # the third was not played
     assert "heuristic>=1.0 not met: " in summary.reason and summary.reason.endswith("; not promoted")
     assert resolve_champion(models / "best_model").name == "000000-test"
     assert len(read_promotions(models)) == 1
@@ -418,10 +418,10 @@ def test_an_interrupted_condition_goes_on(tmp_path, models, made_up_networks):
 
     class Breaking(Progress):
         def start(self, what, total=None, unit="it"):
-            self.guard = "random" in what
+            self.condition = "random" in what
 
         def advance(self, count=1):
-            if self.guard and count:
+            if self.condition and count:
                 raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -525,8 +525,8 @@ def test_a_strong_player_is_told_from_a_weak_one_early(tmp_path, models, made_up
 
 def test_a_promotion_by_the_sequential_test_tells_its_numbers(tmp_path, models, made_up_networks):
     names = {"black_model": f"{models}/best_model@0", "white_model": f"{models}/000001-test@60"}
-    guard = {"require": ["random>=0.5"], "require_games": 8}
-    config = config_for(tmp_path, games=400, sprt="0,200,0.1,0.1", **names, **guard)
+    condition = {"require": ["random>=0.5"], "require_games": 8}
+    config = config_for(tmp_path, games=400, sprt="0,200,0.1,0.1", **names, **condition)
     summary = evaluate(config)
     assert summary.promoted
     entry = read_promotions(models)[-1]

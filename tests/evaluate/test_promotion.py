@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from pipeline.evaluate.promotion import Rule, score_of, standing
+from pipeline.evaluate.promotion import Rule, match_status, score_of
 from pipeline.evaluate.sprt import Sprt
 from pipeline.matches import statistics
 from pipeline.matches.statistics import VOID, Score
@@ -50,27 +50,27 @@ def some_match(
 def test_a_match_is_decided_by_hand():
     rule = Rule(8, 0.75)  # 12 of 16 half points
     wins = {index: game(index, 1) for index in range(6)}
-    stand = standing(rule, {index: wins[index] for index in range(5)})
-    assert (stand.gate, stand.decided, stand.passed) == (12, False, False)
-    stand = standing(rule, wins)
-    assert (stand.decided, stand.passed, stand.score) == (True, True, Score(6, 0, 0))
+    status = match_status(rule, {index: wins[index] for index in range(5)})
+    assert (status.gate, status.decided, status.passed) == (12, False, False)
+    status = match_status(rule, wins)
+    assert (status.decided, status.passed, status.score) == (True, True, Score(6, 0, 0))
     lost = {index: game(index, -1) for index in range(2)}
-    assert not standing(rule, lost).decided  # 6 wins to come are enough
-    stand = standing(rule, lost | {2: game(2, 0)})
-    assert (stand.decided, stand.passed) == (True, False)
-    assert stand.pair_scores == [0, None, None, None] and stand.pair_counts == (1, 0, 0, 0, 0)
+    assert not match_status(rule, lost).decided  # 6 wins to come are enough
+    status = match_status(rule, lost | {2: game(2, 0)})
+    assert (status.decided, status.passed) == (True, False)
+    assert status.pair_scores == [0, None, None, None] and status.pair_counts == (1, 0, 0, 0, 0)
 
 
 def test_no_games_decide_nothing():
-    stand = standing(Rule(4), {})
-    assert (stand.decided, stand.passed, stand.score, stand.pair_scores) == (False, False, Score(), [None, None])
+    status = match_status(Rule(4), {})
+    assert (status.decided, status.passed, status.score, status.pair_scores) == (False, False, Score(), [None, None])
 
 
 def test_scores_of_pairs_are_the_challengers_in_both_colours():
     games = {0: game(0, 1), 1: game(1, 1), 2: game(2, -1), 3: game(3, 0), 4: game(4, 1), 7: game(7, 1)}
-    stand = standing(Rule(10), games)
-    assert stand.pair_scores == [4, 1, None, None, None]
-    assert stand.score == score_of(games.values()) == Score(4, 1, 1)
+    status = match_status(Rule(10), games)
+    assert status.pair_scores == [4, 1, None, None, None]
+    assert status.score == score_of(games.values()) == Score(4, 1, 1)
 
 
 @pytest.mark.parametrize("exclude_duplicates", [False, True])
@@ -84,15 +84,15 @@ def test_the_verdict_of_a_curtailed_match_is_that_of_the_whole_match(threshold, 
         win = stream.random()
         whole = some_match(stream, num_games, stream.choice([2, 5, 1000]), win, (1 - win) * stream.random())
         rule = Rule(num_games, threshold, exclude_duplicates=exclude_duplicates)
-        final = standing(rule, whole)
+        final = match_status(rule, whole)
         assert final.decided
         order = stream.sample(range(num_games), num_games)
         known: dict[int, MatchGame] = {}
         for index in order:
             known[index] = whole[index]
-            stand = standing(rule, known)
-            if stand.decided:
-                assert stand.passed == final.passed, (whole, order, index)
+            status = match_status(rule, known)
+            if status.decided:
+                assert status.passed == final.passed, (whole, order, index)
                 saved += len(known) < num_games
     assert saved > 250
 
@@ -106,7 +106,7 @@ def possible(rule, known, stream, tries=60):
         for index in missing:
             result = (1, -1)[attempt] if attempt < 2 else stream.choice([1, 0, -1])
             rest[index] = game(index, result, [1000 + index])
-        verdicts.add(standing(rule, known | rest).passed)
+        verdicts.add(match_status(rule, known | rest).passed)
     return verdicts
 
 
@@ -119,7 +119,7 @@ def test_it_is_decided_as_soon_as_it_can_be(threshold):
         rule = Rule(10, threshold)
         known: dict[int, MatchGame] = {}
         for index in stream.sample(range(10), 10):
-            decided = standing(rule, known).decided
+            decided = match_status(rule, known).decided
             assert decided == (len(possible(rule, known, stream, tries=2)) == 1)
             known[index] = whole[index]
 
@@ -128,11 +128,13 @@ def test_what_failed_counts_for_nobody_and_may_leave_the_verdict_open():
     rule = Rule(6, 0.5)
     wins = {index: game(index, 1) for index in (0, 1)}
     losses = {index: game(index, -1) for index in (2, 3)}
-    stand = standing(rule, wins | losses | {4: game(4, 0)})  # game 5 failed: 5 of the 6 half points, 6 are possible
-    assert not stand.decided and stand.score.games == 5
-    assert standing(rule, wins | losses | {4: game(4, 1)}).passed  # here it could change nothing
-    stand = standing(rule, wins | losses | {4: game(4, -1)})
-    assert not stand.decided and not stand.passed
+    status = match_status(
+        rule, wins | losses | {4: game(4, 0)}
+    )  # game 5 failed: 5 of the 6 half points, 6 are possible
+    assert not status.decided and status.score.games == 5
+    assert match_status(rule, wins | losses | {4: game(4, 1)}).passed  # here it could change nothing
+    status = match_status(rule, wins | losses | {4: game(4, -1)})
+    assert not status.decided and not status.passed
 
 
 @pytest.mark.parametrize("sprt", [None, SPRT])
@@ -143,8 +145,8 @@ def test_a_verdict_depends_on_which_games_are_there_not_on_how_they_came(sprt, e
         whole = some_match(stream, 20, 12, 0.6, 0.1)
         some = stream.sample(range(20), stream.randrange(21))
         rule = Rule(20, None, sprt, exclude_duplicates)
-        forwards = standing(rule, {index: whole[index] for index in sorted(some)})
-        assert standing(rule, {index: whole[index] for index in some}) == forwards
+        forwards = match_status(rule, {index: whole[index] for index in sorted(some)})
+        assert match_status(rule, {index: whole[index] for index in some}) == forwards
 
 
 # The sequential test
@@ -158,15 +160,15 @@ def test_the_sequential_verdict_of_a_curtailed_match_is_that_of_the_whole_match(
         num_games = stream.choice([20, 60])
         whole = some_match(stream, num_games, stream.choice([20, 1000]), stream.choice([0.4, 0.6, 0.8]), 0.1)
         rule = Rule(num_games, None, SPRT, exclude_duplicates)
-        final = standing(rule, whole)
+        final = match_status(rule, whole)
         known: dict[int, MatchGame] = {}
         for index in stream.sample(range(num_games), num_games):
             known[index] = whole[index]
             if len(known) % 8 and len(known) < num_games:
                 continue
-            stand = standing(rule, known)
-            if stand.decided:
-                assert stand.passed == final.passed and stand.sprt == final.sprt
+            status = match_status(rule, known)
+            if status.decided:
+                assert status.passed == final.passed and status.sprt == final.sprt
                 decisions.append((final.passed, len(known) < num_games))
                 break
     assert {(True, True), (False, True)} <= set(decisions)
@@ -175,20 +177,20 @@ def test_the_sequential_verdict_of_a_curtailed_match_is_that_of_the_whole_match(
 def test_the_sequential_test_looks_at_pairs_in_the_order_of_their_numbers():
     wins = {index: game(index, 1) for index in range(2, 60)}
     rule = Rule(60, None, SPRT)
-    stand = standing(rule, wins)  # 29 pairs are won, but not pair 0
-    assert not stand.decided and stand.sprt is not None and stand.sprt.pairs == 0
+    status = match_status(rule, wins)  # 29 pairs are won, but not pair 0
+    assert not status.decided and status.sprt is not None and status.sprt.pairs == 0
     losing = {0: game(0, -1), 1: game(1, -1)}
-    assert standing(rule, wins | losing).passed
+    assert match_status(rule, wins | losing).passed
     # A game of pair 3 failed: the three before it decide nothing.
-    stand = standing(rule, losing | {index: one for index, one in wins.items() if index != 7})
-    assert not stand.decided and stand.sprt is not None and stand.sprt.pairs == 3
+    status = match_status(rule, losing | {index: one for index, one in wins.items() if index != 7})
+    assert not status.decided and status.sprt is not None and status.sprt.pairs == 3
 
 
 def test_the_sequential_test_decides_instead_of_the_gate():
     wins = {index: game(index, 1) for index in range(24)}
-    stand = standing(Rule(40, 1.0, SPRT), wins)
-    assert stand.decided and stand.passed
-    assert stand.score.half_points < stand.gate
+    status = match_status(Rule(40, 1.0, SPRT), wins)
+    assert status.decided and status.passed
+    assert status.score.half_points < status.gate
 
 
 # Duplicates
@@ -204,9 +206,9 @@ def test_duplicates_have_the_same_moves_and_colours():
         5: game(5, 1, [3]),
     }
     assert repeated_games(reversed(games.values())) == {2, 4, 5}
-    counting = standing(Rule(6, 0.5), games)
+    counting = match_status(Rule(6, 0.5), games)
     assert (counting.duplicates, counting.score, counting.gate) == (3, Score(5, 0, 1), 6)
-    excluding = standing(Rule(6, 0.5, exclude_duplicates=True), games)
+    excluding = match_status(Rule(6, 0.5, exclude_duplicates=True), games)
     assert (excluding.duplicates, excluding.score, excluding.gate) == (3, Score(2, 0, 1), 3)
     assert sorted(excluding.counted) == [0, 1, 3]
     assert excluding.pair_scores == [2, VOID, VOID] and excluding.pair_counts == (0, 0, 1, 0, 0)
@@ -216,15 +218,15 @@ def test_duplicates_have_the_same_moves_and_colours():
 def test_of_games_that_are_alike_the_one_with_the_lowest_number_counts_whenever_it_ends():
     late = {4: game(4, 1, [9]), 2: game(2, 1, [9])}
     rule = Rule(8, exclude_duplicates=True)
-    assert list(standing(rule, late).counted) == [2]
-    assert list(standing(rule, late | {0: game(0, 1, [9])}).counted) == [0]
+    assert list(match_status(rule, late).counted) == [2]
+    assert list(match_status(rule, late | {0: game(0, 1, [9])}).counted) == [0]
 
 
 def test_a_match_that_is_nothing_but_one_game_is_not_won_by_repeating_it():
     """Two greedy players without openings: 100 games, and one win that is proof of nothing."""
     games = {index: game(index, 1, [5]) if index % 2 == 0 else game(index, 1, [6]) for index in range(100)}
-    assert standing(Rule(100), games).passed
-    stand = standing(Rule(100, exclude_duplicates=True), games)
-    assert stand.score == Score(2, 0, 0) and stand.gate == statistics.gate_half_points(2) == 4
-    sequential = standing(Rule(100, None, SPRT, exclude_duplicates=True), games)
+    assert match_status(Rule(100), games).passed
+    status = match_status(Rule(100, exclude_duplicates=True), games)
+    assert status.score == Score(2, 0, 0) and status.gate == statistics.gate_half_points(2) == 4
+    sequential = match_status(Rule(100, None, SPRT, exclude_duplicates=True), games)
     assert sequential.decided and not sequential.passed

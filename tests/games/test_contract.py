@@ -34,7 +34,7 @@ def verbs(sample: Sample, rows: np.ndarray) -> dict[str, np.ndarray]:
     """Everything the contract lets one ask of these rows, name → array with the rows first."""
     game, states, history = sample.game, sample.states[rows], sample.history.select(rows)
     legal = game.legal(states, history)
-    looked, seen = game.look(states, history)
+    looked, seen = game.legal_and_observe(states, history)
     return {
         "legal": legal,
         "look legal": looked,
@@ -118,7 +118,7 @@ def test_inputs_stay_unchanged_and_outputs_are_fresh(sample: Sample) -> None:
         game.play(states, actions, history),
         game.legal(states, history),
         game.observe(states, legal),
-        *game.look(states, history),
+        *game.legal_and_observe(states, history),
         game.is_over(states),
         game.returns(states),
         game.to_move(states),

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from pipeline.gather.sampling import Pool, Positions, Stretches, choose_weighted
+from pipeline.gather.sampling import Positions, PositionSampler, Stretches, choose_weighted
 
 
 def stretches(*rows: tuple[int, int, int, int, int]) -> Stretches:
@@ -27,7 +27,7 @@ def members(positions: Positions) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 def test_weights_by_hand(share: float) -> None:
-    pool = Pool(SOME, SURPRISES, share)
+    pool = PositionSampler(SOME, SURPRISES, share)
     assert members(pool.positions(np.arange(6))) == THERE
     # the mean surprise is 13/6, so with share .5 the fourth weighs .5 + .5 · 4 · 6/13 = 1.423
     assert pool.weights() == pytest.approx((1 - share) + share * THEIR_SURPRISES * 6 / 13)
@@ -36,9 +36,9 @@ def test_weights_by_hand(share: float) -> None:
 
 def test_without_surprises_all_are_alike() -> None:
     nothing = [np.zeros(7, np.float16), np.zeros(5, np.float16)]
-    assert Pool(SOME, nothing, 0.5).weights().tolist() == [1.0] * 6
-    assert sorted(members(Pool(SOME, nothing, 0.5).draw(6, np.random.default_rng(0)))) == THERE
-    empty = Pool(SOME.at(np.zeros(0, np.int64)), nothing, 0.5)
+    assert PositionSampler(SOME, nothing, 0.5).weights().tolist() == [1.0] * 6
+    assert sorted(members(PositionSampler(SOME, nothing, 0.5).draw(6, np.random.default_rng(0)))) == THERE
+    empty = PositionSampler(SOME.at(np.zeros(0, np.int64)), nothing, 0.5)
     assert len(empty) == 0 and len(empty.draw(0, np.random.default_rng(0))) == 0
 
 
@@ -70,7 +70,7 @@ def test_draws_are_reproducible_and_follow_the_surprise() -> None:
     surprises = rng.exponential(1.0, 4000).astype(np.float16)
     surprises[:3000] = 0  # cheap moves
     games = stretches(*((0, game, 0, 40, 40 * game) for game in range(100)))
-    pool = Pool(games, [surprises], 0.5)
+    pool = PositionSampler(games, [surprises], 0.5)
     drawn = pool.draw(1000, np.random.default_rng(7))
     assert members(drawn) == members(pool.draw(1000, np.random.default_rng(7)))
     assert members(drawn) != members(pool.draw(1000, np.random.default_rng(8)))
@@ -82,7 +82,7 @@ def test_draws_are_reproducible_and_follow_the_surprise() -> None:
 
 
 def test_others_by_surprise() -> None:
-    pool = Pool(SOME, SURPRISES, 1.0)
+    pool = PositionSampler(SOME, SURPRISES, 1.0)
     taken = Positions(*np.array([THERE[4], (1, 0, 4), (0, 1, 1)], np.int64).T)  # the last two are not in the pool
     for seed in range(20):
         others = members(pool.draw_others(2, taken, np.random.default_rng(seed)))
@@ -92,6 +92,6 @@ def test_others_by_surprise() -> None:
 @pytest.mark.parametrize("share", [0.0, 0.5])
 def test_all_that_is_left(share: float) -> None:
     none = np.zeros(7, np.float16)
-    pool = Pool(SOME, [none, none[:5]], share)
+    pool = PositionSampler(SOME, [none, none[:5]], share)
     taken = Positions(*np.array(THERE[:4], np.int64).T)
     assert sorted(members(pool.draw_others(9, taken, np.random.default_rng(0)))) == THERE[4:]

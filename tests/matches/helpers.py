@@ -7,7 +7,7 @@ import numpy as np
 from pipeline.config import SearchConfig
 from pipeline.games.registry import parse_game
 from pipeline.matches.match import Pairing
-from pipeline.matches.worker_pool import Crew, ThreadCrew, conduct
+from pipeline.matches.worker_pool import ThreadPool, WorkerPool, conduct
 from pipeline.players.base import RESIGN, Decisions, PlayerFault
 from pipeline.players.builtin import HeuristicPlayer, RandomPlayer
 from pipeline.players.searching import SearchPlayer
@@ -20,14 +20,14 @@ NAMES = ("challenger", "champion")
 
 def searching(network: int, readouts: int = 8, search: SearchConfig = CALM):
     """Makes players that search with the made-up network of that number."""
-    return lambda game, rows, lane: SearchPlayer(game, rows, hashed_evaluator(game, network), search, readouts)
+    return lambda game, rows, thread: SearchPlayer(game, rows, hashed_evaluator(game, network), search, readouts)
 
 
-def random_player(game, rows, lane):
+def random_player(game, rows, thread):
     return RandomPlayer(game, rows)
 
 
-def heuristic_player(game, rows, lane):
+def heuristic_player(game, rows, thread):
     return HeuristicPlayer(game, rows)
 
 
@@ -88,11 +88,11 @@ class Spoilt(RandomPlayer):
 def spoilt(mode, indices, side=0, times=None, match_seed=0):
     """Makes players of that side that misbehave in the games of these numbers."""
     seeds = {seed_of_game(match_seed, index, side) for index in indices}
-    return lambda game, rows, lane: Spoilt(game, rows, mode, seeds, times)
+    return lambda game, rows, thread: Spoilt(game, rows, mode, seeds, times)
 
 
-def conducted(crew: Crew, numbers):
-    """(games by number, failures in order, numbers given up) of a crew that plays to the end."""
+def conducted(worker_pool: WorkerPool, numbers):
+    """(games by number, failures in order, numbers given up) of a worker_pool that plays to the end."""
     games: dict[int, MatchGame] = {}
     failures = []
     given_up: set[int] = set()
@@ -103,13 +103,13 @@ def conducted(crew: Crew, numbers):
         failures.extend(failed)
         return True
 
-    conduct(crew, list(numbers), on_outcomes, given_up)
+    conduct(worker_pool, list(numbers), on_outcomes, given_up)
     return games, failures, given_up
 
 
-def play(pairing: Pairing, numbers=None, lanes=1, rows=4):
-    """The games of a match without failures, by number, played by lanes of this process."""
+def play(pairing: Pairing, numbers=None, threads=1, rows=4):
+    """The games of a match without failures, by number, played by threads of this process."""
     numbers = range(2 * len(pairing.openings)) if numbers is None else numbers
-    games, failures, _ = conducted(ThreadCrew(pairing, lanes, rows), numbers)
+    games, failures, _ = conducted(ThreadPool(pairing, threads, rows), numbers)
     assert not failures, failures
     return games

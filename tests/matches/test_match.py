@@ -1,4 +1,4 @@
-"""A lane as referee: rules, colours, both players' knowledge, independence of layout, and players that misbehave."""
+"""A thread as referee: rules, colours, both players' knowledge, independence of layout, and players that misbehave."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from pipeline.config import SearchConfig
 from pipeline.errors import MuGoError
 from pipeline.games.registry import parse_game
-from pipeline.matches.match import GameQueue, MatchLane
+from pipeline.matches.match import GameQueue, MatchThread
 from pipeline.matches.openings import make_openings
-from pipeline.matches.worker_pool import ThreadCrew, conduct
+from pipeline.matches.worker_pool import ThreadPool, conduct
 from pipeline.players.base import Decisions, Player
 from pipeline.players.builtin import RandomPlayer
 from pipeline.storage.match_lines import disagreement
@@ -57,7 +57,7 @@ def check_games(pairing, games):
 @pytest.mark.parametrize("champion", [searching(2), searching(2, readouts=0), random_player, heuristic_player])
 def test_every_game_is_played_once_by_the_rules(spec, champion):
     pairing = pairing_of(spec, openings_for(spec, 6, 3), champion=champion)
-    games = play(pairing, lanes=2, rows=3)
+    games = play(pairing, threads=2, rows=3)
     check_games(pairing, games)
     searches = champion not in (random_player, heuristic_player)
     for one in games.values():
@@ -71,7 +71,7 @@ def test_every_game_is_played_once_by_the_rules(spec, champion):
 
 def test_each_opening_is_played_twice_with_colours_swapped():
     pairing = pairing_of("go:5", openings_for("go:5", 8, 4), random_player, heuristic_player)
-    games = play(pairing, lanes=2)
+    games = play(pairing, threads=2)
     for pair, opening in enumerate(pairing.openings):
         assert games[2 * pair].moves[:4] == games[2 * pair + 1].moves[:4] == opening
         assert [games[2 * pair + i].challenger_player for i in range(2)] == [0, 1]
@@ -119,9 +119,9 @@ def test_greedy_players_without_openings_repeat_one_game_per_colour():
 def test_a_game_depends_on_neither_lanes_rows_nor_on_what_was_played_before(challenger, champion):
     openings = openings_for("go:5", 8, 4)
     pairing = pairing_of("go:5", openings, challenger, champion)
-    wanted = play(pairing, lanes=1, rows=16)
-    assert play(pairing, lanes=3, rows=2) == wanted
-    assert play(pairing, lanes=1, rows=1) == wanted
+    wanted = play(pairing, threads=1, rows=16)
+    assert play(pairing, threads=3, rows=2) == wanted
+    assert play(pairing, threads=1, rows=1) == wanted
     some = play(pairing, numbers=[15, 3, 4, 9], rows=2)
     assert some == {index: wanted[index] for index in (3, 4, 9, 15)}
     assert play(pairing_of("go:5", openings, challenger, champion, seed=1), rows=16) != wanted
@@ -177,7 +177,7 @@ def test_each_player_is_told_every_move_of_its_games_in_order():
             for row, action in zip(rows.tolist(), actions.tolist(), strict=True):
                 self.heard[self.now[row]].append(action)
 
-    listening = lambda game, rows, lane: Listening(game, rows)  # noqa: E731
+    listening = lambda game, rows, thread: Listening(game, rows)  # noqa: E731
     pairing = pairing_of("connect4", [[3], [2, 2]], listening, listening)
     games = play(pairing, rows=2)
     wanted = sorted(one.moves for one in games.values())
@@ -195,7 +195,7 @@ def test_a_faulty_game_fails_and_its_neighbours_go_on_as_if_nothing_was(mode, ki
     players[side] = random_player  # which the spoilt one is where it behaves
     wanted = play(pairing_of("go:5", openings, *players), rows=10)
     players[side] = spoilt(mode, [2, 7], side)
-    games, failures, given_up = conducted(ThreadCrew(pairing_of("go:5", openings, *players), 1, 10), range(10))
+    games, failures, given_up = conducted(ThreadPool(pairing_of("go:5", openings, *players), 1, 10), range(10))
     assert games == {index: one for index, one in wanted.items() if index not in (2, 7)}
     assert given_up == {2, 7}
     assert sorted((one.failed, one.attempt, one.kind) for one in failures) == [
@@ -225,7 +225,7 @@ def test_a_lane_whose_player_breaks_loses_its_games_once(mode):
     openings = openings_for("connect4", 6, 2)
     wanted = play(pairing_of("connect4", openings, random_player, heuristic_player))
     pairing = pairing_of("connect4", openings, spoilt(mode, [5], times=[1]), heuristic_player)
-    games, failures, given_up = conducted(ThreadCrew(pairing, 1, 4), range(12))
+    games, failures, given_up = conducted(ThreadPool(pairing, 1, 4), range(12))
     assert games == wanted and not given_up
     assert 5 in {one.failed for one in failures}
     for one in failures:
@@ -237,7 +237,7 @@ def test_a_player_that_always_breaks_in_one_game_costs_that_game_only():
     openings = openings_for("connect4", 8, 2)
     wanted = play(pairing_of("connect4", openings, random_player, heuristic_player))
     pairing = pairing_of("connect4", openings, spoilt("raise", [5, 11]), heuristic_player)
-    games, failures, given_up = conducted(ThreadCrew(pairing, 2, 8), range(16))
+    games, failures, given_up = conducted(ThreadPool(pairing, 2, 8), range(16))
     assert given_up == {5, 11}
     assert games == {index: one for index, one in wanted.items() if index not in (5, 11)}
     for guilty in (5, 11):
@@ -255,8 +255,8 @@ def test_no_game_is_lost_where_a_player_breaks_on_hearing_that_one_is_over():
                 Broken.times = 0
                 raise RuntimeError("can't let go")
 
-    pairing = pairing_of("tictactoe", [[0], [1], [2]], random_player, lambda game, rows, lane: Broken(game, rows))
-    games, failures, given_up = conducted(ThreadCrew(pairing, 1, 6), range(6))
+    pairing = pairing_of("tictactoe", [[0], [1], [2]], random_player, lambda game, rows, thread: Broken(game, rows))
+    games, failures, given_up = conducted(ThreadPool(pairing, 1, 6), range(6))
     assert sorted(games) == list(range(6)) and not given_up
     assert {one.problem for one in failures} == {"RuntimeError: can't let go"}
 
@@ -272,7 +272,7 @@ def test_an_idle_lane_waits_for_its_players_instead_of_spinning():
             Waiting.waits += 1
             time.sleep(min(seconds, 0.001))
 
-    pairing = pairing_of("tictactoe", [[0]], lambda game, rows, lane: Waiting(game, rows), random_player)
+    pairing = pairing_of("tictactoe", [[0]], lambda game, rows, thread: Waiting(game, rows), random_player)
     assert sorted(play(pairing, rows=2)) == [0, 1]
     assert Waiting.waits >= 2
 
@@ -291,26 +291,26 @@ def test_players_are_closed_and_those_made_before_a_failure_too():
         def close(self):
             lives["closed"] += 1
 
-    def stillborn(game, rows, lane) -> Player:
+    def stillborn(game, rows, thread) -> Player:
         raise MuGoError("no such engine")
 
-    mortal = lambda game, rows, lane: Mortal(game, rows)  # noqa: E731
-    play(pairing_of("tictactoe", [[0], [1]], mortal, mortal), lanes=2, rows=2)
+    mortal = lambda game, rows, thread: Mortal(game, rows)  # noqa: E731
+    play(pairing_of("tictactoe", [[0], [1]], mortal, mortal), threads=2, rows=2)
     assert lives == {"made": 4, "closed": 4}
     with pytest.raises(MuGoError, match="no such engine"):
-        MatchLane(pairing_of("tictactoe", [[0]], mortal, stillborn), 2, 0, GameQueue(), lambda outcome: None)
+        MatchThread(pairing_of("tictactoe", [[0]], mortal, stillborn), 2, 0, GameQueue(), lambda outcome: None)
     assert lives == {"made": 5, "closed": 5}
 
 
 def test_broken_players_are_replaced_by_fresh_ones():
     made = []
 
-    def make(game, rows, lane):
-        made.append(lane)
+    def make(game, rows, thread):
+        made.append(thread)
         return Spoilt(game, rows, "raise", set(), [0])
 
     broken = spoilt("raise", [1], side=1, times=[1])
-    conducted(ThreadCrew(pairing_of("tictactoe", [[0], [1]], make, broken), 1, 4), range(4))
+    conducted(ThreadPool(pairing_of("tictactoe", [[0], [1]], make, broken), 1, 4), range(4))
     assert made == [0, 0]
 
 
@@ -326,7 +326,7 @@ def test_it_stops_when_told_and_hands_over_what_was_finished():
         return sum(calls) < 10
 
     before = threading.active_count()
-    conduct(ThreadCrew(pairing, 1, 2), range(80), on_outcomes)
+    conduct(ThreadPool(pairing, 1, 2), range(80), on_outcomes)
     assert 10 <= sum(calls) < 80
     assert threading.active_count() == before
 
@@ -344,7 +344,7 @@ def test_games_finished_at_an_interruption_are_handed_over(error):
 
     before = threading.active_count()
     with pytest.raises(type(error)):
-        conduct(ThreadCrew(pairing, 2, 2), range(80), on_outcomes)
+        conduct(ThreadPool(pairing, 2, 2), range(80), on_outcomes)
     assert sum(calls) < 80
     assert threading.active_count() == before
 
@@ -352,8 +352,8 @@ def test_games_finished_at_an_interruption_are_handed_over(error):
 def test_a_lane_that_never_gets_its_players_stops_the_others_and_what_they_finished_is_handed_over():
     some_ended = threading.Event()
 
-    def make(game, rows, lane):
-        if lane == 1:
+    def make(game, rows, thread):
+        if thread == 1:
             some_ended.wait()
             raise MuGoError("no such engine")
         return RandomPlayer(game, rows)
@@ -368,7 +368,7 @@ def test_a_lane_that_never_gets_its_players_stops_the_others_and_what_they_finis
     before = threading.active_count()
     with pytest.raises(MuGoError, match="no such engine"):
         conduct(
-            ThreadCrew(pairing_of("tictactoe", [[0]] * 5000, make, random_player), 2, 1), range(10_000), on_outcomes
+            ThreadPool(pairing_of("tictactoe", [[0]] * 5000, make, random_player), 2, 1), range(10_000), on_outcomes
         )
     assert 0 < len(found) < 10_000
     assert threading.active_count() == before

@@ -15,8 +15,8 @@ import pytest
 from pipeline.config import ArenaConfig
 from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.matches import runner as module
-from pipeline.matches.runner import Contest, Seat, common_game, job_pairing, take_seat
-from pipeline.matches.worker_pool import ProcessCrew
+from pipeline.matches.runner import Entrant, MatchRunner, common_game, job_pairing, load_entrant
+from pipeline.matches.worker_pool import ProcessPool
 from pipeline.progress import Progress
 from pipeline.storage.matches import match_lock, read_match
 from tests.helpers import make_model
@@ -37,11 +37,11 @@ def never(writer) -> bool:
 def play(folder: Path, texts, num_games, progress=None, settled=never, **options):
     """What was recorded of a match between these players, played as the options say."""
     config = config_of(**options)
-    seats = tuple(take_seat(text, config.readouts) for text in texts)
-    contest = Contest(config, common_game(config.game, seats), progress or Progress())
+    entrants = tuple(load_entrant(text, config.readouts) for text in texts)
+    runner = MatchRunner(config, common_game(config.game, entrants), progress or Progress())
     with match_lock(folder):
-        writer = contest.open(folder, seats, num_games)
-        contest.play(writer, seats, settled)
+        writer = runner.open(folder, entrants, num_games)
+        runner.play(writer, entrants, settled)
     return read_match(folder)
 
 
@@ -66,13 +66,13 @@ def workers(monkeypatch):
     """Process numbers of all workers that the test starts, in order; at its end none may be left."""
     pids: list[int] = []
 
-    class Watched(ProcessCrew):
+    class Watched(ProcessPool):
         def _start(self, number):
             worker = super()._start(number)
             pids.append(worker.process.pid)
             return worker
 
-    monkeypatch.setattr(module, "ProcessCrew", Watched)
+    monkeypatch.setattr(module, "ProcessPool", Watched)
     yield pids
     assert not [pid for pid in pids if is_alive(pid)]
 
@@ -88,7 +88,7 @@ def test_players_without_a_network_play_the_same_games_however_they_are_played(t
 
     wanted = games("wanted", threads=1, parallel_games=64)
     assert len(wanted[1]) == 20
-    assert games("lanes", threads=3, parallel_games=64) == wanted
+    assert games("threads", threads=3, parallel_games=64) == wanted
     assert games("one", threads=1, parallel_games=1) == wanted
     assert games("worker", workers=1) == wanted
     assert games("workers", workers=3, threads=1, parallel_games=5) == wanted
@@ -98,7 +98,7 @@ def test_players_without_a_network_play_the_same_games_however_they_are_played(t
 
 @pytest.mark.parametrize(("spec", "backend"), [("tictactoe", "torch"), ("go:5", "openvino")])
 def test_small_networks_play_the_same_games_however_they_are_played(tmp_path, workers, spec, backend):
-    """Real networks, on one backend, in lanes and in worker processes: bit for bit, values and all.
+    """Real networks, on one backend, in threads and in worker processes: bit for bit, values and all.
 
     It holds because batches are never smaller than backends.MIN_BATCH, and for small networks only as far as that
     promise goes: it is about kernels of the backend's that we can't see.
@@ -113,7 +113,7 @@ def test_small_networks_play_the_same_games_however_they_are_played(tmp_path, wo
 
     wanted = games("wanted", threads=1, parallel_games=256)
     assert len(wanted[1]) == 24
-    assert games("lanes", threads=3, parallel_games=24) == wanted
+    assert games("threads", threads=3, parallel_games=24) == wanted
     assert games("few", threads=1, parallel_games=3) == wanted
     assert games("workers", workers={"openvino": 3, "torch": 1}[backend], parallel_games=7) == wanted
 
@@ -135,30 +135,35 @@ def test_a_match_that_is_resumed_another_way_is_the_same_match(tmp_path, workers
 
 def test_a_match_may_grow(tmp_path):
     config = config_of(game="connect4")
-    seats = (take_seat("random", 8), take_seat("heuristic", 8))
-    contest = Contest(config, common_game("connect4", seats), Progress())
+    entrants = (load_entrant("random", 8), load_entrant("heuristic", 8))
+    runner = MatchRunner(config, common_game("connect4", entrants), Progress())
     folder = tmp_path / "match"
     for pairs in (3, 5):
         with match_lock(folder):
-            writer = contest.open(folder, seats, 0)
-            contest.extend(writer, seats, pairs - len(writer.openings))
-            contest.play(writer, seats, never)
-            contest.play(writer, seats, never)  # nothing is missing
+            writer = runner.open(folder, entrants, 0)
+            runner.extend(writer, entrants, pairs - len(writer.openings))
+            runner.play(writer, entrants, never)
+            runner.play(writer, entrants, never)  # nothing is missing
     grown = read_match(folder)
     assert len(grown.games) == 10
     assert grown.games == play(tmp_path / "at_once", ("random", "heuristic"), 10, game="connect4").games
 
 
-# Seats
+# Entrants
 
 
 def test_seats_say_what_the_records_need(tmp_path):
     path = make_model(tmp_path, 3)
-    seat = take_seat(f"{path}", 40)
-    assert (seat.name, seat.info.kind, seat.info.readouts, len(seat.info.weights)) == ("000003-test", "model", 40, 64)
-    assert take_seat(f"{path}@5", 40).info.readouts == 5
-    assert take_seat(f"policy:{path}", 40).info.readouts == 0
-    assert take_seat("random", 40).info.model_dump(include={"name", "kind", "readouts", "weights"}) == {
+    entrant = load_entrant(f"{path}", 40)
+    assert (entrant.name, entrant.info.kind, entrant.info.readouts, len(entrant.info.weights)) == (
+        "000003-test",
+        "model",
+        40,
+        64,
+    )
+    assert load_entrant(f"{path}@5", 40).info.readouts == 5
+    assert load_entrant(f"policy:{path}", 40).info.readouts == 0
+    assert load_entrant("random", 40).info.model_dump(include={"name", "kind", "readouts", "weights"}) == {
         "name": "random", "kind": "random", "readouts": None, "weights": "",
     }  # fmt: skip
 
@@ -170,35 +175,35 @@ def test_seats_say_what_the_records_need(tmp_path):
 def test_a_full_spec_means_the_same_player_elsewhere(tmp_path, text, monkeypatch):
     make_model(tmp_path, 3)
     monkeypatch.chdir(tmp_path)
-    seat = take_seat(text.format(path="./000003-test"), 40)
+    entrant = load_entrant(text.format(path="./000003-test"), 40)
     monkeypatch.chdir(ROOT)
-    again = take_seat(seat.full_spec, 0)
+    again = load_entrant(entrant.full_spec, 0)
     for field in ("name", "kind", "readouts", "weights"):
-        assert getattr(again.info, field) == getattr(seat.info, field)
-    assert again.spec.command == seat.spec.command and again.spec.path == seat.spec.path
+        assert getattr(again.info, field) == getattr(entrant.info, field)
+    assert again.spec.command == entrant.spec.command and again.spec.path == entrant.spec.path
 
 
 def test_who_plays_what(tmp_path):
     tictactoe, connect4 = make_model(tmp_path, 1), make_model(tmp_path, 2, spec="connect4")
-    seats = {name: take_seat(str(text), 1) for name, text in
+    entrants = {name: load_entrant(str(text), 1) for name, text in
              {"t": tictactoe, "c": connect4, "r": "random", "g": "gtp:gnugo"}.items()}  # fmt: skip
-    assert common_game(None, [seats["t"], seats["r"]]).spec == "tictactoe"
-    assert common_game("go:5", [seats["g"], seats["r"]]).spec == "go:5"
+    assert common_game(None, [entrants["t"], entrants["r"]]).spec == "tictactoe"
+    assert common_game("go:5", [entrants["g"], entrants["r"]]).spec == "go:5"
     with pytest.raises(UsageError, match=r"--game: not given, and random and gnugo.* may play any"):
-        common_game(None, [seats["r"], seats["g"]])
+        common_game(None, [entrants["r"], entrants["g"]])
     with pytest.raises(FileError, match="000002-test: it plays connect4; wanted a model that plays tictactoe"):
-        common_game(None, [seats["t"], seats["c"]])
+        common_game(None, [entrants["t"], entrants["c"]])
     with pytest.raises(FileError, match="it plays tictactoe; wanted a model that plays go:5"):
-        common_game("go:5", [seats["r"], seats["t"]])
+        common_game("go:5", [entrants["r"], entrants["t"]])
     with pytest.raises(UsageError, match="GTP engines play Go only; the game is tictactoe"):
-        common_game(None, [seats["t"], seats["g"]])
+        common_game(None, [entrants["t"], entrants["g"]])
 
 
 def test_a_worker_plays_the_players_that_were_asked_for_or_nothing(tmp_path):
     path = make_model(tmp_path, 1)
     job = {
         "game": "tictactoe", "players": [f"m={path}@3", "random"], "weights": ["0" * 64, ""], "search": {}, "seed": 0,
-        "openings": [[0]], "lanes": 1, "rows": 1, "backend": "openvino", "engine_seconds": 1.0,
+        "openings": [[0]], "threads": 1, "rows": 1, "backend": "openvino", "engine_seconds": 1.0,
     }  # fmt: skip
     with pytest.raises(FileError, match="its weights changed since the match began"):
         job_pairing(job)
@@ -232,15 +237,15 @@ def test_a_worker_that_hangs_while_it_plays_is_replaced(tmp_path, workers):
 def test_a_model_that_changed_under_the_workers_stops_the_match_and_blames_no_game(tmp_path, workers):
     path = make_model(tmp_path, 1)
     texts = (str(path), "random")
-    seats = tuple(take_seat(text, 2) for text in texts)
-    contest = Contest(config_of(workers=2), common_game(None, seats), Progress())
+    entrants = tuple(load_entrant(text, 2) for text in texts)
+    runner = MatchRunner(config_of(workers=2), common_game(None, entrants), Progress())
     changed = make_model(tmp_path / "other", 1, seed=5)
     with match_lock(tmp_path / "match"):
-        writer = contest.open(tmp_path / "match", seats, 8)
+        writer = runner.open(tmp_path / "match", entrants, 8)
         path.rename(tmp_path / "away")
         changed.rename(path)
         with pytest.raises(MuGoError, match="its weights changed since the match began"):
-            contest.play(writer, seats, never)
+            runner.play(writer, entrants, never)
     match = read_match(tmp_path / "match")
     assert not match.games and not match.failures
 
@@ -325,7 +330,7 @@ def test_an_engine_that_never_works_is_not_tried_for_hundreds_of_games(tmp_path,
 def test_games_that_failed_for_good_are_played_by_the_next_run(tmp_path):
     """An engine that refuses to play on from one opening; then it is mended."""
     script = tmp_path / "engine.py"
-    seats = (f"engine=gtp:{sys.executable} {script}", "random")
+    entrants = (f"engine=gtp:{sys.executable} {script}", "random")
     source = Path(engine_command("play").split()[-2]).read_text()
     broken = source.replace(
         "        self.num_genmoves += 1\n",
@@ -334,14 +339,14 @@ def test_games_that_failed_for_good_are_played_by_the_next_run(tmp_path):
     assert broken != source
     script.write_text(broken)
     progress = Watching()
-    first = play(tmp_path / "match", seats, 12, progress, game="go:5", threads=1)
+    first = play(tmp_path / "match", entrants, 12, progress, game="go:5", threads=1)
     missing = set(range(12)) - {one.index for one in first.games}
     assert missing and first.games
     assert {one.failed for one in first.failures} == missing
     assert sorted(one.attempt for one in first.failures) == [1] * len(missing) + [2] * len(missing)
     assert any("failed again and counts for nobody" in text for text in progress.warnings)
     script.write_text(source)
-    second = play(tmp_path / "match", seats, 12, game="go:5", threads=1)
+    second = play(tmp_path / "match", entrants, 12, game="go:5", threads=1)
     assert len(second.games) == 12 and second.failures == first.failures
     assert [one for one in second.games if one.index not in missing] == first.games
 
@@ -369,12 +374,12 @@ def test_a_job_is_json_and_says_everything(tmp_path, workers, monkeypatch):
     """Nothing but the job's line tells a worker what to play: not the folder it runs in, nor the match's files."""
     jobs = []
 
-    class Spying(module.ProcessCrew):
+    class Spying(module.ProcessPool):
         def __init__(self, command, given, *rest):
             jobs.extend(given)
             super().__init__(command, given, *rest)
 
-    monkeypatch.setattr(module, "ProcessCrew", Spying)
+    monkeypatch.setattr(module, "ProcessPool", Spying)
     make_model(tmp_path, 1)
     monkeypatch.chdir(tmp_path)
     found = play(tmp_path / "match", ("000001-test/", "random"), 4, workers=2, hang_seconds=2.0)
@@ -382,4 +387,4 @@ def test_a_job_is_json_and_says_everything(tmp_path, workers, monkeypatch):
     assert json.loads(json.dumps(jobs[0])) == jobs[0]
     assert jobs[0]["players"] == [f"000001-test={tmp_path.resolve()}/000001-test@8", "random=random"]
     assert jobs[0]["beat_seconds"] == 0.5
-    assert isinstance(take_seat(jobs[0]["players"][0], 0), Seat)
+    assert isinstance(load_entrant(jobs[0]["players"][0], 0), Entrant)

@@ -1,6 +1,6 @@
-"""Crews of processes: whatever a worker does, its games fail, are tried again, and no process stays behind.
+"""Worker pools of processes: whatever a worker does, its games fail, are tried again, and no process stays behind.
 
-The workers are real processes that play made-up games at once (fake_worker.py); lanes of this process are in
+The workers are real processes that play made-up games at once (fake_worker.py); threads of this process are in
 test_match.py, workers that really play in tests/stages/test_contest.py.
 """
 
@@ -19,7 +19,7 @@ import pytest
 
 from pipeline.errors import MuGoError
 from pipeline.matches import worker_pool as crew_module
-from pipeline.matches.worker_pool import Crew, ProcessCrew, conduct
+from pipeline.matches.worker_pool import ProcessPool, WorkerPool, conduct
 from pipeline.storage.matches import MatchFailure, MatchGame
 from tests.matches import fake_worker
 from tests.matches.helpers import conducted
@@ -28,25 +28,25 @@ from tests.players.scripted_engine import is_alive, open_files, wait_until_gone
 COMMAND = [sys.executable, "-S", "-E", fake_worker.__file__]
 
 
-def crew_of(mode="play", games=(), workers=2, capacity=4, hang_seconds=60.0, **job) -> ProcessCrew:
+def crew_of(mode="play", games=(), workers=2, capacity=4, hang_seconds=60.0, **job) -> ProcessPool:
     jobs = [{"mode": mode, "games": list(games), **job}] * workers
-    return ProcessCrew(COMMAND, jobs, capacity, hang_seconds)
+    return ProcessPool(COMMAND, jobs, capacity, hang_seconds)
 
 
-def played(crew: ProcessCrew, num_games=20):
-    """conducted(); afterwards no process that this crew ever started may be left."""
+def played(worker_pool: ProcessPool, num_games=20):
+    """conducted(); afterwards no process that this worker_pool ever started may be left."""
     seen: set[int] = set()
-    start = crew._start
+    start = worker_pool._start
 
     def watched(number):
         worker = start(number)
         seen.add(worker.process.pid)
         return worker
 
-    crew._start = watched  # type: ignore[method-assign]
-    seen.update(worker.process.pid for worker in crew.workers)
+    worker_pool._start = watched  # type: ignore[method-assign]
+    seen.update(worker.process.pid for worker in worker_pool.workers)
     try:
-        return conducted(crew, range(num_games))
+        return conducted(worker_pool, range(num_games))
     finally:
         for pid in seen:
             assert not is_alive(pid)
@@ -158,7 +158,7 @@ def test_a_job_that_is_impossible_stops_the_match_at_once_and_blames_no_game():
 
 def test_a_command_that_does_not_exist():
     with pytest.raises(FileNotFoundError):
-        ProcessCrew(["/nowhere/python"], [{}], 1, 1.0)
+        ProcessPool(["/nowhere/python"], [{}], 1, 1.0)
 
 
 def test_workers_that_were_started_before_another_could_not_be_are_stopped(monkeypatch):
@@ -186,44 +186,44 @@ def test_a_worker_that_is_slow_but_steps_is_left_alone():
 def test_time_in_which_nobody_looked_is_not_held_against_workers(monkeypatch):
     """As after Ctrl-Z: the workers went on, but nobody has read yet that they did."""
     monkeypatch.setattr(crew_module, "PAUSE_SECONDS", 0.5)
-    crew = crew_of("mute", workers=1, hang_seconds=1.0)
+    worker_pool = crew_of("mute", workers=1, hang_seconds=1.0)
     try:
-        crew.give([0])
-        while not crew.workers[0].moved:
-            crew.outcomes(0.05)
+        worker_pool.give([0])
+        while not worker_pool.workers[0].moved:
+            worker_pool.outcomes(0.05)
         time.sleep(1.5)
-        assert crew.outcomes(0.0) == []
+        assert worker_pool.outcomes(0.0) == []
     finally:
-        crew.close()
-    assert crew.workers[0].process.returncode == 0
+        worker_pool.close()
+    assert worker_pool.workers[0].process.returncode == 0
 
 
 # The end
 
 
 def test_a_worker_that_is_told_to_stop_ends_by_itself():
-    crew = crew_of(workers=3)
-    crew.give(range(6))
-    while not all(worker.moved for worker in crew.workers):
-        crew.outcomes(0.1)
-    crew.close()
-    assert [worker.process.returncode for worker in crew.workers] == [0, 0, 0]
+    worker_pool = crew_of(workers=3)
+    worker_pool.give(range(6))
+    while not all(worker.moved for worker in worker_pool.workers):
+        worker_pool.outcomes(0.1)
+    worker_pool.close()
+    assert [worker.process.returncode for worker in worker_pool.workers] == [0, 0, 0]
 
 
 def test_a_worker_that_cannot_stop_is_killed(monkeypatch, tmp_path):
     monkeypatch.setattr(crew_module, "GRACE_SECONDS", 0.2)
-    crew = crew_of("stop", [0, 1], marker=str(tmp_path / "marker"))
-    crew.give([0, 1])
+    worker_pool = crew_of("stop", [0, 1], marker=str(tmp_path / "marker"))
+    worker_pool.give([0, 1])
     while not (tmp_path / "marker").exists():
         time.sleep(0.01)
-    crew.close()
-    assert sorted(worker.process.returncode for worker in crew.workers)[0] == -signal.SIGKILL
-    assert not any(is_alive(worker.process.pid) for worker in crew.workers)
+    worker_pool.close()
+    assert sorted(worker.process.returncode for worker in worker_pool.workers)[0] == -signal.SIGKILL
+    assert not any(is_alive(worker.process.pid) for worker in worker_pool.workers)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), MuGoError("disk full")])
 def test_no_worker_outlives_an_interruption_and_what_was_finished_is_handed_over(error):
-    crew = crew_of(workers=3, capacity=2)
+    worker_pool = crew_of(workers=3, capacity=2)
     found: list[MatchGame] = []
 
     def on_outcomes(games, failures):
@@ -234,9 +234,9 @@ def test_no_worker_outlives_an_interruption_and_what_was_finished_is_handed_over
         return True
 
     with pytest.raises(type(error)):
-        conduct(crew, range(200), on_outcomes)
+        conduct(worker_pool, range(200), on_outcomes)
     assert 0 < len(found) < 200
-    assert not any(is_alive(worker.process.pid) for worker in crew.workers)
+    assert not any(is_alive(worker.process.pid) for worker in worker_pool.workers)
 
 
 def test_workers_end_when_whoever_leads_them_is_killed(tmp_path):
@@ -244,11 +244,11 @@ def test_workers_end_when_whoever_leads_them_is_killed(tmp_path):
     script = """
 import sys
 from tests.matches.test_workers import crew_of
-crews = [crew_of(mode, [0], 1) for mode in ("play", "mute", "slow")]
-for crew in crews:
-    crew.give([0])
-print(*[worker.process.pid for crew in crews for worker in crew.workers], flush=True)
-crews[0].outcomes(600)
+worker pools = [crew_of(mode, [0], 1) for mode in ("play", "mute", "slow")]
+for worker_pool in worker pools:
+    worker_pool.give([0])
+print(*[worker.process.pid for worker_pool in worker pools for worker in worker_pool.workers], flush=True)
+worker pools[0].outcomes(600)
 import time; time.sleep(600)
 """
     root = Path(__file__).parent.parent.parent
@@ -275,8 +275,8 @@ def test_threads_and_files_are_let_go():
 # Trials
 
 
-class Scripted(Crew):
-    """A crew whose games end as a function says: of all that are in play, which end in one go, and how."""
+class Scripted(WorkerPool):
+    """A worker_pool whose games end as a function says: of all that are in play, which end in one go, and how."""
 
     def __init__(self, crashes) -> None:
         self._crashes = crashes
@@ -304,8 +304,8 @@ class Scripted(Crew):
 @pytest.mark.parametrize("guilty", [{0}, {7}, {63}, {0, 63}, {5, 6, 40}, set(range(64))])
 def test_crashes_are_narrowed_down_to_the_games_at_fault(guilty):
     """A crash takes everything that is in play with it."""
-    crew = Scripted(lambda playing: playing if guilty.intersection(playing) else [])
-    games, failures, given_up = conducted(crew, range(64))
+    worker_pool = Scripted(lambda playing: playing if guilty.intersection(playing) else [])
+    games, failures, given_up = conducted(worker_pool, range(64))
     assert given_up == guilty
     assert set(games) == set(range(64)) - guilty
     most = max(Counter(one.failed for one in failures).values())
@@ -321,13 +321,13 @@ def test_a_crash_that_happens_once_is_tried_again_together():
         left[0] -= 1
         return playing if left[0] >= 0 else []
 
-    crew = Scripted(twice)
-    games, _, given_up = conducted(crew, range(8))
+    worker_pool = Scripted(twice)
+    games, _, given_up = conducted(worker_pool, range(8))
     assert len(games) == 8 and not given_up
-    assert [len(numbers) for numbers in crew.given] == [8, 8, 4, 4]
+    assert [len(numbers) for numbers in worker_pool.given] == [8, 8, 4, 4]
 
 
 def test_a_game_alone_that_crashes_twice_is_given_up():
-    crew = Scripted(lambda playing: playing)
-    games, failures, given_up = conducted(crew, [4])
+    worker_pool = Scripted(lambda playing: playing)
+    games, failures, given_up = conducted(worker_pool, [4])
     assert (games, given_up) == ({}, {4}) and [one.attempt for one in failures] == [1, 2]

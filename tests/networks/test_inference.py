@@ -80,7 +80,7 @@ def test_float32_engines_agree_closely(backend: str, architecture: Architecture)
     """A bf16 engine may hide a mistake in its rounding; the same graph in float32 can't."""
     folded = fold(architecture, lively_weights(architecture))
     planes = random_planes(architecture, 16)
-    logits, value = Engine(backend, "cpu", "float32").build(architecture, folded, 1).lane(0)(planes)
+    logits, value = Engine(backend, "cpu", "float32").build(architecture, folded, 1).thread(0)(planes)
     wanted_logits, wanted_value = evaluate_plain(architecture, folded, planes)
     np.testing.assert_allclose(logits, wanted_logits, atol=1e-4)
     np.testing.assert_allclose(value, wanted_value, atol=1e-4)
@@ -142,18 +142,18 @@ def test_outputs_belong_to_the_caller(backend: str) -> None:
 def test_lanes_run_at_once_without_mixing(backend: str) -> None:
     weights = lively_weights(GO)
     alone = make_evaluators(GO, weights, 32, 1, backend)[0]
-    lanes = make_evaluators(GO, weights, 32, 3, backend)
+    evaluators = make_evaluators(GO, weights, 32, 3, backend)
     counts = (32, 19, 7)
-    wanted = [alone(random_planes(GO, counts[lane], lane)) for lane in range(3)]
+    wanted = [alone(random_planes(GO, counts[thread], thread)) for thread in range(3)]
     differences: list[float] = []
 
-    def work(lane: int) -> None:
-        planes = random_planes(GO, counts[lane], lane)
+    def work(thread: int) -> None:
+        planes = random_planes(GO, counts[thread], thread)
         for _ in range(40):
-            for found, expected in zip(lanes[lane](planes), wanted[lane], strict=True):
+            for found, expected in zip(evaluators[thread](planes), wanted[thread], strict=True):
                 differences.append(float(np.abs(found - expected).max()))
 
-    threads = [threading.Thread(target=work, args=(lane,)) for lane in range(3)]
+    threads = [threading.Thread(target=work, args=(thread,)) for thread in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -164,7 +164,7 @@ def test_lanes_run_at_once_without_mixing(backend: str) -> None:
 
 def test_batch_sizes_are_few_and_end_at_the_largest() -> None:
     class Any(backends.Backend):
-        def lane(self, index: int) -> backends.Lane:
+        def thread(self, index: int) -> backends.Thread:
             raise NotImplementedError
 
     assert Any().batch_sizes(128) == [16, 24, 32, 48, 64, 96, 128]
@@ -187,11 +187,11 @@ class TestChoice:
     def test_it_holds_for_every_batch_and_number_of_lanes(self, cache_file: Path) -> None:
         """Processes that share a match must compute alike."""
         chosen = {
-            make_evaluators(GO, lively_weights(GO), batch, lanes, typical=random_planes(GO, 64))[0].engine
-            for batch, lanes in ((16, 1), (24, 1), (16, 2))
+            make_evaluators(GO, lively_weights(GO), batch, threads, calibration=random_planes(GO, 64))[0].engine
+            for batch, threads in ((16, 1), (24, 1), (16, 2))
         }
         assert len(chosen) == 1 and len(json.loads(cache_file.read_text())) == 1
-        make_evaluators(GO, lively_weights(GO), 16, 1)  # without typical positions int8 is out: another choice
+        make_evaluators(GO, lively_weights(GO), 16, 1)  # without calibration positions int8 is out: another choice
         make_evaluators(ARCHITECTURES["points"], lively_weights(ARCHITECTURES["points"]), 16, 1)
         assert len(json.loads(cache_file.read_text())) in (2, 3)
 
@@ -203,15 +203,15 @@ class TestChoice:
         monkeypatch.setattr(inference, "available_engines", lambda *_: engines)
         rates = dict(zip(engines, (300.0, 100.0), strict=True))
         monkeypatch.setattr(inference, "_measure_all", lambda *_: rates)
-        typical = random_planes(GO, 64)
-        assert make_evaluators(GO, lively_weights(GO), 16, 1, typical=typical)[0].engine == engines[0]
+        calibration = random_planes(GO, 64)
+        assert make_evaluators(GO, lively_weights(GO), 16, 1, calibration=calibration)[0].engine == engines[0]
         monkeypatch.setattr(inference, "INT8_VALUE_TOLERANCE", 0.0)
         recorder = Recorder()
-        found = make_evaluators(GO, lively_weights(GO), 16, 1, progress=recorder, typical=typical)[0].engine
+        found = make_evaluators(GO, lively_weights(GO), 16, 1, progress=recorder, calibration=calibration)[0].engine
         assert found == engines[1] and "int8 refused" in recorder.warned[0]
         monkeypatch.setattr(inference, "VALUE_TOLERANCE", -1.0)
         with pytest.raises(MuGoError, match=r"openvino cpu int8 .differs .* torch cpu float32 .differs"):
-            make_evaluators(GO, lively_weights(GO), 16, 1, typical=typical)
+            make_evaluators(GO, lively_weights(GO), 16, 1, calibration=calibration)
 
     @pytest.mark.parametrize("wrong", [0, 1, 32])
     def test_int8_may_be_wrong_now_and_then(
@@ -231,7 +231,7 @@ class TestChoice:
         monkeypatch.setattr(Evaluator, "__call__", call)
         monkeypatch.setattr(inference, "available_engines", lambda *_: [int8, exact])
         monkeypatch.setattr(inference, "WORTH_INT8", 0.01)  # wherever it isn't refused, it is chosen
-        found = make_evaluators(GO, lively_weights(GO), 32, 1, typical=random_planes(GO, 64))[0].engine
+        found = make_evaluators(GO, lively_weights(GO), 32, 1, calibration=random_planes(GO, 64))[0].engine
         assert found == (exact if wrong == 32 else int8)
         assert cache_file.exists() == (wrong < 32)
 
@@ -281,10 +281,10 @@ class TestChoice:
         wrong, right = Engine("openvino", "cpu", "float32"), Engine("torch", "cpu", "float32")
         real = Engine.build
 
-        def build(engine: Engine, architecture: Architecture, folded, num_lanes: int, typical=None):
+        def build(engine: Engine, architecture: Architecture, folded, num_threads: int, calibration=None):
             if engine == wrong:
                 folded = {**folded, "value_output.bias": folded["value_output.bias"] + 1}
-            return real(right, architecture, folded, num_lanes)
+            return real(right, architecture, folded, num_threads)
 
         monkeypatch.setattr(Engine, "build", build)
         monkeypatch.setattr(inference, "available_engines", lambda *_: [wrong, right])
@@ -368,7 +368,7 @@ print("quiet")
 @needs_openvino
 def test_int8_agrees_with_float32_on_typical_positions(architecture: Architecture) -> None:
     weights, planes = lively_weights(architecture), random_planes(architecture, 64)
-    evaluator = make_evaluators(architecture, weights, 40, 1, "int8", typical=planes)[0]
+    evaluator = make_evaluators(architecture, weights, 40, 1, "int8", calibration=planes)[0]
     assert evaluator.engine == Engine("openvino", "cpu", "int8")
     logits, value = evaluator(planes[:40])
     wanted_logits, wanted_value = evaluate_plain(architecture, fold(architecture, weights), planes[:40])
@@ -406,8 +406,8 @@ def test_int8_is_what_rounding_to_whole_numbers_gives(
 
     monkeypatch.setattr(reference, "_convolve", rounding)
     wanted_logits, wanted_value = evaluate_plain(architecture, folded, planes)
-    lane = Engine("openvino", "cpu", "int8").build(architecture, folded, 1, planes).lane(0)
-    logits, value = lane(planes)
+    thread = Engine("openvino", "cpu", "int8").build(architecture, folded, 1, planes).thread(0)
+    logits, value = thread(planes)
     # A value that float32 puts on the other side of a rounding threshold moves a whole step: most agree closely.
     assert np.quantile(np.abs(logits - wanted_logits), 0.9) < 1e-4
     assert np.abs(softmax(logits) - softmax(wanted_logits)).mean() < 1e-6
@@ -425,7 +425,7 @@ def test_int8_sums_of_the_largest_numbers_do_not_saturate() -> None:
         if name.startswith(("stem", "blocks")):
             fan_in = folded[name][0].size if folded[name].ndim == 4 else np.inf
             folded[name] = np.full_like(folded[name], 1 / fan_in)
-    logits, value = Engine("openvino", "cpu", "int8").build(GO, folded, 1, planes).lane(0)(planes)
+    logits, value = Engine("openvino", "cpu", "int8").build(GO, folded, 1, planes).thread(0)(planes)
     wanted_logits, wanted_value = evaluate_plain(GO, folded, planes)
     np.testing.assert_allclose(logits, wanted_logits, atol=0.05)
     np.testing.assert_allclose(value, wanted_value, atol=0.05)
@@ -443,7 +443,7 @@ def test_int8_kernels_are_as_large_as_the_processor_can_sum(monkeypatch: pytest.
 @needs_openvino
 def test_int8_rows_do_not_depend_on_their_number() -> None:
     planes = random_planes(GO, 64)
-    evaluator = make_evaluators(GO, lively_weights(GO), 64, 1, "int8", typical=planes)[0]
+    evaluator = make_evaluators(GO, lively_weights(GO), 64, 1, "int8", calibration=planes)[0]
     whole = evaluator(planes)
     for count in (1, 16, 30, 48):
         part = evaluator(planes[:count])
@@ -455,12 +455,12 @@ def test_int8_rows_do_not_depend_on_their_number() -> None:
 def test_int8_beyond_its_tolerance_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder()
     monkeypatch.setattr(inference, "INT8_VALUE_TOLERANCE", 0.0)
-    typical = random_planes(GO, 64)
-    evaluator = make_evaluators(GO, lively_weights(GO), 16, 1, progress=recorder, typical=typical)[0]
+    calibration = random_planes(GO, 64)
+    evaluator = make_evaluators(GO, lively_weights(GO), 16, 1, progress=recorder, calibration=calibration)[0]
     assert evaluator.engine.precision != "int8"
     assert any("int8 refused" in text for text in recorder.warned)
     with pytest.raises(MuGoError, match="int8"):
-        make_evaluators(GO, lively_weights(GO), 16, 1, "int8", typical=typical)
+        make_evaluators(GO, lively_weights(GO), 16, 1, "int8", calibration=calibration)
 
 
 @needs_openvino
@@ -475,12 +475,12 @@ def test_int8_must_be_faster_to_be_chosen(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(inference, "available_engines", lambda *_: engines)
     plain = Engine.build
     monkeypatch.setattr(Engine, "build", lambda engine, *rest: plain(replace(engine, precision="float32"), *rest))
-    typical = random_planes(GO, 64)
+    calibration = random_planes(GO, 64)
     for int8_rate, wanted in ((105.0, "float32"), (150.0, "int8")):
         rates = dict(zip(engines, (int8_rate, 100.0), strict=True))
         monkeypatch.setattr(inference, "_measure_all", lambda *_, rates=rates: rates)
         monkeypatch.setattr(inference, "_CachedChoice", lambda *_: NoChoice())
-        assert make_evaluators(GO, lively_weights(GO), 16, 1, typical=typical)[0].engine.precision == wanted
+        assert make_evaluators(GO, lively_weights(GO), 16, 1, calibration=calibration)[0].engine.precision == wanted
 
 
 class NoChoice:

@@ -104,7 +104,7 @@ def test_without_readouts_it_is_the_raw_policy() -> None:
     player.advance(rows_of(1), np.array([12], np.int32))
     player.begin(rows_of(0, 1))
     states = np.concatenate([game.initial(1), game.play(game.initial(1), [12], game.initial_history(game.initial(1)))])
-    legal, planes = game.look(states, game.initial_history(states))
+    legal, planes = game.legal_and_observe(states, game.initial_history(states))
     logits, values = hashed_evaluator(game)(planes)
     best = np.where(legal, logits, -np.inf).argmax(axis=1)
     assert decide(player) == {row: (int(best[row]), float(values[row])) for row in (0, 1)}

@@ -19,7 +19,7 @@ from pipeline.games.gomoku.game import Gomoku
 from pipeline.games.registry import parse_game
 from pipeline.protocols.engine import engine
 from pipeline.protocols.gomocup import Gomocup
-from pipeline.protocols.session import SearchMind
+from pipeline.protocols.session import SearchSession
 from tests.helpers import make_model
 from tests.search.helpers import hashed_evaluator
 
@@ -52,13 +52,13 @@ class FirstFree:
 
 
 @pytest.fixture
-def mind() -> FirstFree:
+def session() -> FirstFree:
     return FirstFree("gomoku:15")
 
 
 @pytest.fixture
-def session(mind: FirstFree) -> Gomocup:
-    return Gomocup(mind)
+def session(session: FirstFree) -> Gomocup:
+    return Gomocup(session)
 
 
 def said(session: Gomocup, *lines: str) -> list[str]:
@@ -74,29 +74,29 @@ def test_a_game_as_a_manager_plays_it(session: Gomocup) -> None:
     assert said(session, "END") == [] and session.ended
 
 
-def test_about_and_info(session: Gomocup, mind: FirstFree) -> None:
+def test_about_and_info(session: Gomocup, session: FirstFree) -> None:
     (about,) = said(session, "ABOUT")
     assert 'name="MuGo"' in about and "version=" in about and "author=" in about
     assert (
         said(session, "INFO timeout_turn 5000", "INFO folder /tmp/x", "INFO max_memory 83886080", "INFO rule 0") == []
     )
     said(session, "START 15", "BEGIN")
-    assert mind.seconds == [pytest.approx(4.9)]
+    assert session.seconds == [pytest.approx(4.9)]
     said(session, "INFO timeout_turn 0", "TURN 5,5")
-    assert mind.seconds[-1] == 0
+    assert session.seconds[-1] == 0
     said(session, "INFO timeout_turn 5000", "INFO timeout_match 60000", "INFO time_left 20000", "TURN 6,6")
-    assert mind.seconds[-1] == pytest.approx(0.9)  # a twentieth of what is left, less the margin
+    assert session.seconds[-1] == pytest.approx(0.9)  # a twentieth of what is left, less the margin
     other = Gomocup(FirstFree("gomoku:15"))
     said(other, "INFO timeout_match 60000", "START 15", "BEGIN")
-    assert other._mind.seconds == [pytest.approx(2.9)]  # type: ignore[attr-defined]
+    assert other._session.seconds == [pytest.approx(2.9)]  # type: ignore[attr-defined]
     for odd in ("nan", "soon", "-5"):
         (answer,) = said(other, f"INFO timeout_turn {odd}")
         assert answer.startswith(f"MESSAGE INFO timeout_turn: '{odd}' is no number of milliseconds")
 
 
-def test_without_limits_it_takes_its_time(session: Gomocup, mind: FirstFree) -> None:
+def test_without_limits_it_takes_its_time(session: Gomocup, session: FirstFree) -> None:
     said(session, "START 15", "BEGIN")
-    assert mind.seconds == [None]
+    assert session.seconds == [None]
 
 
 @pytest.mark.parametrize("rule", ["1", "4", "9", "x"])
@@ -107,9 +107,9 @@ def test_another_rule_is_said(session: Gomocup, rule: str) -> None:
     assert said(Gomocup(FirstFree("gomoku:15,capture")), "INFO rule 0")[0].startswith("MESSAGE")
 
 
-def test_a_whole_position(session: Gomocup, mind: FirstFree) -> None:
+def test_a_whole_position(session: Gomocup, session: FirstFree) -> None:
     assert said(session, "START 15", "BOARD", "7,7,2", "8,8,1", "9,9,2", "DONE") == ["OK", "0,0"]
-    assert mind.game.diagram(mind.state[0]).count("X") == 2 + 1  # theirs began: two stones, and a letter below
+    assert session.game.diagram(session.state[0]).count("X") == 2 + 1  # theirs began: two stones, and a letter below
     assert said(session, "TURN 1,0") == ["2,0"]
     assert said(session, "BOARD", "7,7,1", "8,8,2", "DONE") == ["0,0"]
     assert said(session, "BOARD", "DONE") == ["0,0"]  # empty: the engine begins
@@ -202,7 +202,7 @@ def test_stones_of_a_board_are_not_captured_by_each_other() -> None:
     session = Gomocup(FirstFree("gomoku:9,capture"))
     lines = ["1,1,1", "2,1,2", "8,8,1", "3,1,2", "4,1,1", "7,7,2"]
     assert said(session, "START 9", "BOARD", *lines, "DONE") == ["OK", "0,0"]
-    assert int((session._game.ownership(session._mind.state) != 0).sum()) == 7
+    assert int((session._game.ownership(session._session.state) != 0).sum()) == 7
     answers = said(session, "BOARD", "1,1,2", "2,2,2", "3,3,2", "DONE")
     assert answers[0].startswith("ERROR BOARD with 0 own stones and 3") and "captured" in answers[0]
 
@@ -219,9 +219,9 @@ def test_a_lost_game_has_no_move() -> None:
     said(session, "START 9")
     for point in ("0,8", "1,8", "2,8", "3,8"):
         said(session, f"TURN {point}")
-    session._mind.restart()  # the engine's own stones would be five first: theirs are
+    session._session.restart()  # the engine's own stones would be five first: theirs are
     for point in (72, 0, 73, 2, 74, 4, 75, 6):
-        session._mind.play(point)
+        session._session.play(point)
     assert said(session, "TURN 4,8") == ["ERROR the game is over; wanted RESTART or START"]
 
 
@@ -235,19 +235,19 @@ def test_time_limits_are_kept(algorithm: str) -> None:
         time.sleep(0.03 * len(planes))
         return fast(planes)
 
-    mind = SearchMind(game, slow, SearchConfig(algorithm=algorithm), 400)
-    warm = SearchMind(game, fast, SearchConfig(algorithm=algorithm), 400)
+    session = SearchSession(game, slow, SearchConfig(algorithm=algorithm), 400)
+    warm = SearchSession(game, fast, SearchConfig(algorithm=algorithm), 400)
     warm.warm_up()
     assert game.plies(warm.state)[0] == 0
     begun = time.monotonic()
-    SearchMind(game, fast, SearchConfig(algorithm=algorithm), 1_000_000).warm_up()  # hours, if it used them all
+    SearchSession(game, fast, SearchConfig(algorithm=algorithm), 1_000_000).warm_up()  # hours, if it used them all
     assert time.monotonic() - begun < 60
     for seconds in (0.0, 0.5):
         begun = time.monotonic()
-        action = mind.think(seconds)
+        action = session.think(seconds)
         assert 0 <= action < 81 and seconds <= time.monotonic() - begun < seconds + 1.5
-        mind.play(action)
-    assert SearchMind(game, fast, SearchConfig(algorithm=algorithm), 0).think(None) < 81
+        session.play(action)
+    assert SearchSession(game, fast, SearchConfig(algorithm=algorithm), 0).think(None) < 81
 
 
 def test_it_finds_a_win_and_a_block() -> None:
@@ -257,7 +257,7 @@ def test_it_finds_a_win_and_a_block() -> None:
     def knows_nothing(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros((len(planes), 81), np.float32), np.zeros(len(planes), np.float32)
 
-    session = Gomocup(SearchMind(game, knows_nothing, SearchConfig(), 400))
+    session = Gomocup(SearchSession(game, knows_nothing, SearchConfig(), 400))
     win = ["0,0,1", "0,8,2", "1,0,1", "2,8,2", "2,0,1", "4,8,2", "3,0,1", "6,8,2"]
     assert said(session, "START 9", "BOARD", *win, "DONE") == ["OK", "4,0"]
     block = ["0,0,2", "0,8,1", "1,0,2", "2,8,1", "2,0,2", "4,8,1", "3,0,2"]

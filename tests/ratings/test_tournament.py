@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.config import TournamentConfig
 from pipeline.errors import FileError, NotYet, UsageError
-from pipeline.matches import runner as contest
+from pipeline.matches import runner as runner
 from pipeline.players.builtin import HeuristicPlayer, RandomPlayer
 from pipeline.progress import Progress
 from pipeline.ratings import tournament as stage
@@ -82,14 +82,14 @@ class Mistaken(HeuristicPlayer):
 @pytest.mark.parametrize("schedule", ["uncertainty", "round-robin"])
 def test_the_ranking_of_players_of_known_strength_comes_out(tmp_path, monkeypatch, schedule):
     shares = {"best": 0.0, "good": 0.25, "fair": 0.5, "poor": 0.75, "worst": 1.0}
-    maker = contest.Cast.maker
+    maker = runner.PlayerFactory.maker
     monkeypatch.setattr(
-        contest.Cast,
+        runner.PlayerFactory,
         "maker",
-        lambda self, seat: (
-            (lambda game, rows, lane: Mistaken(game, rows, shares[seat.name]))
-            if seat.name in shares
-            else maker(self, seat)
+        lambda self, entrant: (
+            (lambda game, rows, thread: Mistaken(game, rows, shares[entrant.name]))
+            if entrant.name in shares
+            else maker(self, entrant)
         ),
     )
     names = ["fair=heuristic", "worst=heuristic", "best=heuristic", "poor=heuristic", "good=heuristic"]

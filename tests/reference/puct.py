@@ -199,7 +199,7 @@ class ReferenceSearch:
         if self.game.is_over(state)[0]:
             result = np.float32(self.game.returns(state)[0])
             return Node(state, mover, result if mover == 0 else -result, terminal=True)
-        legal, planes = self.game.look(state, past)
+        legal, planes = self.game.legal_and_observe(state, past)
         logits, values = self._evaluate(planes)
         actions = np.flatnonzero(legal[0]).tolist()
         edges = [Edge(action, prior) for action, prior in zip(actions, softmax(logits[0, actions]), strict=True)]

@@ -49,6 +49,6 @@ def run_searches(search: BatchSearch, evaluate) -> None:
     while True:
         planes = search.leaves()
         if len(planes):
-            search.accept(*evaluate(planes))
+            search.expand(*evaluate(planes))
         elif not search._active.any() or len(search.finished()) == search._active.sum():
             return

@@ -27,7 +27,7 @@ class Solved:
             layers.append(after)
         self.states = np.concatenate(layers)
         n = len(self.states)
-        self.legal, planes = game.look(self.states, self._past(self.states))
+        self.legal, planes = game.legal_and_observe(self.states, self._past(self.states))
         self._index = {plane.tobytes(): i for i, plane in enumerate(planes)}
         self.logits = np.random.default_rng(seed).normal(0, 1, (n, 9)).astype(np.float32)
         weights = np.where(self.legal, np.exp(self.logits.astype(np.float64)), 0)
@@ -42,7 +42,7 @@ class Solved:
             over = game.is_over(after)
             won = np.abs(game.returns(after))  # nobody loses by a move of its own
             below = np.zeros(len(rows), int)
-            below[~over] = self.indexes(game.look(after[~over], self._past(after[~over]))[1])
+            below[~over] = self.indexes(game.legal_and_observe(after[~over], self._past(after[~over]))[1])
             self.best_q[rows, actions] = np.where(over, won, -self.best[below])
             self.q[rows, actions] = np.where(over, won, -self.value[below])
             span = slice(begin, end)

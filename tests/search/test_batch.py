@@ -120,7 +120,7 @@ def test_a_row_is_the_same_alone_and_in_a_batch():
         for _ in range(400):
             planes = search.leaves()
             if len(planes):
-                search.accept(*evaluate(planes))
+                search.expand(*evaluate(planes))
             done = search.finished()
             if done.size == 0:
                 continue
@@ -266,4 +266,4 @@ def test_bad_input_is_refused():
     search.begin(row, np.array([5], np.int32), QUIET)
     planes = search.leaves()
     with pytest.raises(MuGoError, match="finite"):
-        search.accept(np.full((len(planes), 9), np.nan, np.float32), np.zeros(len(planes), np.float32))
+        search.expand(np.full((len(planes), 9), np.nan, np.float32), np.zeros(len(planes), np.float32))

@@ -178,7 +178,7 @@ def test_inner_choices_of_thousands_of_random_nodes():
         # as an inner node: 1 is no ROOT
         node = np.empty((1, 2), tree.node.dtype)
         node[0, 1] = tree.node[0, ROOT]
-        found = gumbel_kernels.choose_edge(tree._replace(node=node), 0, 1, settings(tree))
+        found = gumbel_kernels.select_child(tree._replace(node=node), 0, 1, settings(tree))
         score = improved_by_the_formula(priors, visits, sums, value, 0.1, 50.0) - visits / (1 + visits.sum())
         assert score[tree.edge_action[0, found]] >= score.max() - 1e-6
 
@@ -208,7 +208,7 @@ def test_noise_is_gumbel_drawn_once_per_search_and_absent_without_exploring():
     search.new_games(rows, np.arange(400).astype(np.uint64))
     evaluate = zero_evaluator(game)
     search.begin(rows, np.full(400, 4), rows % 2 == 0)
-    search.accept(*evaluate(search.leaves()))
+    search.expand(*evaluate(search.leaves()))
     scores = search._tree.root_prior[rows].copy()
     run_searches(search, evaluate)
     assert (np.sort(search._tree.root_prior[rows]) == np.sort(scores)).all()
@@ -237,7 +237,7 @@ def test_a_move_keeps_the_roots_evaluation_and_nothing_else():
     search.advance(ROW, search.choose(ROW, np.zeros(1)))
     assert search._tree.num_nodes[0] == 1
     assert search.root_visits(ROW).sum() == 0 and search.targets(ROW).sum() == 0
-    logits, value = evaluate(game.look(search.states, search.history)[1])
+    logits, value = evaluate(game.legal_and_observe(search.states, search.history)[1])
     assert search.root_values(ROW)[0] == value[0]
     priors = np.exp(logits[0] - logits[0].max())
     assert np.allclose(search.root_policy(ROW)[0], priors / priors.sum(), rtol=1e-5)

@@ -108,11 +108,11 @@ def test_a_promotion_takes_effect_with_the_next_game(tmp_path, monkeypatch):
     second = make_model(models, number=1, seed=9)
     real, calls = stage.ModelSource.player, []
 
-    def promoting(self, lane):
-        calls.append(lane)
+    def promoting(self, thread):
+        calls.append(thread)
         if len(calls) == 20:
             set_champion(models, second, {"reason": "test"})
-        return real(self, lane)
+        return real(self, thread)
 
     monkeypatch.setattr(stage.ModelSource, "player", promoting)
     assert selfplay(config_for(tmp_path, games=40, threads=1)).games == 40
@@ -172,11 +172,11 @@ def test_an_error_in_a_lane_is_raised_after_its_finished_games_are_committed(tmp
     make_champion(tmp_path / "saved_models")
     real, calls = stage.ModelSource.player, []
 
-    def failing(self, lane):
-        calls.append(lane)
+    def failing(self, thread):
+        calls.append(thread)
         if len(calls) > 15:
             raise MuGoError("the model went away")
-        return real(self, lane)
+        return real(self, thread)
 
     monkeypatch.setattr(stage.ModelSource, "player", failing)
     with pytest.raises(MuGoError, match="went away"):
@@ -228,8 +228,8 @@ def test_one_game_with_many_readouts(tmp_path):
 def hashed_networks(monkeypatch):
     """A model's answers depend on the position and its number alone, whatever else is in the batch."""
 
-    def load(model, max_batch, num_lanes, backend, progress):
-        return [hashed_evaluator(parse_game(model.info.game), model.info.number)] * num_lanes
+    def load(model, max_batch, num_threads, backend, progress):
+        return [hashed_evaluator(parse_game(model.info.game), model.info.number)] * num_threads
 
     monkeypatch.setattr(stage, "load_evaluators", load)
     monkeypatch.setattr(opponents, "load_evaluators", load)
@@ -298,11 +298,11 @@ def test_a_promotion_gives_new_games_a_new_predecessor(tmp_path, monkeypatch, ha
     third = make_model(models, number=2)
     real, calls = stage.ModelSource.player, []
 
-    def promoting(self, lane):
-        calls.append(lane)
+    def promoting(self, thread):
+        calls.append(thread)
         if len(calls) == 20:
             set_champion(models, third, {"reason": "test"})
-        return real(self, lane)
+        return real(self, thread)
 
     monkeypatch.setattr(stage.ModelSource, "player", promoting)
     summary = selfplay(config_for(tmp_path, games=40, threads=1, opponents="previous=1"))
@@ -366,7 +366,7 @@ def test_few_leaves_of_a_tree_wait_where_searches_are_cheap(tmp_path):
 def hopeless_network(monkeypatch):
     """The first player's values are as bad as can be, whoever wins."""
 
-    def load(model, max_batch, num_lanes, backend, progress):
+    def load(model, max_batch, num_threads, backend, progress):
         game = parse_game(model.info.game)
         hashed = hashed_evaluator(game)
 
@@ -374,7 +374,7 @@ def hopeless_network(monkeypatch):
             first = planes[:, 0].sum(axis=(1, 2)) == planes[:, 1].sum(axis=(1, 2))  # as many stones of either side
             return hashed(planes)[0], np.where(first, -0.95, 0.95).astype(np.float32)
 
-        return [evaluate] * num_lanes
+        return [evaluate] * num_threads
 
     monkeypatch.setattr(stage, "load_evaluators", load)
 
@@ -410,14 +410,14 @@ def test_false_resignations_are_measured_and_calibrated_away(tmp_path, hopeless_
 def honest_network(monkeypatch):
     """Knows who is lost: the player to move, if the other has two in a row and it has not."""
 
-    def load(model, max_batch, num_lanes, backend, progress):
+    def load(model, max_batch, num_threads, backend, progress):
         hashed = hashed_evaluator(parse_game(model.info.game))
 
         def evaluate(planes):
             own, other = planes[:, 0].sum(axis=(1, 2)), planes[:, 1].sum(axis=(1, 2))
             return hashed(planes)[0], np.where(own < other, -0.95, 0.0).astype(np.float32)
 
-        return [evaluate] * num_lanes
+        return [evaluate] * num_threads
 
     monkeypatch.setattr(stage, "load_evaluators", load)
 
@@ -458,7 +458,7 @@ def test_bounds_that_contradict_each_other(tmp_path):
 def test_an_output_that_cannot_be_written_is_noticed_before_the_first_game(tmp_path, monkeypatch):
     make_champion(tmp_path / "saved_models")
     (tmp_path / "selfplay").write_text("a file")
-    monkeypatch.setattr(stage, "Lane", lambda *arguments: pytest.fail("played"))
+    monkeypatch.setattr(stage, "Actor", lambda *arguments: pytest.fail("played"))
     with pytest.raises(FileError, match=r"wanted a directory|a part of its path is a file"):
         selfplay(config_for(tmp_path))
 

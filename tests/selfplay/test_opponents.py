@@ -112,9 +112,9 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Networks are hashed evaluators; the names of those that were loaded, in order."""
     names: list[str] = []
 
-    def load(model: Any, max_batch: int, num_lanes: int, backend: str, progress: Progress) -> list[Any]:
+    def load(model: Any, max_batch: int, num_threads: int, backend: str, progress: Progress) -> list[Any]:
         names.append(model.path.name)
-        return [hashed_evaluator(parse_game(model.info.game), model.info.number)] * num_lanes
+        return [hashed_evaluator(parse_game(model.info.game), model.info.number)] * num_threads
 
     monkeypatch.setattr(room, "load_evaluators", load)
     return names
@@ -193,7 +193,7 @@ def test_built_ins_and_sides(tmp_path: Path) -> None:
     assert met_by(source, champion) == {"random", "heuristic", None}
     met = [source.meet(0, number, champion) for number in range(40)]
     assert {encounter.learner for encounter in met if encounter} == {0, 1}
-    assert len({encounter.opponent for encounter in met if encounter}) == 2  # a lane makes each player once
+    assert len({encounter.opponent for encounter in met if encounter}) == 2  # a thread makes each player once
 
 
 def pool_of(tmp_path: Path, *specs: str) -> None:

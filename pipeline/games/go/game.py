@@ -7,7 +7,7 @@ Rules, where implementations differ:
     end          two passes in a row, or the move limit (2·points by default); either way the board is scored
     komi         7.5 unless the spec says otherwise; whole komi can give draws
 
-What a network sees: 34 planes, see Go.plane_names and go_tactics. Komi is one number for all games of a spec, so it
+What a network sees: 34 planes, see Go.plane_names and features. Komi is one number for all games of a spec, so it
 needs no plane: who has it follows from "white to move".
 
 Spec: ``go:SIZE[,komi=K][,moves=LIMIT]``, e.g. ``go:9``, ``go:9,komi=7``. Resignation is no move: who runs a game
@@ -33,8 +33,7 @@ from pipeline.games.base import (
     board_symmetries,
     small_number,
 )
-from pipeline.games.go import kernels
-from pipeline.games.go import tactics as go_tactics
+from pipeline.games.go import features, kernels
 from pipeline.games.go.board import OFF_BOARD
 from pipeline.games.stones import GTP_COLUMNS, named_point, point_name
 
@@ -71,7 +70,7 @@ class Go(Game):
         "white to move",
         "last move was a pass",
         "on the board",
-        *go_tactics.PLANE_NAMES,
+        *features.PLANE_NAMES,
     )
 
     def __init__(self, size: int, komi: float = DEFAULT_KOMI, max_plies: int | None = None) -> None:
@@ -133,7 +132,7 @@ class Go(Game):
         return after
 
     def legal(self, states: States, history: History) -> BoolArray:
-        return self._look(states, history, None, planes=False)[0]
+        return self._legal_and_observe(states, history, None, planes=False)[0]
 
     def is_over(self, states: States) -> BoolArray:
         return states[:, self.num_points + kernels.OVER] != 0
@@ -155,14 +154,14 @@ class Go(Game):
         return kernels.keys(states)
 
     def observe(self, states: States, legal: BoolArray) -> Planes:
-        return self._look(states, None, legal, planes=True)[1]
+        return self._legal_and_observe(states, None, legal, planes=True)[1]
 
-    def look(
+    def legal_and_observe(
         self, states: States, history: History, out: tuple[BoolArray, Planes] | None = None
     ) -> tuple[BoolArray, Planes]:
-        return self._look(states, history, None, planes=True, out=out)
+        return self._legal_and_observe(states, history, None, planes=True, out=out)
 
-    def _look(
+    def _legal_and_observe(
         self,
         states: States,
         history: History | None,
@@ -180,7 +179,7 @@ class Go(Game):
             allowed, observed = out
         told = np.zeros((0, self.num_actions), np.bool_) if known is None else known
         flat = observed.reshape(len(observed), self.num_planes, self.num_points)
-        kernels.look(states, past.keys, past.lengths, told, self._neighbours, self._zobrist, allowed, flat)
+        kernels.legal_and_observe(states, past.keys, past.lengths, told, self._neighbours, self._zobrist, allowed, flat)
         return allowed, observed
 
     def scores(self, states: States) -> FloatArray:

@@ -22,13 +22,13 @@ from __future__ import annotations
 import numpy as np
 
 from pipeline.games.go import board as go_board
-from pipeline.games.go import tactics as go_tactics
+from pipeline.games.go import features
 from pipeline.games.go.board import BLACK, EMPTY, WHITE, kernel
 
 TO_MOVE, PASSES, PLY, OVER, STONES, MAX_STONES, LAST, KEY = 1, 2, 3, 4, 5, 6, 7, 11
 NUM_LAST = 4
 EXTRA_WORDS = 16
-BASE_PLANES = 16  # those of go_tactics follow
+BASE_PLANES = 16  # those of features follow
 BREATHES, CAPTURABLE = np.uint8(1), np.uint8(2)
 LEGAL, OUT_OF_RANGE, GAME_OVER, OCCUPIED, SUICIDE, REPETITION = 0, 1, 2, 3, 4, 5
 
@@ -249,7 +249,7 @@ def observe_row(state, num_points, groups, liberties, allowed, planes):
 
 
 @kernel
-def look(states, past, num_past, known, neighbours, zobrist, allowed, planes):
+def legal_and_observe(states, past, num_past, known, neighbours, zobrist, allowed, planes):
     """Fill allowed [B, A] bool and planes [B, C, P] uint8; either may have 0 rows: then it isn't made.
 
     known [B, A] bool, or 0 rows: what was allowed, for planes without a history. past [B, T] uint64, num_past [B] int32
@@ -264,7 +264,7 @@ def look(states, past, num_past, known, neighbours, zobrist, allowed, planes):
     sizes = np.empty(num_points + 1, np.int16)
     hashes = np.empty(num_points + 1, np.uint64)
     marks = np.empty(num_points + 1, np.uint8)
-    desk = go_tactics.new_desk(num_points)
+    desk = features.new_desk(num_points)
     for row in range(num_rows):
         state = states[row]
         find_groups(state, num_points, neighbours, zobrist, groups, liberties, sizes, hashes, merged)
@@ -280,7 +280,7 @@ def look(states, past, num_past, known, neighbours, zobrist, allowed, planes):
             seen = allowed[row] if known.shape[0] == 0 else known[row]
             observe_row(state, num_points, groups, liberties, seen, planes[row])
             mover, tactics = state[num_points + TO_MOVE], planes[row, BASE_PLANES:]
-            go_tactics.observe_row(state, num_points, mover, neighbours, groups, liberties, desk, tactics)
+            features.observe_row(state, num_points, mover, neighbours, groups, liberties, desk, tactics)
 
 
 @kernel

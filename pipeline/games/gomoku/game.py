@@ -179,14 +179,14 @@ class Gomoku(RowGame):
         kernels.observe(states, self.rules, self._lines, shape_table(), legal, flat)
         return planes
 
-    def look(
+    def legal_and_observe(
         self, states: States, history: History, out: tuple[BoolArray, Planes] | None = None
     ) -> tuple[BoolArray, Planes]:
         if out is None:
             planes = np.empty((len(states), self.num_planes, *self.board_shape), np.uint8)
             out = np.empty((len(states), self.num_actions), np.bool_), planes
         flat = out[1].reshape(len(states), self.num_planes, self.num_points)
-        kernels.look(states, self.rules, self._lines, shape_table(), out[0], flat)
+        kernels.legal_and_observe(states, self.rules, self._lines, shape_table(), out[0], flat)
         return out
 
     def shapes(self, states: States) -> NDArray[np.uint8]:

@@ -270,7 +270,7 @@ def observe(states, rules, lines, table, allowed, planes):
 
 
 @kernel
-def look(states, rules, lines, table, allowed, planes):
+def legal_and_observe(states, rules, lines, table, allowed, planes):
     """legal and observe in one: fill allowed [B, A] and planes [B, C, P]."""
     numbers, marks = np.empty(len(lines.blank) + 1, np.int64), np.empty(rules.size * rules.size, np.int32)
     for b in range(len(states)):

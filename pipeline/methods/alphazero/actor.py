@@ -1,8 +1,8 @@
-"""A lane: one thread that plays self-play games, its own trees and its own share of the games.
+"""An actor: one thread that plays self-play games, its own trees and its own share of the games.
 
-Lanes share nothing: a game's moves depend on its seed, its network and the settings, not on the lane or its neighbours
+Actors share nothing: a game's moves depend on its seed, its network and the settings, not on the actor or its neighbours
 (as far as the backend's arithmetic doesn't depend on the batch). Kernels and networks release Python's lock,
-so lanes keep as many cores busy as there are lanes. Doesn't write files: finished games are handed to a callback.
+so actors keep as many cores busy as there are actors. Doesn't write files: finished games are handed to a callback.
 
 In most games the model, the *learner*, plays both sides. In others it plays one and an opponent, a pipeline.players
 Player, the other. The learner's search goes through the opponent's moves too, so its tree is kept as in a game
@@ -42,7 +42,7 @@ IDLE_OPPONENTS = 8  # opponents kept ready though they play no game now: buildin
 
 
 class Learner(Protocol):
-    """A network ready to play: its name, and this lane's evaluator."""
+    """A network ready to play: its name, and this actor's evaluator."""
 
     @property
     def name(self) -> str: ...
@@ -90,9 +90,9 @@ class GameSeed:
 
 @dataclass(frozen=True, eq=False)
 class Opponent:
-    """Somebody to meet. make: (game, num_rows) → the player for a lane's games, called in its thread.
+    """Somebody to meet. make: (game, num_rows) → the player for an actor's games, called in its thread.
 
-    Two Opponents are two players even if they have the same name; a lane makes the player of each once.
+    Two Opponents are two players even if they have the same name; an actor makes the player of each once.
     """
 
     name: str
@@ -136,8 +136,8 @@ def game_seeds(seed: int, numbers: Iterator[int], no_resign_share: float) -> Ite
         yield GameSeed(first, second, no_resign, encounter, kinds)
 
 
-class _Seat:
-    """An opponent at work in a lane. plays [R]: the rows where it is met; thinking: in how many it is to move."""
+class _ActiveOpponent:
+    """An opponent at work in an actor. plays [R]: the rows where it is met; thinking: in how many it is to move."""
 
     def __init__(self, opponent: Opponent, game: Game, num_rows: int) -> None:
         self.opponent = opponent
@@ -156,7 +156,7 @@ class _Seat:
         return decisions
 
 
-class Lane:
+class Actor:
     """Plays the games that `seeds` yields, up to num_rows at a time, and hands each to on_finished as it ends."""
 
     def __init__(
@@ -179,7 +179,7 @@ class Lane:
         self._current_player = current_player
         self._on_finished = on_finished
         self._meet = meet
-        self._seats: dict[Opponent, _Seat] = {}  # the longest unused first
+        self._active: dict[Opponent, _ActiveOpponent] = {}  # the longest unused first
         self._learner = np.full(num_rows, BOTH, np.int8)  # the side that the learner plays
         self._kinds = np.zeros(num_rows, np.uint64)
         self._full = np.ones(num_rows, np.bool_)  # whether the move that is being searched is a full one
@@ -201,11 +201,11 @@ class Lane:
         """One batch: ask the network once, then let every row that has finished its search move."""
         planes = self.search.leaves()
         if len(planes):
-            self.search.accept(*self._evaluate(planes))
+            self.search.expand(*self._evaluate(planes))
         finished = self.search.finished()
         if finished.size:
             self._move(finished)
-        if self._seats:
+        if self._active:
             self._let_opponents_move()
 
     def run(self, stopped: Callable[[], bool]) -> None:
@@ -214,9 +214,9 @@ class Lane:
             self.step()
 
     def close(self) -> None:
-        """Let the opponents go; the lane is of no more use."""
-        for seat in self._seats.values():
-            seat.player.close()
+        """Let the opponents go; the actor is of no more use."""
+        for active in self._active.values():
+            active.player.close()
 
     def _evaluate(self, planes: Planes) -> tuple[FloatArray, FloatArray]:
         rows = self.search.leaf_rows()
@@ -262,9 +262,9 @@ class Lane:
         self._play(rows, actions)
 
     def _let_opponents_move(self) -> None:
-        for seat in list(self._seats.values()):
-            if seat.thinking:
-                decisions = seat.step()
+        for active in list(self._active.values()):
+            if active.thinking:
+                decisions = active.step()
                 if len(decisions.rows):
                     self._buffer.add_opponents(decisions.rows, decisions.actions, decisions.values)
                     self._play(decisions.rows, decisions.actions)
@@ -273,10 +273,10 @@ class Lane:
         """Play moves that have been recorded; where that ends a game the next one starts."""
         search = self.search
         search.advance(rows, actions)
-        for seat in self._seats.values():
-            met = seat.plays[rows]
+        for active in self._active.values():
+            met = active.plays[rows]
             if met.any():
-                seat.player.advance(rows[met], actions[met])
+                active.player.advance(rows[met], actions[met])
         over = search.over(rows)
         if over.any():
             ended = rows[over]
@@ -288,15 +288,15 @@ class Lane:
 
     def _begin(self, rows: Rows) -> None:
         """Ask whoever is to move in each of rows [n] for a move."""
-        if self._seats:
+        if self._active:
             learner = self._learner[rows]
             its_turn = (learner == BOTH) | (learner == self.search.to_move(rows))
             others, rows = rows[~its_turn], rows[its_turn]
-            for seat in self._seats.values():
-                theirs = others[seat.plays[others]]
+            for active in self._active.values():
+                theirs = others[active.plays[others]]
                 if theirs.size:
-                    seat.thinking += len(theirs)
-                    seat.player.begin(theirs)
+                    active.thinking += len(theirs)
+                    active.player.begin(theirs)
         if rows.size:
             settings = self._settings
             decided = self._is_decided(rows)
@@ -330,10 +330,10 @@ class Lane:
         self._live -= 1
         if self._learner[row] != BOTH:
             self._learner[row] = BOTH
-            for seat in self._seats.values():
-                if seat.plays[row]:
-                    seat.plays[row] = False
-                    seat.player.drop(np.array([row]))
+            for active in self._active.values():
+                if active.plays[row]:
+                    active.plays[row] = False
+                    active.player.drop(np.array([row]))
         self._on_finished(FinishedGame(record, player.name, loser, self.search.states[row].copy()))
 
     def _start(self, rows: Rows) -> None:
@@ -393,19 +393,19 @@ class Lane:
             rows, wanted, actions = rows[going], wanted[going], actions[going]
             self._buffer.add_opponents(rows, actions, np.full(len(rows), np.nan, np.float32))
             search.advance(rows, actions)
-            for seat in self._seats.values():
-                met = seat.plays[rows]
+            for active in self._active.values():
+                met = active.plays[rows]
                 if met.any():
-                    seat.player.advance(rows[met], actions[met])
+                    active.player.advance(rows[met], actions[met])
 
     def _sit_down(self, row: int, encounter: Encounter) -> None:
         """The learner meets an opponent in row, from the initial position."""
         opponent = encounter.opponent
-        seat = self._seats.pop(opponent, None) or _Seat(opponent, self._game, len(self._players))
-        self._seats[opponent] = seat  # the last used stands last
-        seat.plays[row] = True
-        seat.player.new_games(np.array([row]), np.array([encounter.seed], np.uint64))
+        active = self._active.pop(opponent, None) or _ActiveOpponent(opponent, self._game, len(self._players))
+        self._active[opponent] = active  # the last used stands last
+        active.plays[row] = True
+        active.player.new_games(np.array([row]), np.array([encounter.seed], np.uint64))
         self._learner[row] = encounter.learner
-        idle = [other for other, its in self._seats.items() if not its.plays.any()]
+        idle = [other for other, its in self._active.items() if not its.plays.any()]
         for other in idle[: max(0, len(idle) - IDLE_OPPONENTS)]:
-            self._seats.pop(other).player.close()
+            self._active.pop(other).player.close()

@@ -174,7 +174,7 @@ def _replay(game: Game, table: _GameTable) -> _Replay:
         if len(here):
             rows = table.row[here]
             seen = states[rows]
-            legal, planes = game.look(seen, history.select(rows))
+            legal, planes = game.legal_and_observe(seen, history.select(rows))
             replay.planes[here] = np.packbits(planes.reshape(len(here), num_bits), axis=1)
             replay.legal[here] = legal
             replay.to_move[here] = replay.movers[ply, rows]
@@ -215,9 +215,7 @@ def _check_results(game: Game, table: _GameTable, final_states: States) -> None:
         raise table.error(int(row), ": resigned with recorded result 0; wanted +1 or -1")
 
 
-def _td_values(
-    table: _GameTable, movers: NDArray[np.int8], td_lambda: NDArray[np.float32]
-) -> NDArray[np.float32]:
+def _td_values(table: _GameTable, movers: NDArray[np.int8], td_lambda: NDArray[np.float32]) -> NDArray[np.float32]:
     """[N] what the value learns, seen by the first player: lambda times the same of the next position, or the result
     behind the last one, and for the rest what the search said here, if it said anything.
 

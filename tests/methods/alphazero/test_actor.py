@@ -1,4 +1,4 @@
-"""Lanes and recording: what a record says is what was played, whoever played beside it."""
+"""Actors and recording: what a record says is what was played, whoever played beside it."""
 
 import itertools
 from dataclasses import replace
@@ -10,7 +10,7 @@ from scipy.special import rel_entr
 from pipeline.config import SearchConfig
 from pipeline.errors import FileError, MuGoError
 from pipeline.games.registry import parse_game
-from pipeline.methods.alphazero.actor import IDLE_OPPONENTS, Encounter, Lane, Opponent, PlaySettings, game_seeds
+from pipeline.methods.alphazero.actor import IDLE_OPPONENTS, Actor, Encounter, Opponent, PlaySettings, game_seeds
 from pipeline.methods.alphazero.examples import Wanted, make_examples
 from pipeline.methods.alphazero.recording import GameBuffer
 from pipeline.players.base import RESIGN, Boards, Decisions, Player, PlayerFault
@@ -34,9 +34,9 @@ def play(spec, count, rows, evaluate, readouts=8, resign_threshold=-1.0, no_resi
     finished = []
     settings = PlaySettings(SearchConfig(), readouts, 4, resign_threshold)
     seeds = game_seeds(7, iter(range(first, first + count)), no_resign_share)
-    lane = Lane(game, rows, settings, seeds, lambda: player, finished.append)
-    lane.run(lambda: False)
-    assert lane.live == 0
+    actor = Actor(game, rows, settings, seeds, lambda: player, finished.append)
+    actor.run(lambda: False)
+    assert actor.live == 0
     return finished
 
 
@@ -104,13 +104,13 @@ def test_a_new_model_plays_the_next_games_and_old_games_keep_theirs():
     finished = []
     settings = PlaySettings(SearchConfig(), 10, 4, -1.0)
     current = [old]
-    lane = Lane(game, 4, settings, game_seeds(7, iter(range(20)), 0.0), lambda: current[0], finished.append)
+    actor = Actor(game, 4, settings, game_seeds(7, iter(range(20)), 0.0), lambda: current[0], finished.append)
     while len(finished) < 6:
-        lane.step()
-    started_by_old = len(finished) + lane.live
+        actor.step()
+    started_by_old = len(finished) + actor.live
     current[0] = new
     before = asked["new"]
-    lane.run(lambda: False)
+    actor.run(lambda: False)
     by_old = [f for f in finished if f.player == "old"]
     assert before == 0 and asked["new"] > 0
     assert len(by_old) == started_by_old and len(finished) == 20
@@ -121,7 +121,7 @@ def test_a_new_model_plays_the_next_games_and_old_games_keep_theirs():
 
 def play_with(game, settings, player):
     finished = []
-    Lane(game, 4, settings, game_seeds(7, iter(range(20)), 0.0), lambda: player, finished.append).run(lambda: False)
+    Actor(game, 4, settings, game_seeds(7, iter(range(20)), 0.0), lambda: player, finished.append).run(lambda: False)
     return finished
 
 
@@ -242,9 +242,9 @@ def play_against(spec, meet, count=24, rows=7, evaluate=None, numbers=None, **se
     seeds = game_seeds(7, iter(numbers if numbers is not None else range(count)), settings.pop("no_resign_share", 0.0))
     settings = PlaySettings(**({"search": SearchConfig(), "readouts": 8, "temperature_plies": 4,
                                 "resign_threshold": -1.0} | settings))  # fmt: skip
-    lane = Lane(game, rows, settings, seeds, lambda: player, finished.append, meet)
-    lane.run(lambda: False)
-    lane.close()
+    actor = Actor(game, rows, settings, seeds, lambda: player, finished.append, meet)
+    actor.run(lambda: False)
+    actor.close()
     return finished
 
 
@@ -318,8 +318,8 @@ def test_a_game_against_an_opponent_is_the_same_whoever_plays_beside_it():
                 play_against("connect4", meeting(*opponents), **how)}  # fmt: skip
 
     whole = games(rows=24)
-    lanes = games(rows=3, numbers=range(0, 24, 2)) | games(rows=5, numbers=range(1, 24, 2))
-    assert len(whole) == 24 and whole == lanes
+    actors = games(rows=3, numbers=range(0, 24, 2)) | games(rows=5, numbers=range(1, 24, 2))
+    assert len(whole) == 24 and whole == actors
     mirror = {f.record.game_id: as_bytes(f.record) + bytes(f.record.flags) for f in play_against("connect4", None)}
     same = {game_id for game_id in whole if whole[game_id] == mirror[game_id]}
     assert same == {f.record.game_id for f in play_against("connect4", meeting(*opponents)) if not f.record.opponent}
@@ -400,10 +400,12 @@ def test_opponents_that_are_met_no_more_are_let_go(monkeypatch):
 
     game = parse_game("tictactoe")
     player, settings = NamedPlayer("m", hashed_evaluator(game)), PlaySettings(SearchConfig(), 4, 4, -1.0)
-    lane = Lane(game, 3, settings, game_seeds(7, iter(range(30)), 0.0), lambda: player, lambda _: None, always_another)
-    lane.run(lambda: False)
+    actor = Actor(
+        game, 3, settings, game_seeds(7, iter(range(30)), 0.0), lambda: player, lambda _: None, always_another
+    )
+    actor.run(lambda: False)
     assert len(met) == 30 and 30 - 3 - IDLE_OPPONENTS <= Stubborn.closed < 30
-    lane.close()
+    actor.close()
     assert Stubborn.closed == 30
 
 
@@ -640,7 +642,7 @@ def open_at_random(spec, count, rows, most, readouts=4):
     finished = []
     settings = PlaySettings(SearchConfig(), readouts, 4, -1.0, random_plies=most)
     seeds = game_seeds(11, iter(range(count)), 0.1)
-    Lane(game, rows, settings, seeds, lambda: player, finished.append).run(lambda: False)
+    Actor(game, rows, settings, seeds, lambda: player, finished.append).run(lambda: False)
     return finished
 
 

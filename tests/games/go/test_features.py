@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from pipeline.games.go import features
 from pipeline.games.go import kernels as go_kernels
-from pipeline.games.go import tactics as go_tactics
 from pipeline.games.go.game import Go
 from pipeline.games.registry import parse_game
 from tests.games.playing import random_games
@@ -112,16 +112,16 @@ def test_planes_equal_the_plain_twin(spec: str, num_games: int) -> None:
         for i, row in enumerate(step.rows):
             found = planes[i, go_kernels.BASE_PLANES :]
             wanted = wanted_planes(twins[row])
-            for name, one, other in zip(go_tactics.PLANE_NAMES, found, wanted, strict=True):
+            for name, one, other in zip(features.PLANE_NAMES, found, wanted, strict=True):
                 assert np.flatnonzero(one).tolist() == sorted(other), f"{name}:\n{game.diagram(step.states[i])}"
                 seen[name] += bool(other)
             twins[row].play(int(step.actions[i]))
-    assert all(seen[name] for name in go_tactics.PLANE_NAMES), seen
+    assert all(seen[name] for name in features.PLANE_NAMES), seen
 
 
 def wanted_planes(twin: GoReference) -> list[set[int]]:
-    """The points of each of go_tactics.PLANE_NAMES."""
-    wanted: dict[str, set[int]] = {name: set() for name in go_tactics.PLANE_NAMES}
+    """The points of each of features.PLANE_NAMES."""
+    wanted: dict[str, set[int]] = {name: set() for name in features.PLANE_NAMES}
     board, opponent = twin.board, BLACK + WHITE - twin.to_move
     for point, stone in enumerate(board):
         if stone == EMPTY:
@@ -137,7 +137,7 @@ def wanted_planes(twin: GoReference) -> list[set[int]]:
         for count in (4, 5):
             if twin.num_liberties(point) >= count:
                 wanted[f"{whose}, {count} or more liberties"].add(point)
-        caught, starts = twin.ladder(point, go_tactics.MAX_DEPTH, go_tactics.MAX_LINES)
+        caught, starts = twin.ladder(point, features.MAX_DEPTH, features.MAX_LINES)
         if caught:
             wanted[f"{whose}, caught in a ladder"].add(point)
         wanted[f"{attack} here catches in a ladder"] |= starts
