@@ -41,7 +41,7 @@ ABOUT = """MuGo: self-play training for board games, as four commands over files
 \b
 selfplay -> data/selfplay -> gather -> data/training_data -> train -> saved_models -> evaluate -> best_model
 
-Start with `python main.py init`, or let ./rl_loop.sh run everything in order. Every command may be killed at any run_state
+Start with `python main.py init`, or let ./rl_loop.sh run everything in order. Every command may be killed at any moment
 and started again. Exit codes: 0 done, 1 failed, 2 wrong usage, 75 nothing to do yet, 130 and 143 interrupted.
 """
 

@@ -3,7 +3,7 @@
     python -m benchmarks.learning --games data/selfplay --preset go9 optimizer=adam,learning_rate=0.002 optimizer=muon
 
 Each argument is a network that is trained from random weights: what it changes in the preset's train section, where
-schedules status at their beginning (in gather's, too: with go9 values learn from results alone). All see the same
+schedules stand at their beginning (in gather's, too: with go9 values learn from results alone). All see the same
 samples, drawn once, as the preset's gather section says, of at most the newest --positions of these games: where the
 preset's window is smaller, that counts, and where it holds fewer than --samples they come again. The rate stays at
 learning_rate and falls in a line to nothing over the last 30 %.

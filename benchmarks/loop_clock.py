@@ -73,9 +73,9 @@ class Clock:
         """How long the loop has run."""
         return self.seconds_at(float("inf"))
 
-    def seconds_at(self, run_state: float) -> float:
-        """How long it had run at a run_state (seconds since 1970)."""
-        return sum(max(0.0, min(end, run_state) - begin) for begin, end in self.stretches)
+    def seconds_at(self, moment: float) -> float:
+        """How long it had run at a moment (seconds since 1970)."""
+        return sum(max(0.0, min(end, moment) - begin) for begin, end in self.stretches)
 
 
 def run_loop(

@@ -63,7 +63,7 @@ def by_sprt(results: Games, sprt: Sprt) -> Verdicts:
     place_values = (pairs + 1) ** np.arange(5)
     for pair in range(pairs):
         counts[going, scores[going, pair]] += 1
-        # Many matches status alike: one row of each kind.
+        # Many matches stand alike: one row of each kind.
         _, row, which = np.unique(counts[going] @ place_values, return_index=True, return_inverse=True)
         verdicts = sprt.verdicts(counts[going[row]], pairs - pair - 1)[which]
         promoted[going] = verdicts > 0

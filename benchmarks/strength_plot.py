@@ -33,7 +33,7 @@ def label_groups(anchors: Mapping[str, Mapping[str, float]], height: float) -> l
 
 
 def draw(curves: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """curves: contents of curve.json, of one game, one number of readouts and the same anchors, which status where the
+    """curves: contents of curve.json, of one game, one number of readouts and the same anchors, which stand where the
     first curve has them, with a band for what isn't known of that. Hollow points are bounds.
 
     Raises UsageError for curves that don't compare.

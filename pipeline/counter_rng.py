@@ -11,15 +11,13 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.games.base import KeyArray
-
 
 def key_of(text: str) -> np.uint64:
     """A 64-bit key for a text."""
     return np.frombuffer(hashlib.blake2b(text.encode(), digest_size=8).digest(), np.uint64)[0]
 
 
-def uniforms(keys: np.uint64 | KeyArray, counters: NDArray[np.integer]) -> NDArray[np.float64]:
+def uniforms(keys: np.uint64 | NDArray[np.uint64], counters: NDArray[np.integer]) -> NDArray[np.float64]:
     """[n] numbers in [0, 1): the one that stands at counters [n] ≥ 0 in the stream of each key (one, or [n]).
 
     Source: splitmix64, Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators".

@@ -14,7 +14,7 @@ from pipeline.storage.models import list_models, read_info, resolve_champion
 
 
 def run_state_of(config: StageConfig) -> RunState:
-    """The run_state that this stage's schedules are read at; only the paths of config matter.
+    """The state of the run that this stage's schedules are read at; only the paths of config matter.
 
     Self-play, gathering and training make the next generation: one more than the newest model's number, or the number
     in the name of the model that training was told to make. A match judges a challenger: its generation is its own,

@@ -52,7 +52,8 @@ class Schedule:
     values: tuple[Any, ...]
 
     def at(self, run_state: RunState) -> Any:
-        """The value that holds then. Raises UsageError if it goes by the share and the run_state doesn't know it."""
+        """The value that holds then. Raises UsageError if it goes by the share and the state of the run doesn't know
+        it."""
         if self.clock == SHARE and run_state.share is None:
             raise UsageError(
                 "goes by the share of the run's time that is over; run it by `./rl_loop.sh --minutes …`, "

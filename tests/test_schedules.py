@@ -1,4 +1,4 @@
-"""Schedules: which value counts when, and every mistake in one; the run_state that a stage reads them at."""
+"""Schedules: which value counts when, and every mistake in one; the state of the run that a stage reads them at."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_messages_begin_with_where() -> None:
         parse_schedule([1], "here")
 
 
-# The run_state
+# The state of the run
 
 
 def model(path: Path, number: int, total_samples: int | None = None) -> Path:

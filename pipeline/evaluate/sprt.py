@@ -59,7 +59,7 @@ class SprtState:
 
 @dataclass(frozen=True)
 class Sprt:
-    """elo0, elo1: the challenger's strength above the champion's under H0 and H1; they status for shares of the points.
+    """elo0, elo1: the challenger's strength above the champion's under H0 and H1; they stand for shares of the points.
 
     alpha: how often a challenger of strength elo0 is accepted; beta: how often one of strength elo1 is rejected, if no
     last pair comes before. Wald's bounds promise α/(1−β) and β/(1−α); as the LLR oversteps them, the rates come out

@@ -111,7 +111,8 @@ class Window:
     def pool(
         self, held_out: bool, without: frozenset[int] = frozenset(), surprise_weight: float = 0.0
     ) -> PositionSampler:
-        """The positions to train on, or those held out; without: as in figures; surprise_weight: as in PositionSampler."""
+        """The positions to train on, or those held out; without: as in figures; surprise_weight: as in
+        PositionSampler."""
         inside = (self.held_out == held_out) & ~np.isin(self.stretches.shard, list(without))
         return PositionSampler(self.stretches.at(inside), [meta.surprises for meta in self.metas], surprise_weight)
 

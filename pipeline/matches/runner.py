@@ -1,7 +1,9 @@
 """Matches from an empty folder to their last game: what evaluate and tournament share.
 
-A *entrant* is a player that has been found: its spec, what the records say of it, and a model's weights. A MatchRunner opens
-match folders on the terms of a command's config, and plays what is missing there with a worker_pool of threads or of worker
+A *entrant* is a player that has been found: its spec, what the records say of it, and a model's weights. A
+MatchRunner opens
+match folders on the terms of a command's config, and plays what is missing there with a worker_pool of threads or of
+worker
 processes. Doesn't know what a result means: the caller says when a match is settled.
 """
 

@@ -6,7 +6,8 @@ games they were playing. conduct() gives a worker_pool its games, and those that
 
 A worker is any command that reads a job and then numbers of games as JSON lines, and writes JSON lines:
     stdin   the job, then {"play": [0, 1, …]} any number of times; end of file: stop at once
-    stdout  {"game": MatchGame}  {"failure": MatchFailure}  {"beat": [steps of each thread], "live": [games of each thread]}
+    stdout  {"game": MatchGame}  {"failure": MatchFailure}  {"beat": [steps of each thread], "live": [games of each
+    thread]}
             {"error": one line}: the job itself is impossible
 Whatever else it writes is its end: a line that can't be read may have been a game.
 """
@@ -58,9 +59,11 @@ def conduct(
     on_outcomes: Callable[[list[MatchGame], list[MatchFailure]], bool],
     given_up: set[int] | None = None,
 ) -> None:
-    """Let the worker_pool play the games; each that fails is tried again, up to ATTEMPTS times in all. Closes the worker_pool.
+    """Let the worker_pool play the games; each that fails is tried again, up to ATTEMPTS times in all. Closes the
+    worker_pool.
 
-    Where a thread or a worker crashed, nobody knows which of its games it was. So games that had their attempts and were
+    Where a thread or a worker crashed, nobody knows which of its games it was. So games that had their attempts and
+    were
     not alone are tried further, apart from the others and in ever smaller groups, until one that crashes was alone.
 
     on_outcomes: called with what has ended since the last call; returns whether to play on. If it says no, or on
@@ -193,7 +196,8 @@ class ThreadPool(WorkerPool):
 class _Worker:
     """A process, the games it has been given and not finished, and when it was last seen to get on.
 
-    steps: of each thread, as far as it said; moved: when each thread last made one, or had nothing to do; loaded: whether
+    steps: of each thread, as far as it said; moved: when each thread last made one, or had nothing to do; loaded:
+    whether
     any step or game shows that it has begun to play.
     """
 
@@ -217,7 +221,8 @@ class _Worker:
         self.loaded = self.loaded or any(steps)
 
     def stuck(self, limit: float) -> float:
-        """For how long a thread has made no step, if that is too long; else 0. The first may take LOADING times that."""
+        """For how long a thread has made no step, if that is too long; else 0. The first may take LOADING times
+        that."""
         seconds = time.monotonic() - min(self.moved, default=self.started)
         return seconds if seconds > limit * (1 if self.loaded else LOADING) else 0.0
 

@@ -1,6 +1,7 @@
 """The engines that can run a folded network, behind one small interface.
 
-A backend holds one network. Its *threads* run at the same time, each called by one thread only; a thread takes batches of
+A backend holds one network. Its *threads* run at the same time, each called by one thread only; a thread takes
+batches of
 exactly one of the sizes that ``batch_sizes`` lists, so nothing is compiled twice. Threads don't pad:
 ``inference.Evaluator`` does.
 
@@ -111,9 +112,11 @@ def is_installed(module: str) -> bool:
 class OpenVinoBackend(Backend):
     """OpenVINO on the processor. Models are compiled per batch size when first needed.
 
-    With a thread for every core, each thread has compiled models of its own that run in its own thread (NUM_STREAMS 0): the
+    With a thread for every core, each thread has compiled models of its own that run in its own thread (NUM_STREAMS
+    0): the
     thread's core and caches go on with the same game's work, which a stream of OpenVINO's on another core would not.
-    Measured in self-play at b2c32, two threads of 128: 4.6 ms a batch instead of 5.3 to 6.1. With fewer threads than cores,
+    Measured in self-play at b2c32, two threads of 128: 4.6 ms a batch instead of 5.3 to 6.1. With fewer threads than
+    cores,
     streams spread each batch over all cores.
     """
 

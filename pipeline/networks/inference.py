@@ -1,14 +1,15 @@
 """Batched inference: positions in, policy logits and values out, on the fastest engine that is right.
 
 ``make_evaluators`` gives one ``Evaluator`` per thread; each is called by its own thread. Which engine runs them is
-settled by measurement: with ``backend="auto"`` every engine this machine has is timed for a run_state, and the fastest is
+settled by measurement: with ``backend="auto"`` every engine this machine has is timed for a moment, and the fastest is
 remembered in ``~/.cache/mugo/backends.json`` for that processor, architecture and library versions: whoever evaluates a
 network of that architecture here does it alike, however many rows and threads there are. A lost or damaged cache only
 costs the next measurement. Nothing is remembered where an engine was refused: the next model may suit it.
 
 Nothing is used unchecked: at every start the engine about to be used answers a few positions, and is refused if it
 differs from plain float32 numpy by more than its tolerance: exact ones in any softmax probability or value, int8 on
-average. Exact engines answer made-up positions, int8 calibration ones that its scales don't come from. Where the remembered
+average. Exact engines answer made-up positions, int8 calibration ones that its scales don't come from. Where the
+remembered
 engine is refused for these weights, the others are tried.
 
 B batch, K rows asked for (0 ≤ K ≤ max_batch), C planes, H×W board, A actions. Values are seen by the player to move.
@@ -58,7 +59,7 @@ VALUE_TOLERANCE = 0.05  # largest difference of the value, which spans -1 to 1
 INT8_POLICY_TOLERANCE, INT8_VALUE_TOLERANCE = 0.05, 0.05
 WORTH_INT8 = 1.1  # how much faster than an exact engine it must be
 CHECKED_POSITIONS = 8
-MEASURED_SECONDS = 0.3  # per engine and window; the best of MEASURED_WINDOWS counts, so a busy run_state doesn't decide
+MEASURED_SECONDS = 0.3  # per engine and window; the best of MEASURED_WINDOWS counts, so a busy moment doesn't decide
 MEASURED_WINDOWS = 3
 MEASURED_BATCH = 64  # of each thread, of which there is one for each core
 

@@ -49,7 +49,8 @@ def load_evaluators(
 
 @cache
 def calibration_positions(game: Game) -> Planes:
-    """[N, C, H, W] planes from random games, in the order of their plies, N at most CALIBRATION_POSITIONS; always the same ones,
+    """[N, C, H, W] planes from random games, in the order of their plies, N at most CALIBRATION_POSITIONS; always
+    the same ones,
     made once per game and not to be changed.
 
     Weaker play than a trained network's, but boards as full as real ones: what a network's activations reach on them is

@@ -17,6 +17,18 @@ from pipeline.search.batch import BatchSearch
 Evaluate = Callable[[Planes], tuple[FloatArray, FloatArray]]  # planes [K, C, H, W] → logits [K, A], value to move [K]
 
 
+FEW_ROWS = 8  # below so many games a thread fills its batch with several leaves of one tree
+MOST_LEAVES = 8
+READOUTS_PER_LEAF = 16  # pending leaves search blindly: at most one per so many readouts
+
+
+def leaves_per_tree(rows: int, readouts: int) -> int:
+    """How many leaves of one tree may be pending: 1 where enough games share the batch, more where few do."""
+    if rows >= FEW_ROWS:
+        return 1
+    return max(1, min(MOST_LEAVES, readouts // READOUTS_PER_LEAF))
+
+
 class SearchPlayer(Player):
     """A tree per row, kept from move to move whoever makes it. Chooses the most visited move; Gumbel: without noise,
     whatever self-play has.

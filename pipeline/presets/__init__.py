@@ -100,7 +100,7 @@ def scheduled_lines(kind: type[StageConfig], lines: Mapping[str, Any]) -> list[s
 
 
 def lines_at(kind: type[StageConfig], lines: Mapping[str, Any], run_state: RunState) -> dict[str, Any]:
-    """A section's lines with what counts at a run_state instead of schedules. Raises UsageError like Schedule.at."""
+    """A section's lines with what counts at a moment instead of schedules. Raises UsageError like Schedule.at."""
     values = {}
     for field in scheduled_lines(kind, lines):
         try:

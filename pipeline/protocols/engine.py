@@ -15,10 +15,10 @@ from pipeline.errors import UsageError
 from pipeline.games.gomoku.game import Gomoku
 from pipeline.games.registry import parse_game
 from pipeline.players.loading import load_evaluators
+from pipeline.players.searching import leaves_per_tree
 from pipeline.progress import SILENT, Progress
 from pipeline.protocols.gomocup import Gomocup
 from pipeline.protocols.session import SearchSession
-from pipeline.selfplay.command import leaves_per_tree
 from pipeline.storage.models import read_model, resolve_champion
 
 LONGEST_LINE = 4096  # characters; what is longer is taken in pieces, not into memory

@@ -16,7 +16,7 @@ from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.matches.statistics import Z_95
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings import strength as arena
-from pipeline.reports.rating_tables import RatingRow, RatingsSummary
+from pipeline.ratings.summaries import RatingRow, RatingsSummary
 from pipeline.storage import atomic, layout
 from pipeline.storage.matches import Match, PlayerInfo, list_matches, read_match, read_summary
 from pipeline.storage.ratings import RatedPlayer, Ratings, read_ratings, write_ratings

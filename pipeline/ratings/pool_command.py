@@ -10,7 +10,7 @@ from pathlib import Path
 from pipeline.errors import FileError, UsageError
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings import pool as arena
-from pipeline.reports.rating_tables import PoolRow, PoolSummary
+from pipeline.ratings.summaries import PoolRow, PoolSummary
 from pipeline.storage.ratings import Member, RatedPlayer, pool_lock, read_pool, read_ratings, write_pool
 
 POOL, RATINGS = Path("data/pool.json"), Path("data/ratings.json")

@@ -24,7 +24,7 @@ from pipeline.progress import SILENT, Progress
 from pipeline.ratings.command import rate_and_write, read_matches, record_of
 from pipeline.ratings.scheduling import next_pairs, worst_error
 from pipeline.ratings.strength import bradley_terry
-from pipeline.reports.rating_tables import RatingsSummary
+from pipeline.ratings.summaries import RatingsSummary
 from pipeline.storage import layout
 from pipeline.storage.matches import Match, match_lock
 from pipeline.storage.ratings import read_pool
@@ -35,7 +35,8 @@ MATCHES = (Path("evaluate"), Path("evaluate") / layout.REQUIRED)  # evaluate's, 
 
 @dataclass(frozen=True)
 class Field:
-    """Who plays. entrants: by the name that they are rated as; place: whom to place among them; None: all against all."""
+    """Who plays. entrants: by the name that they are rated as; place: whom to place among them; None: all against
+    all."""
 
     entrants: dict[str, Entrant]
     place: str | None

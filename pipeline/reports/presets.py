@@ -27,7 +27,7 @@ def preset_headline(name: str) -> tuple[str, str, str]:
 
 
 def preset_text(name: str, run_state: RunState | None = None) -> str:
-    """A preset as it was written, or with the values that count at a run_state. Raises UsageError like read_preset."""
+    """A preset as it was written, or with the values that count at a moment. Raises UsageError like read_preset."""
     sections = read_preset(name)
     if run_state is None:
         return preset_path(name).read_text(encoding="utf-8").rstrip("\n")

@@ -25,6 +25,7 @@ from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.methods.alphazero.actor import Actor, Encounter, FinishedGame, GameSeed, Learner, PlaySettings, game_seeds
 from pipeline.players.loading import load_evaluators, remembering, threads_and_rows
+from pipeline.players.searching import leaves_per_tree
 from pipeline.progress import SILENT, Progress
 from pipeline.selfplay import resignation
 from pipeline.selfplay.committing import Committer
@@ -34,10 +35,6 @@ from pipeline.storage.shards import BOTH, End, GameRecord, check_same_game, newe
 
 if TYPE_CHECKING:
     from pipeline.networks.caching import Evaluate
-
-FEW_ROWS = 8  # below so many games a thread fills its batch with several leaves of one tree
-MOST_LEAVES = 8
-READOUTS_PER_LEAF = 16  # pending leaves search blindly: at most one per so many readouts
 
 
 @dataclass(frozen=True)
@@ -337,18 +334,12 @@ def refuse_other_game(preset: str, spec: str, network: Path) -> None:
         )
 
 
-def leaves_per_tree(rows: int, readouts: int) -> int:
-    """How many leaves of one tree may be pending: 1 where enough games share the batch, more where few do."""
-    if rows >= FEW_ROWS:
-        return 1
-    return max(1, min(MOST_LEAVES, readouts // READOUTS_PER_LEAF))
-
-
 NOTHING = object()  # the queue stayed empty
 
 
 def _next(arrived: queue.SimpleQueue, seconds: float) -> object:
-    """What a thread sent: a FinishedGame, an exception, None as its last word; NOTHING if it stays silent for so long."""
+    """What a thread sent: a FinishedGame, an exception, None as its last word; NOTHING if it stays silent for so
+    long."""
     try:
         return arrived.get(timeout=max(0.0, min(seconds, 0.5)))
     except queue.Empty:

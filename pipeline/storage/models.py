@@ -202,7 +202,7 @@ def resolve_champion(path: Path) -> Path:
 
 
 def set_champion(saved_models: Path, target: Path, entry: dict[str, Any], over: Path | None = None) -> Path | None:
-    """Re-point best_model to target and append to promotions.jsonl, under a lock; killed at any run_state, the next
+    """Re-point best_model to target and append to promotions.jsonl, under a lock; killed at any moment, the next
     call of this or of read_promotions sets the journal right.
 
     entry  why, as JSON: the match, its result, …; champion, previous and time are added.

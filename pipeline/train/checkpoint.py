@@ -1,7 +1,7 @@
 """The checkpoint of a training run: one file in a hidden folder beside the model that the run will become.
 
 It holds weights, the optimiser's state, priorities if there are any, and how far the run is, under a key that says
-which run it is. It is replaced atomically, so a kill at any run_state leaves the one before. The folder is locked while a
+which run it is. It is replaced atomically, so a kill at any moment leaves the one before. The folder is locked while a
 run uses it.
 """
 

@@ -28,7 +28,7 @@ ITERATIONS = 5
 
 
 class Muon(torch.optim.Optimizer):
-    """For parameters of two or more axes. Keeps one run_state of each, under Adam's name for it, exp_avg."""
+    """For parameters of two or more axes. Keeps one moment of each, under Adam's name for it, exp_avg."""
 
     def __init__(self, parameters: Iterable[Tensor], lr: float, weight_decay: float) -> None:
         super().__init__(parameters, {"lr": lr, "weight_decay": weight_decay})

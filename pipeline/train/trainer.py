@@ -138,9 +138,9 @@ class Trainer:
         arrays: Arrays = {STEP: np.array([self.total_steps], np.int64)}
         for name, parameter in self._parameters.items():
             optimizer = self._optimizers[name]
-            for run_state in MOMENTS[type(optimizer)]:
-                found = optimizer.state[parameter].get(run_state) if parameter in optimizer.state else None
-                arrays[f"{run_state}.{name}"] = (
+            for moment in MOMENTS[type(optimizer)]:
+                found = optimizer.state[parameter].get(moment) if parameter in optimizer.state else None
+                arrays[f"{moment}.{name}"] = (
                     np.zeros(parameter.shape, np.float32)
                     if found is None
                     else np.array(found.cpu().contiguous().numpy(), np.float32, order="C")
@@ -156,16 +156,16 @@ class Trainer:
             self._averaged_steps = _count(arrays, AVERAGED)
         for name, parameter in self._parameters.items():
             state: dict[str, Any] = {STEP: torch.tensor(float(self.total_steps))}
-            for run_state in MOMENTS[type(self._optimizers[name])]:
-                found = arrays.get(f"{run_state}.{name}")
+            for moment in MOMENTS[type(self._optimizers[name])]:
+                found = arrays.get(f"{moment}.{name}")
                 if found is None or found.shape != tuple(parameter.shape):
                     shape = "missing" if found is None else f"of shape {list(found.shape)}"
                     raise MuGoError(
-                        f"optimiser state: {run_state}.{name} is {shape}; wanted {list(parameter.shape)}; "
+                        f"optimiser state: {moment}.{name} is {shape}; wanted {list(parameter.shape)}; "
                         "remove the file to start the optimiser anew"
                     )
                 # In the parameter's own memory format, so that the update runs through the same kernel as before.
-                state[run_state] = torch.empty_like(parameter, requires_grad=False).copy_(torch.from_numpy(found))
+                state[moment] = torch.empty_like(parameter, requires_grad=False).copy_(torch.from_numpy(found))
             self._optimizers[name].state[parameter] = state
 
     def step(self, batch: Batch) -> StepResult:

@@ -52,13 +52,13 @@ class FirstFree:
 
 
 @pytest.fixture
-def session() -> FirstFree:
+def first_free() -> FirstFree:
     return FirstFree("gomoku:15")
 
 
 @pytest.fixture
-def session(session: FirstFree) -> Gomocup:
-    return Gomocup(session)
+def session(first_free: FirstFree) -> Gomocup:
+    return Gomocup(first_free)
 
 
 def said(session: Gomocup, *lines: str) -> list[str]:
@@ -74,18 +74,18 @@ def test_a_game_as_a_manager_plays_it(session: Gomocup) -> None:
     assert said(session, "END") == [] and session.ended
 
 
-def test_about_and_info(session: Gomocup, session: FirstFree) -> None:
+def test_about_and_info(session: Gomocup, first_free: FirstFree) -> None:
     (about,) = said(session, "ABOUT")
     assert 'name="MuGo"' in about and "version=" in about and "author=" in about
     assert (
         said(session, "INFO timeout_turn 5000", "INFO folder /tmp/x", "INFO max_memory 83886080", "INFO rule 0") == []
     )
     said(session, "START 15", "BEGIN")
-    assert session.seconds == [pytest.approx(4.9)]
+    assert first_free.seconds == [pytest.approx(4.9)]
     said(session, "INFO timeout_turn 0", "TURN 5,5")
-    assert session.seconds[-1] == 0
+    assert first_free.seconds[-1] == 0
     said(session, "INFO timeout_turn 5000", "INFO timeout_match 60000", "INFO time_left 20000", "TURN 6,6")
-    assert session.seconds[-1] == pytest.approx(0.9)  # a twentieth of what is left, less the margin
+    assert first_free.seconds[-1] == pytest.approx(0.9)  # a twentieth of what is left, less the margin
     other = Gomocup(FirstFree("gomoku:15"))
     said(other, "INFO timeout_match 60000", "START 15", "BEGIN")
     assert other._session.seconds == [pytest.approx(2.9)]  # type: ignore[attr-defined]
@@ -94,9 +94,9 @@ def test_about_and_info(session: Gomocup, session: FirstFree) -> None:
         assert answer.startswith(f"MESSAGE INFO timeout_turn: '{odd}' is no number of milliseconds")
 
 
-def test_without_limits_it_takes_its_time(session: Gomocup, session: FirstFree) -> None:
+def test_without_limits_it_takes_its_time(session: Gomocup, first_free: FirstFree) -> None:
     said(session, "START 15", "BEGIN")
-    assert session.seconds == [None]
+    assert first_free.seconds == [None]
 
 
 @pytest.mark.parametrize("rule", ["1", "4", "9", "x"])
@@ -107,9 +107,9 @@ def test_another_rule_is_said(session: Gomocup, rule: str) -> None:
     assert said(Gomocup(FirstFree("gomoku:15,capture")), "INFO rule 0")[0].startswith("MESSAGE")
 
 
-def test_a_whole_position(session: Gomocup, session: FirstFree) -> None:
+def test_a_whole_position(session: Gomocup, first_free: FirstFree) -> None:
     assert said(session, "START 15", "BOARD", "7,7,2", "8,8,1", "9,9,2", "DONE") == ["OK", "0,0"]
-    assert session.game.diagram(session.state[0]).count("X") == 2 + 1  # theirs began: two stones, and a letter below
+    assert first_free.game.diagram(first_free.state[0]).count("X") == 2 + 1  # theirs began; one is a letter
     assert said(session, "TURN 1,0") == ["2,0"]
     assert said(session, "BOARD", "7,7,1", "8,8,2", "DONE") == ["0,0"]
     assert said(session, "BOARD", "DONE") == ["0,0"]  # empty: the engine begins
@@ -202,7 +202,7 @@ def test_stones_of_a_board_are_not_captured_by_each_other() -> None:
     session = Gomocup(FirstFree("gomoku:9,capture"))
     lines = ["1,1,1", "2,1,2", "8,8,1", "3,1,2", "4,1,1", "7,7,2"]
     assert said(session, "START 9", "BOARD", *lines, "DONE") == ["OK", "0,0"]
-    assert int((session._game.ownership(session._session.state) != 0).sum()) == 7
+    assert int((session._game.ownership(session._mind.state) != 0).sum()) == 7
     answers = said(session, "BOARD", "1,1,2", "2,2,2", "3,3,2", "DONE")
     assert answers[0].startswith("ERROR BOARD with 0 own stones and 3") and "captured" in answers[0]
 
@@ -219,9 +219,9 @@ def test_a_lost_game_has_no_move() -> None:
     said(session, "START 9")
     for point in ("0,8", "1,8", "2,8", "3,8"):
         said(session, f"TURN {point}")
-    session._session.restart()  # the engine's own stones would be five first: theirs are
+    session._mind.restart()  # the engine's own stones would be five first: theirs are
     for point in (72, 0, 73, 2, 74, 4, 75, 6):
-        session._session.play(point)
+        session._mind.play(point)
     assert said(session, "TURN 4,8") == ["ERROR the game is over; wanted RESTART or START"]
 
 
@@ -235,7 +235,7 @@ def test_time_limits_are_kept(algorithm: str) -> None:
         time.sleep(0.03 * len(planes))
         return fast(planes)
 
-    session = SearchSession(game, slow, SearchConfig(algorithm=algorithm), 400)
+    first_free = SearchSession(game, slow, SearchConfig(algorithm=algorithm), 400)
     warm = SearchSession(game, fast, SearchConfig(algorithm=algorithm), 400)
     warm.warm_up()
     assert game.plies(warm.state)[0] == 0
@@ -244,9 +244,9 @@ def test_time_limits_are_kept(algorithm: str) -> None:
     assert time.monotonic() - begun < 60
     for seconds in (0.0, 0.5):
         begun = time.monotonic()
-        action = session.think(seconds)
+        action = first_free.think(seconds)
         assert 0 <= action < 81 and seconds <= time.monotonic() - begun < seconds + 1.5
-        session.play(action)
+        first_free.play(action)
     assert SearchSession(game, fast, SearchConfig(algorithm=algorithm), 0).think(None) < 81
 
 

@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from pipeline.reports.rating_tables import PoolRow, PoolSummary, RatingRow, RatingsSummary, pool_table, ratings_table
+from pipeline.ratings.summaries import PoolRow, PoolSummary, RatingRow, RatingsSummary
+from pipeline.reports.rating_tables import pool_table, ratings_table
 
 SUMMARY = RatingsSummary(
     game="go:9",

@@ -12,11 +12,12 @@ import pytest
 from pipeline.config import SelfplayConfig
 from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.registry import parse_game
+from pipeline.players.searching import leaves_per_tree
 from pipeline.progress import Progress
 from pipeline.reports.show_games import show_shard
 from pipeline.selfplay import command as stage
 from pipeline.selfplay import committing, opponents
-from pipeline.selfplay.command import leaves_per_tree, selfplay
+from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.resignation import EFFECTIVE, NEVER
 from pipeline.storage.models import set_champion
 from pipeline.storage.shards import BOTH, End, GameRecord, newest_shards, read_shard

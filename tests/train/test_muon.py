@@ -1,4 +1,4 @@
-"""Muon's steps: directions of equal length, a formula computed by hand, one run_state."""
+"""Muon's steps: directions of equal length, a formula computed by hand, one moment."""
 
 import numpy as np
 import pytest

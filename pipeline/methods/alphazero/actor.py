@@ -1,6 +1,7 @@
 """An actor: one thread that plays self-play games, its own trees and its own share of the games.
 
-Actors share nothing: a game's moves depend on its seed, its network and the settings, not on the actor or its neighbours
+Actors share nothing: a game's moves depend on its seed, its network and the settings, not on the actor or its
+neighbours
 (as far as the backend's arithmetic doesn't depend on the batch). Kernels and networks release Python's lock,
 so actors keep as many cores busy as there are actors. Doesn't write files: finished games are handed to a callback.
 
