@@ -1,7 +1,7 @@
 """What self-play's searches teach, and what they cost: how good is the policy that each setting's targets describe?
 
     python -m benchmarks.targets --model saved_models/best_model \
-        readouts=100,forced_playouts=2 readouts=32,algorithm=gumbel,considered=8
+        readouts=100,forced_playouts=2 readouts=32,algorithm=gumbel,max_num_considered_actions=8
 
 Each argument is a search: its readouts, and settings of the search that aren't the defaults (`main.py selfplay --help`
 has them). All search the same positions, drawn from the model's raw policy at all stages of a game, with self-play's
@@ -160,7 +160,7 @@ def taught(
 
 
 def setting(text: str) -> tuple[SearchConfig, int]:
-    """ "readouts=32,considered=8" as a search and its readouts. Raises UsageError."""
+    """ "readouts=32,max_num_considered_actions=8" as a search and its readouts. Raises UsageError."""
     lines = text.split(",")
     readouts = [line.partition("=")[2] for line in lines if line.startswith("readouts=")]
     if len(readouts) != 1 or not readouts[0].isdecimal() or not 2 <= int(readouts[0]) <= 100_000:

@@ -7,10 +7,11 @@ makes the command line from them. Presets fill them: see recipes.py.
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 BACKENDS = ("auto", "torch", "compile", "openvino", "int8")
 Backend = Annotated[
@@ -28,10 +29,35 @@ TimeShare = Annotated[
 ]
 
 
+# Options that have another name in files, and had it in presets once.
+STORED_NAMES = {
+    "full_search_fraction": "full_share",
+    "holdout_fraction": "holdout_share",
+    "max_num_considered_actions": "considered",
+    "no_resign_fraction": "no_resign_share",
+}
+
+
+def current_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same values by the names that options have now."""
+    current = {stored: name for name, stored in STORED_NAMES.items()}
+    return {current.get(name, name): value for name, value in values.items()}
+
+
 class StageConfig(BaseModel):
     """Base of every stage's config: frozen, unknown fields refused, defaults validated."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, protected_namespaces=())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _current_names(cls, given: Any) -> Any:
+        return current_names(given) if isinstance(given, dict) else given
+
+    def stored(self, exclude: Collection[str] = ()) -> dict[str, Any]:
+        """What files keep of it, as JSON. Names never change there, so that a rerun finds what it made before."""
+        values = self.model_dump(mode="json", exclude=set(exclude))
+        return {STORED_NAMES.get(name, name): value for name, value in values.items()}
 
 
 class SearchConfig(StageConfig):
@@ -64,7 +90,7 @@ class SearchConfig(StageConfig):
         description="k: a root move that noise found gets at least sqrt(k * prior * readouts) of the readouts; targets "
         "leave out what was forced (KataGo: 2); 0 = off.",
     )
-    considered: int = Field(16, ge=2, description="Gumbel: root moves that share the readouts.")
+    max_num_considered_actions: int = Field(16, ge=2, description="Gumbel: root moves that share the readouts.")
     gumbel_scale: float = Field(1.0, ge=0, description="Gumbel: noise in self-play; matches have none.")
     value_scale: float = Field(0.1, gt=0, description="Gumbel: weight of a move's rescaled value beside its logit.")
     max_visit_init: float = Field(50.0, ge=0, description="Gumbel: added to the most visits in that weight.")
@@ -107,7 +133,7 @@ class SelfplayConfig(SearchConfig):
     random_plies: int = Field(
         0, ge=0, description="Each game begins with up to so many uniformly random moves, which are no policy targets."
     )
-    full_share: float = Field(
+    full_search_fraction: float = Field(
         1.0, gt=0, le=1, description="Share of moves searched in full; only those are policy targets (KataGo: 0.25)."
     )
     cheap_readouts: int = Field(0, ge=0, description="Simulations of the other moves, without noise.")
@@ -131,7 +157,7 @@ class SelfplayConfig(SearchConfig):
     )
     resign_lowest: float = Field(-0.99, ge=-1, le=0, description="The calibrated threshold is at least this ...")
     resign_highest: float = Field(-0.8, ge=-1, le=0, description="... and at most this.")
-    no_resign_share: float = Field(
+    no_resign_fraction: float = Field(
         0.1, ge=0, le=1, description="Share of games that never resign and measure false resignations."
     )
     opponents: str = Field(
@@ -142,9 +168,6 @@ class SelfplayConfig(SearchConfig):
         "are recorded, but are no policy targets.",
     )
     pool: Path = Field(Path("data/pool.json"), description="The pool that pool:MODE chooses from.")
-    evaluation_cache: int = Field(
-        0, ge=0, description="Positions whose evaluation each thread remembers: pays in connect four, not in Go."
-    )
     backend: Backend = "auto"
     seed: int | None = Field(None, ge=0, description="Seed of all randomness; fresh randomness if absent.")
     time_share: TimeShare = None
@@ -185,7 +208,7 @@ class GatherConfig(StageConfig):
     as_many_as_possible: bool = Field(
         False, description="If the window has too few positions for all chunks, make fewer instead of failing."
     )
-    holdout_share: float = Field(0.05, ge=0, lt=1, description="Share of games kept for a hold-out loss.")
+    holdout_fraction: float = Field(0.05, ge=0, lt=1, description="Share of games kept for a hold-out loss.")
     keep_sets: int = Field(2, ge=1, description="How many sets of chunks to keep, this one included.")
     seed: int = Field(0, ge=0, description="Seed of the sampling.")
     time_share: TimeShare = None

@@ -127,7 +127,7 @@ def test_options_reach_the_stage(stage: types.SimpleNamespace) -> None:
         ("--games many", "found 'many'; wanted a whole number"),
         ("--c-puct much", "found 'much'; wanted a number"),
         ("--c-puct nan", "--c-puct: found nan; wanted above 0"),
-        ("--full-share 0", "--full-share: found 0.0; wanted above 0 and at most 1"),
+        ("--full-search-fraction 0", "--full-search-fraction: found 0.0; wanted above 0 and at most 1"),
         ("--resign-false-rate 1", "--resign-false-rate: found 1.0; wanted at least 0 and below 1"),
         ("--backend abacus", "--backend: found 'abacus'; wanted one of auto, torch, compile, openvino"),
         ("--worker a/b", "--worker: found 'a/b'; wanted letters, digits, - and _ only"),

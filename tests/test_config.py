@@ -136,7 +136,7 @@ def test_wrong_option_is_not_blamed_on_the_preset() -> None:
         ("games: 0", "--games (preset P): found 0; wanted at least 1"),
         ("c_puct: much", "--c-puct (preset P): found 'much'; wanted a number, above 0"),
         ("c_puct: .nan", "--c-puct (preset P): found nan; wanted above 0"),
-        ("full_share: 1.5", "--full-share (preset P): found 1.5; wanted above 0 and at most 1"),
+        ("full_search_fraction: 1.5", "--full-search-fraction (preset P): found 1.5; wanted above 0 and at most 1"),
         ("resign_false_rate: 1", "--resign-false-rate (preset P): found 1; wanted at least 0 and below 1"),
         ("top_up: maybe", "--top-up (preset P): found 'maybe'; wanted yes or no"),
         ("network: 3", "--network (preset P): found 3; wanted a path"),

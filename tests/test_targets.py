@@ -53,7 +53,7 @@ def test_moves_are_judged_by_who_makes_them() -> None:
     assert (positions.legal.sum(axis=1) == [5, 4, 6]).all()
 
 
-@pytest.mark.parametrize("config", [SearchConfig(), SearchConfig(algorithm="gumbel", considered=4)])
+@pytest.mark.parametrize("config", [SearchConfig(), SearchConfig(algorithm="gumbel", max_num_considered_actions=4)])
 def test_more_readouts_teach_more(config: SearchConfig) -> None:
     game = parse_game("tictactoe")
     positions = targets.make_positions(game, knows_nothing, 60, 200, 0, SILENT)

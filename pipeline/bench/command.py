@@ -156,14 +156,17 @@ def _play_settings(config: BenchConfig) -> PlaySettings:
         preset.readouts,
         TEMPERATURE_PLIES,
         -1.0,
-        full_share=preset.full_share,
+        full_search_fraction=preset.full_search_fraction,
         cheap_readouts=preset.cheap_readouts,
     )
 
 
 def _readouts_per_move(config: BenchConfig) -> float:
     settings = _play_settings(config)
-    return settings.full_share * settings.readouts + (1 - settings.full_share) * settings.cheap_readouts
+    return (
+        settings.full_search_fraction * settings.readouts
+        + (1 - settings.full_search_fraction) * settings.cheap_readouts
+    )
 
 
 class _Constant:

@@ -141,7 +141,7 @@ def _scan(config: GatherConfig, skip: Callable[[FileError], None]) -> Window:
     while True:
         told.clear()
         window = scan_window(
-            config.directory, config.max_positions, config.holdout_share, told.append, capacity, counted, random_seed
+            config.directory, config.max_positions, config.holdout_fraction, told.append, capacity, counted, random_seed
         )
         if not counted.total or not window.metas or window.metas[0].game == game:
             break
@@ -242,7 +242,7 @@ class _Run:
             "shards": [(meta.id, meta.sha256) for meta in window.metas],
             "capacity": window.capacity,
             "evictions": max(window.counted.total - window.capacity, 0) if evicts_any else None,
-            "settings": self.config.model_dump(mode="json", exclude=left_out),
+            "settings": self.config.stored(left_out),
         }
         digest = hashlib.sha256(json.dumps(ingredients, sort_keys=True).encode()).hexdigest()[:8]
         names = list(list_sets(self.output))
@@ -402,7 +402,7 @@ class _Run:
                 "total_positions": self.window.counted.total,
                 "new_positions": self.new_positions,
                 "latest_shard": self.window.counted.latest,
-                "holdout_share": self.config.holdout_share,
+                "holdout_fraction": self.config.holdout_fraction,
                 "td_lambda": self.config.td_lambda,
                 "skipped": sorted(self.window.metas[shard].id for shard in self.bad),
             },

@@ -120,7 +120,7 @@ class Window:
 def scan_window(
     directory: Path,
     max_positions: int,
-    holdout_share: float,
+    holdout_fraction: float,
     on_damage: Callable[[FileError], None],
     capacity: Capacity | None = None,
     counted: Counted | None = None,
@@ -166,7 +166,7 @@ def scan_window(
     total = max(before.total + new, found)
     size = capacity.at(total)
     inside = _newest(metas, size) if random_seed is None else _survivors(metas, size, total, random_seed)
-    return _window(inside, holdout_share, size, Counted(total, latest), new)
+    return _window(inside, holdout_fraction, size, Counted(total, latest), new)
 
 
 Inside = list[tuple[ShardMeta, NDArray[np.bool_]]]
@@ -199,7 +199,7 @@ def _survivors(metas: list[ShardMeta], size: int, total: int, seed: int) -> Insi
     return inside
 
 
-def _window(inside: Inside, holdout_share: float, capacity: int, counted: Counted, new: int) -> Window:
+def _window(inside: Inside, holdout_fraction: float, capacity: int, counted: Counted, new: int) -> Window:
     metas = tuple(meta for meta, _ in inside)
     none = np.zeros(0, np.int64)
     if not metas:
@@ -225,7 +225,7 @@ def _window(inside: Inside, holdout_share: float, capacity: int, counted: Counte
         num_plies=end - begin,
         first_move=begin - starts[first_game[shard]],
     )
-    held_out = np.concatenate([holdout_games(meta, holdout_share) for meta in metas])
+    held_out = np.concatenate([holdout_games(meta, holdout_fraction) for meta in metas])
     return Window(metas, stretches, held_out[game], capacity, counted, new)
 
 

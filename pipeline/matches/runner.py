@@ -205,7 +205,7 @@ class MatchRunner:
             settings={
                 "opening_plies": config.opening_plies,
                 "seed": config.seed,
-                **config.search_config().model_dump(),
+                **config.search_config().stored(),
                 **(settings or {}),
             },
             openings=openings,

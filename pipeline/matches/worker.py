@@ -1,7 +1,7 @@
 """A worker of a match: ``python -m pipeline.matches.worker``, started by a command with --workers.
 
 Reads a job and numbers of games on its standard input, plays them in threads, and writes what comes of them to its
-standard output; the lines are described in arena/worker_pool.py. It keeps no files, so it may be killed at any
+standard output; the lines are described in worker_pool.py. It keeps no files, so it may be killed at any
 moment, and it
 ends by itself when its standard input does: whoever started it wants no more, or is gone.
 """

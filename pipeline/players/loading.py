@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,6 @@ from pipeline.storage.models import Model
 CALIBRATION_POSITIONS, CALIBRATION_GAMES = 512, 16
 
 if TYPE_CHECKING:
-    from pipeline.networks.caching import Evaluate
     from pipeline.networks.inference import Evaluator
 
 
@@ -69,12 +67,3 @@ def calibration_positions(game: Game) -> Planes:
         rows = rows[~game.is_over(states[rows])]
     every = np.concatenate(found)
     return every[np.linspace(0, len(every) - 1, min(CALIBRATION_POSITIONS, len(every))).astype(int)]
-
-
-def remembering(evaluators: Sequence[Evaluator], game: Game, positions: int) -> list[Evaluate]:
-    """The same evaluators, each with a memory of so many positions; as they are for 0."""
-    if not positions:
-        return list(evaluators)
-    from pipeline.networks.caching import CachedEvaluator
-
-    return [CachedEvaluator(evaluator, positions, game.num_actions) for evaluator in evaluators]

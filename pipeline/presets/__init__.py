@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import ValidationError
 
-from pipeline.config import CONFIGS, StageConfig
+from pipeline.config import CONFIGS, StageConfig, current_names
 from pipeline.errors import UsageError
 from pipeline.schedules import START, RunState, parse_schedule
 
@@ -58,6 +58,7 @@ def read_preset(name: str) -> dict[str, dict[str, Any]]:
         raise UsageError(f"preset {path}: not readable as YAML: {' '.join(str(error).split())}") from error
     if not isinstance(sections, dict) or not all(isinstance(lines, dict) for lines in sections.values()):
         raise UsageError(f"preset {path}: wanted sections {', '.join(CONFIGS)}, each with lines 'name: value'")
+    sections = {stage: current_names(lines) for stage, lines in sections.items()}
     for stage, lines in sections.items():
         if stage not in CONFIGS:
             raise UsageError(f"preset {path}: unknown section {stage!r}; wanted one of {', '.join(CONFIGS)}")

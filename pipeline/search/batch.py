@@ -431,7 +431,7 @@ def _gumbel(config: SearchConfig, num_rows: int, num_actions: int, max_readouts:
     """The settings of Gumbel's kernels, without tables yet; None if the algorithm is another."""
     if config.algorithm == "puct":
         return None
-    considered = min(config.considered, num_actions)
+    considered = min(config.max_num_considered_actions, num_actions)
     return gumbel_kernels.Gumbel(
         tables=np.empty((0, considered + 1, max_readouts), np.int32),
         which=np.zeros(num_rows, np.int32),

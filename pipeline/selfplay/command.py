@@ -24,7 +24,7 @@ from pipeline.errors import MuGoError, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.methods.alphazero.actor import Actor, Encounter, FinishedGame, GameSeed, Learner, PlaySettings, game_seeds
-from pipeline.players.loading import load_evaluators, remembering, threads_and_rows
+from pipeline.players.loading import load_evaluators, threads_and_rows
 from pipeline.players.searching import leaves_per_tree
 from pipeline.progress import SILENT, Progress
 from pipeline.selfplay import resignation
@@ -34,7 +34,7 @@ from pipeline.storage.models import newest_number, read_info, read_model, resolv
 from pipeline.storage.shards import BOTH, End, GameRecord, check_same_game, newest_shards, prepare_folder
 
 if TYPE_CHECKING:
-    from pipeline.networks.caching import Evaluate
+    from pipeline.networks.inference import Evaluator
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class _Loaded:
 
     name: str
     game_spec: str
-    evaluators: list[Evaluate]
+    evaluators: list[Evaluator]
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class _ThreadPlayer:
 
     name: str
     path: Path
-    evaluate: Evaluate
+    evaluate: Evaluator
 
 
 class ModelSource:
@@ -129,7 +129,7 @@ class ModelSource:
         model = read_model(path)
         config, game = self._config, parse_game(model.info.game)
         loaded = load_evaluators(model, self._max_batch, self._num_threads, config.backend, self._progress)
-        return _Loaded(model.info.name, game.spec, remembering(loaded, game, config.evaluation_cache))
+        return _Loaded(model.info.name, game.spec, loaded)
 
 
 @dataclass
@@ -208,7 +208,7 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
         temperature_plies=config.temperature_plies,
         resign_threshold=threshold,
         leaves=leaves,
-        full_share=config.full_share,
+        full_search_fraction=config.full_search_fraction,
         cheap_readouts=config.cheap_readouts,
         random_plies=config.random_plies,
         decided_value=config.decided_value,
@@ -220,7 +220,7 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
         "seed": seed,
         resignation.EFFECTIVE: threshold,
         "resign_calibration": calibration,
-        "config": config.model_dump(mode="json", exclude={"output_dir", "network", "verbose", "backend", "threads"}),
+        "config": config.stored({"output_dir", "network", "verbose", "backend", "threads"}),
     }
     playing: list[Actor | None] = [None] * num_threads
 
@@ -233,7 +233,7 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
     stop = threading.Event()
 
     def actor_seeds(thread: int) -> Iterator[GameSeed]:
-        return game_seeds(seed, iter(range(thread, wanted, num_threads)), config.no_resign_share)
+        return game_seeds(seed, iter(range(thread, wanted, num_threads)), config.no_resign_fraction)
 
     def meet(thread: int, seed: GameSeed, learner: Learner) -> Encounter | None:
         assert opponents is not None and isinstance(learner, _ThreadPlayer)
@@ -318,7 +318,7 @@ def _resign_threshold(config: SelfplayConfig, game: Game, progress: Progress) ->
 def _least_readouts(config: SelfplayConfig) -> int:
     """Of the searches that there are; a move without readouts is none."""
     kinds = [config.readouts]
-    if config.full_share < 1 and config.cheap_readouts > 0:
+    if config.full_search_fraction < 1 and config.cheap_readouts > 0:
         kinds.append(config.cheap_readouts)
     if config.decided_value < 1:
         kinds.append(config.decided_readouts)

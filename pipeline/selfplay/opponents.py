@@ -3,7 +3,7 @@
     mirror      the model plays itself; champion means the same, for the model that plays is the champion
     previous    the champion before the model that plays, by the journal of promotions
     random      uniform over the legal moves         heuristic   one ply of sense, per game
-    pool:MODE   a member of the pool, chosen as arena/pool.py describes
+    pool:MODE   a member of the pool, chosen as ratings/pool.py describes
 
 A game's own seed says whom it is played against and on which side, so game i is the same whoever plays it and whatever
 else is played. Models answer greedily, with self-play's readouts and without noise; the learner's opening moves keep
@@ -125,7 +125,7 @@ def _wanted() -> str:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Whom pool:MODE chooses from. models, built_ins: by name; rated, champions: as in arena/pool.py."""
+    """Whom pool:MODE chooses from. models, built_ins: by name; rated, champions: as in ratings/pool.py."""
 
     models: dict[str, Path]
     built_ins: dict[str, Opponent]

@@ -9,7 +9,7 @@
 A game of a match is known by its index: games 2k and 2k+1 are pair k, play opening k, the challenger moving first in
 the even one. Openings that are added later are numbered on. A game may fail and be played again: its failures count
 for nobody. Results are seen by the first player, values of a move by the player who made it; the names say so. Doesn't
-play, and doesn't know what a result means: see arena/. What a line says is in match_lines.py.
+play, and doesn't know what a result means: see matches/ and evaluate/. What a line says is in match_lines.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A model is ``model.json`` (what it is and where it came from), ``weights.safetensors`` and, if training may go on
 from it, ``optimizer.safetensors``. It is renamed into place whole and never changed. Knows arrays only: what they mean
-is the business of networks/ and learning/.
+is the business of networks/ and train/.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
     data/pool.json     the members of the pool of opponents, and how many it holds; their ratings are in the other
                        file, so that they outlive a member's eviction
 
-Both are replaced whole. Knows names and numbers: what they mean is the business of arena/.
+Both are replaced whole. Knows names and numbers: what they mean is the business of ratings/.
 """
 
 from __future__ import annotations

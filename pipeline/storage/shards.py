@@ -5,7 +5,7 @@ V visited edges of all moves. A position is what stood before a move, so positio
 before move i, and games follow each other. The sidecar ``.meta`` is written after the shard and commits it:
 a shard without one does not exist.
 
-Doesn't know rules: whether the moves are legal is learning/examples.py's business.
+Doesn't know rules: whether the moves are legal is methods/alphazero/examples.py's business.
 """
 
 from __future__ import annotations

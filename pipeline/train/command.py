@@ -5,7 +5,7 @@ when it is interrupted. It is keyed by the original model, the set and the setti
 it and ends with the same weights as a run that was never interrupted; any other run starts over. The new model appears
 whole, with its optimiser's state, which the next training continues.
 
-With priority_exponent > 0 examples are drawn by priorities (``learning/replay.py``), which change after every batch and
+With priority_exponent > 0 examples are drawn by priorities (``replay.py``), which change after every batch and
 are kept beside the chunks, too: with each checkpoint and at the end. A training starts from what is stored of its set
 or, for positions that were in an earlier one, of that. What an interrupted run goes on from is in its checkpoint. Such
 a set is held in memory whole. With max_samples_per_position > 0 the run ends before the model and its ancestors have
@@ -172,7 +172,7 @@ def _key(config: TrainConfig, model: Model, chunks: ChunkSet) -> str:
     identity = {
         "model": {name: stamp.sha256 for name, stamp in model.info.files.items()},
         "chunk_set": chunks.id,
-        "config": config.model_dump(mode="json", exclude=NOT_IN_KEY),
+        "config": config.stored(NOT_IN_KEY),
     }
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
@@ -419,7 +419,7 @@ class _Run:
             parents=[self._model.info.name],
             manifest={
                 "stage": "train",
-                "config": self._config.model_dump(mode="json"),
+                "config": self._config.stored(),
                 "chunk_set": self._chunks.id,
                 "window": self._dataset.window,
                 "examples": self._dataset.num_examples,

@@ -47,7 +47,7 @@ def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
         method="alphazero",
         manifest={
             "stage": "init",
-            "config": config.model_dump(mode="json"),
+            "config": config.stored(),
             "commit": source_commit(),
             "versions": library_versions(),
         },

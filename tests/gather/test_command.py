@@ -53,7 +53,7 @@ def config(tmp_path: Path, **options: Any) -> GatherConfig:
         "output_directory": tmp_path / "chunks",
         "positions_per_chunk": 64,
         "chunks_to_make": 8,
-        "holdout_share": 0.1,
+        "holdout_fraction": 0.1,
     }
     return GatherConfig(**{**defaults, **options})
 
@@ -131,7 +131,7 @@ def test_every_position_is_as_likely(tmp_path: Path, selfplay: Path) -> None:
     per_chunk: Counter[int] = Counter()
     for seed in range(20):
         folder = tmp_path / f"chunks{seed}"
-        gather(config(tmp_path, output_directory=folder, seed=seed, chunks_to_make=4, holdout_share=0.0))
+        gather(config(tmp_path, output_directory=folder, seed=seed, chunks_to_make=4, holdout_fraction=0.0))
         for chunk in chunks_of(folder):
             counts.update(positions(chunk))
             per_chunk.update({chunk.header.index: sum(ply == 0 for _, _, ply in positions(chunk))})
@@ -159,7 +159,7 @@ def test_the_window_is_the_newest_positions(tmp_path: Path) -> None:
     new = random_shards(tmp_path / "selfplay", GAME, 5, 8, seed=2, model="000002-b")
     inside = sum(read_meta(path).positions for path in new)
     summary = gather(config(tmp_path, max_positions=inside + 3, chunks_to_make=1, positions_per_chunk=inside + 3,
-                            holdout_share=0.0))  # fmt: skip
+                            holdout_fraction=0.0))  # fmt: skip
     assert summary.window_positions == inside + 3 and summary.window_shards == 6
     names = Counter(name for name, _, _ in positions(chunks_of(tmp_path / "chunks")[0]))
     assert names[layout.shard_id(old[-1])] == 3
@@ -198,7 +198,7 @@ def test_what_is_held_out_has_results_whatever_the_value_learns_from(tmp_path: P
 
 
 def test_the_hold_out_is_bounded(tmp_path: Path, selfplay: Path) -> None:
-    summary = gather(config(tmp_path, positions_per_chunk=16, holdout_share=0.5))
+    summary = gather(config(tmp_path, positions_per_chunk=16, holdout_fraction=0.5))
     assert summary.holdout_positions == 64 == holdout_of(tmp_path / "chunks").num_examples
 
 
@@ -293,7 +293,7 @@ def test_only_what_is_missing_is_made_again_and_equal(tmp_path: Path, selfplay: 
 
 
 @pytest.mark.parametrize(
-    "change", [{"seed": 1}, {"positions_per_chunk": 63}, {"holdout_share": 0.2}, {"chunks_to_make": 7}]
+    "change", [{"seed": 1}, {"positions_per_chunk": 63}, {"holdout_fraction": 0.2}, {"chunks_to_make": 7}]
 )
 def test_other_settings_make_another_set(tmp_path: Path, selfplay: Path, change: dict[str, Any]) -> None:
     first = gather(config(tmp_path))
@@ -441,7 +441,7 @@ def test_a_game_that_this_program_does_not_know(tmp_path: Path) -> None:
     record = random_games(GAME, 1)[0]
     write_shard(tmp_path / "selfplay", "000001-a", "w00", "chess", [record], {})
     with pytest.raises(FileError, match="unknown name 'chess'"):
-        gather(config(tmp_path, chunks_to_make=1, positions_per_chunk=1, holdout_share=0.0))
+        gather(config(tmp_path, chunks_to_make=1, positions_per_chunk=1, holdout_fraction=0.0))
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
@@ -618,7 +618,7 @@ def test_surprising_positions_are_drawn_more_often(tmp_path: Path) -> None:
             for record in random_games(GAME, 8, number)
         ]
         write_shard(tmp_path / "selfplay", "000001-a", "w00", "tictactoe", games, {})
-    options = {"surprise_weight": 0.5, "holdout_share": 0.0, "chunks_to_make": 4}
+    options = {"surprise_weight": 0.5, "holdout_fraction": 0.0, "chunks_to_make": 4}
     gather(config(tmp_path, **options))
     seen = [position for chunk in chunks_of(tmp_path / "chunks") for position in positions(chunk)]
     assert len(set(seen)) == 256  # nothing weighs more than one copy carries
@@ -646,7 +646,7 @@ def test_copies_only_of_what_weighs_more_than_one_carries(tmp_path: Path) -> Non
         ]
         write_shard(tmp_path / "selfplay", "000001-a", "w00", "tictactoe", games, {})
     flip(sorted((tmp_path / "selfplay").rglob("*.gz"))[4])
-    gather(config(tmp_path, surprise_weight=0.5, holdout_share=0.0, chunks_to_make=16))
+    gather(config(tmp_path, surprise_weight=0.5, holdout_fraction=0.0, chunks_to_make=16))
     copies = Counter(position for chunk in chunks_of(tmp_path / "chunks") for position in positions(chunk))
     assert {count for (_, _, ply), count in copies.items() if ply % 3} == {1}
     heavy = [count for (_, _, ply), count in copies.items() if ply % 3 == 0]

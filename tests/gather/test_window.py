@@ -25,11 +25,11 @@ def meta(number: int, lengths: list[int], game: str = "go:9", model: str = "0000
 
 
 def window_of(
-    monkeypatch: pytest.MonkeyPatch, metas: list[ShardMeta], max_positions: int, holdout_share: float = 0.0
+    monkeypatch: pytest.MonkeyPatch, metas: list[ShardMeta], max_positions: int, holdout_fraction: float = 0.0
 ) -> Window:
     """metas: newest first."""
     monkeypatch.setattr(window_module, "newest_shards", lambda directory, on_damage: iter(metas))
-    return scan_window(Path("selfplay"), max_positions, holdout_share, pytest.fail)
+    return scan_window(Path("selfplay"), max_positions, holdout_fraction, pytest.fail)
 
 
 def members(positions: Positions) -> list[tuple[int, int, int]]:

@@ -1,7 +1,7 @@
 """Worker pools of processes: whatever a worker does, its games fail, are tried again, and no process stays behind.
 
 The workers are real processes that play made-up games at once (fake_worker.py); threads of this process are in
-test_match.py, workers that really play in tests/stages/test_contest.py.
+test_match.py, workers that really play in test_runner.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import MuGoError
-from pipeline.matches import worker_pool as crew_module
+from pipeline.matches import worker_pool as worker_pool_module
 from pipeline.matches.worker_pool import ProcessPool, WorkerPool, conduct
 from pipeline.storage.matches import MatchFailure, MatchGame
 from tests.matches import fake_worker
@@ -28,7 +28,7 @@ from tests.players.scripted_engine import is_alive, open_files, wait_until_gone
 COMMAND = [sys.executable, "-S", "-E", fake_worker.__file__]
 
 
-def crew_of(mode="play", games=(), workers=2, capacity=4, hang_seconds=60.0, **job) -> ProcessPool:
+def pool_of(mode="play", games=(), workers=2, capacity=4, hang_seconds=60.0, **job) -> ProcessPool:
     jobs = [{"mode": mode, "games": list(games), **job}] * workers
     return ProcessPool(COMMAND, jobs, capacity, hang_seconds)
 
@@ -57,14 +57,14 @@ def played(worker_pool: ProcessPool, num_games=20):
 
 @pytest.mark.parametrize(("workers", "capacity"), [(1, 1), (1, 50), (3, 2), (5, 50)])
 def test_every_game_is_played_once(workers, capacity):
-    games, failures, given_up = played(crew_of(workers=workers, capacity=capacity))
+    games, failures, given_up = played(pool_of(workers=workers, capacity=capacity))
     assert sorted(games) == list(range(20))
     assert not failures and not given_up
 
 
 def test_games_are_shared_out_and_no_worker_has_more_than_it_can_play(tmp_path):
     log = tmp_path / "log"
-    played(crew_of(workers=3, capacity=4, log=str(log)), num_games=9)
+    played(pool_of(workers=3, capacity=4, log=str(log)), num_games=9)
     orders = [line.split(" ", 2) for line in log.read_text().splitlines() if "play" in line]
     first = {}
     for pid, _, numbers in orders:
@@ -74,7 +74,7 @@ def test_games_are_shared_out_and_no_worker_has_more_than_it_can_play(tmp_path):
 
 
 def test_nothing_to_play():
-    assert played(crew_of(), num_games=0) == ({}, [], set())
+    assert played(pool_of(), num_games=0) == ({}, [], set())
 
 
 # Workers that die, hang, or talk nonsense
@@ -94,7 +94,7 @@ def test_nothing_to_play():
 )
 def test_a_worker_that_fails_once_costs_nothing_in_the_end(tmp_path, mode, problem):
     hang_seconds = 1.0 if mode in ("stop", "stuck") else 60.0
-    games, failures, given_up = played(crew_of(mode, range(20), 2, 4, hang_seconds, marker=str(tmp_path / "marker")))
+    games, failures, given_up = played(pool_of(mode, range(20), 2, 4, hang_seconds, marker=str(tmp_path / "marker")))
     assert sorted(games) == list(range(20)) and not given_up
     assert failures
     for one in failures:
@@ -104,14 +104,14 @@ def test_a_worker_that_fails_once_costs_nothing_in_the_end(tmp_path, mode, probl
 
 @pytest.mark.parametrize("number", range(5))
 def test_json_that_is_no_message_is_no_message(tmp_path, number):
-    games, failures, _ = played(crew_of("strange", [number], 1, 1, marker=str(tmp_path / "marker")))
+    games, failures, _ = played(pool_of("strange", [number], 1, 1, marker=str(tmp_path / "marker")))
     assert sorted(games) == list(range(20))
     assert [(one.failed, one.attempt) for one in failures] == [(number, 1)]
 
 
 @pytest.mark.parametrize("mode", ["die", "alone"])
 def test_a_game_that_always_kills_its_worker_is_found_and_the_rest_finish(mode):
-    games, failures, given_up = played(crew_of(mode, [3, 13], workers=2, capacity=10))
+    games, failures, given_up = played(pool_of(mode, [3, 13], workers=2, capacity=10))
     assert given_up == {3, 13}
     assert sorted(games) == [number for number in range(20) if number not in (3, 13)]
     for number in (3, 13):
@@ -120,7 +120,7 @@ def test_a_game_that_always_kills_its_worker_is_found_and_the_rest_finish(mode):
 
 
 def test_a_game_that_a_player_fails_twice_is_given_up():
-    games, failures, given_up = played(crew_of("fail", [3, 13]))
+    games, failures, given_up = played(pool_of("fail", [3, 13]))
     assert given_up == {3, 13} and len(games) == 18
     assert sorted((one.failed, one.attempt, one.kind) for one in failures) == [
         (3, 1, "refusal"), (3, 2, "refusal"), (13, 1, "refusal"), (13, 2, "refusal")
@@ -128,20 +128,20 @@ def test_a_game_that_a_player_fails_twice_is_given_up():
 
 
 def test_a_game_that_failed_once_is_not_given_up(tmp_path):
-    games, failures, given_up = played(crew_of("fail", [3], marker=str(tmp_path / "marker")))
+    games, failures, given_up = played(pool_of("fail", [3], marker=str(tmp_path / "marker")))
     assert sorted(games) == list(range(20)) and not given_up
     assert [(one.failed, one.attempt) for one in failures] == [(3, 1)]
 
 
 def test_a_worker_that_exits_at_its_start_is_replaced(tmp_path):
-    games, failures, given_up = played(crew_of("exit", marker=str(tmp_path / "marker")))
+    games, failures, given_up = played(pool_of("exit", marker=str(tmp_path / "marker")))
     assert sorted(games) == list(range(20)) and not given_up
     assert all("exit code 7" in one.problem and one.attempt == 1 for one in failures)
 
 
 def test_workers_that_always_exit_at_their_start_stop_the_match():
     with pytest.raises(MuGoError, match=r"worker [01]: its process ended \(exit code 7\), before it played anything"):
-        played(crew_of("exit"))
+        played(pool_of("exit"))
 
 
 def test_a_job_that_is_impossible_stops_the_match_at_once_and_blames_no_game():
@@ -152,7 +152,7 @@ def test_a_job_that_is_impossible_stops_the_match_at_once_and_blames_no_game():
         return True
 
     with pytest.raises(MuGoError, match=r"worker [01]: the weights are gone"):
-        conduct(crew_of("error"), range(20), on_outcomes)
+        conduct(pool_of("error"), range(20), on_outcomes)
     assert not failures
 
 
@@ -172,21 +172,21 @@ def test_workers_that_were_started_before_another_could_not_be_are_stopped(monke
         return started[0]
 
     with monkeypatch.context() as patch:
-        patch.setattr(crew_module.subprocess, "Popen", failing)
+        patch.setattr(worker_pool_module.subprocess, "Popen", failing)
         with pytest.raises(OSError, match="too many"):
-            crew_of()
+            pool_of()
     assert not is_alive(started[0].pid)
 
 
 def test_a_worker_that_is_slow_but_steps_is_left_alone():
-    games, failures, _ = played(crew_of("slow", workers=2, capacity=20, hang_seconds=2.5), num_games=4)
+    games, failures, _ = played(pool_of("slow", workers=2, capacity=20, hang_seconds=2.5), num_games=4)
     assert len(games) == 4 and not failures
 
 
 def test_time_in_which_nobody_looked_is_not_held_against_workers(monkeypatch):
     """As after Ctrl-Z: the workers went on, but nobody has read yet that they did."""
-    monkeypatch.setattr(crew_module, "PAUSE_SECONDS", 0.5)
-    worker_pool = crew_of("mute", workers=1, hang_seconds=1.0)
+    monkeypatch.setattr(worker_pool_module, "PAUSE_SECONDS", 0.5)
+    worker_pool = pool_of("mute", workers=1, hang_seconds=1.0)
     try:
         worker_pool.give([0])
         while not worker_pool.workers[0].moved:
@@ -202,7 +202,7 @@ def test_time_in_which_nobody_looked_is_not_held_against_workers(monkeypatch):
 
 
 def test_a_worker_that_is_told_to_stop_ends_by_itself():
-    worker_pool = crew_of(workers=3)
+    worker_pool = pool_of(workers=3)
     worker_pool.give(range(6))
     while not all(worker.moved for worker in worker_pool.workers):
         worker_pool.outcomes(0.1)
@@ -211,8 +211,8 @@ def test_a_worker_that_is_told_to_stop_ends_by_itself():
 
 
 def test_a_worker_that_cannot_stop_is_killed(monkeypatch, tmp_path):
-    monkeypatch.setattr(crew_module, "GRACE_SECONDS", 0.2)
-    worker_pool = crew_of("stop", [0, 1], marker=str(tmp_path / "marker"))
+    monkeypatch.setattr(worker_pool_module, "GRACE_SECONDS", 0.2)
+    worker_pool = pool_of("stop", [0, 1], marker=str(tmp_path / "marker"))
     worker_pool.give([0, 1])
     while not (tmp_path / "marker").exists():
         time.sleep(0.01)
@@ -223,7 +223,7 @@ def test_a_worker_that_cannot_stop_is_killed(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), MuGoError("disk full")])
 def test_no_worker_outlives_an_interruption_and_what_was_finished_is_handed_over(error):
-    worker_pool = crew_of(workers=3, capacity=2)
+    worker_pool = pool_of(workers=3, capacity=2)
     found: list[MatchGame] = []
 
     def on_outcomes(games, failures):
@@ -243,12 +243,12 @@ def test_workers_end_when_whoever_leads_them_is_killed(tmp_path):
     """The leader is another process, killed while its workers wait, play, and hang."""
     script = """
 import sys
-from tests.matches.test_workers import crew_of
-worker pools = [crew_of(mode, [0], 1) for mode in ("play", "mute", "slow")]
-for worker_pool in worker pools:
+from tests.matches.test_worker_pool import pool_of
+worker_pools = [pool_of(mode, [0], 1) for mode in ("play", "mute", "slow")]
+for worker_pool in worker_pools:
     worker_pool.give([0])
-print(*[worker.process.pid for worker_pool in worker pools for worker in worker_pool.workers], flush=True)
-worker pools[0].outcomes(600)
+print(*[worker.process.pid for worker_pool in worker_pools for worker in worker_pool.workers], flush=True)
+worker_pools[0].outcomes(600)
 import time; time.sleep(600)
 """
     root = Path(__file__).parent.parent.parent
@@ -264,10 +264,10 @@ import time; time.sleep(600)
 
 
 def test_threads_and_files_are_let_go():
-    played(crew_of(workers=1))
+    played(pool_of(workers=1))
     files, threads = open_files(), threading.active_count()
     for _ in range(3):
-        played(crew_of("die", [2], workers=3))
+        played(pool_of("die", [2], workers=3))
     assert open_files() <= files
     assert threading.active_count() <= threads
 

@@ -164,7 +164,7 @@ def test_lanes_run_at_once_without_mixing(backend: str) -> None:
 
 def test_batch_sizes_are_few_and_end_at_the_largest() -> None:
     class Any(backends.Backend):
-        def thread(self, index: int) -> backends.Thread:
+        def thread(self, index: int) -> backends.Evaluate:
             raise NotImplementedError
 
     assert Any().batch_sizes(128) == [16, 24, 32, 48, 64, 96, 128]

@@ -35,7 +35,7 @@ class GumbelReference(ReferenceSearch):
         assert root is not None
         gumbel = np.zeros(self.game.num_actions) if noise is None else noise
         self._candidate_scores = (gumbel[_actions(root)] + _logits(root)).astype(np.float32)
-        self._halving = considered_visits(min(self._config.considered, len(root.edges)), readouts)
+        self._halving = considered_visits(min(self._config.max_num_considered_actions, len(root.edges)), readouts)
         for _ in range(readouts):
             self._descend(root, None)
 

@@ -29,13 +29,13 @@ def drawn_noise(search, legal, scale):
 
 CASES = [
     ("tictactoe", 1, {}),
-    ("tictactoe", 2, {"considered": 4}),
+    ("tictactoe", 2, {"max_num_considered_actions": 4}),
     ("tictactoe", 50, {"gumbel_scale": 0.3}),
     ("connect4", 4, {}),
-    ("connect4", 60, {"considered": 3, "value_scale": 1.0, "max_visit_init": 5.0}),
+    ("connect4", 60, {"max_num_considered_actions": 3, "value_scale": 1.0, "max_visit_init": 5.0}),
     ("go:5", 16, {}),
-    ("go:5", 64, {"considered": 8}),
-    ("go:5", 7, {"considered": 100, "gumbel_scale": 0.0}),
+    ("go:5", 64, {"max_num_considered_actions": 8}),
+    ("go:5", 7, {"max_num_considered_actions": 100, "gumbel_scale": 0.0}),
 ]
 
 

@@ -343,7 +343,7 @@ def test_a_mix_that_cannot_be_played_is_refused_before_the_first_game(tmp_path):
 
 def test_full_and_cheap_moves(tmp_path):
     make_champion(tmp_path / "saved_models")
-    summary = selfplay(config_for(tmp_path, games=40, readouts=32, full_share=0.25, cheap_readouts=4))
+    summary = selfplay(config_for(tmp_path, games=40, readouts=32, full_search_fraction=0.25, cheap_readouts=4))
     records = records_in(tmp_path / "selfplay")
     flags = np.concatenate([record.flags for record in records])
     assert summary.games == 40 and 0.1 < flags.mean() < 0.4
@@ -358,8 +358,10 @@ def test_full_and_cheap_moves(tmp_path):
 def test_few_leaves_of_a_tree_wait_where_searches_are_cheap(tmp_path):
     options = {"readouts": 64, "cheap_readouts": 16}
     assert stage._least_readouts(config_for(tmp_path, **options)) == 64
-    assert stage._least_readouts(config_for(tmp_path, full_share=0.5, **options)) == 16
-    assert stage._least_readouts(config_for(tmp_path, full_share=0.5, readouts=64)) == 64  # raw moves don't search
+    assert stage._least_readouts(config_for(tmp_path, full_search_fraction=0.5, **options)) == 16
+    assert (
+        stage._least_readouts(config_for(tmp_path, full_search_fraction=0.5, readouts=64)) == 64
+    )  # raw moves don't search
     assert stage._least_readouts(config_for(tmp_path, decided_value=0.9, decided_readouts=4, **options)) == 4
 
 
@@ -382,7 +384,7 @@ def hopeless_network(monkeypatch):
 
 def test_false_resignations_are_measured_and_calibrated_away(tmp_path, hopeless_network):
     make_champion(tmp_path / "saved_models")
-    base = {"readouts": 0, "resign_false_rate": 0.05, "no_resign_share": 0.5, "games": 120}
+    base = {"readouts": 0, "resign_false_rate": 0.05, "no_resign_fraction": 0.5, "games": 120}
     heard = []
 
     class Listener(Progress):
@@ -443,7 +445,7 @@ def test_the_second_player_resigns_by_a_calibrated_threshold(tmp_path, honest_ne
 
 def test_false_resignations_of_games_against_opponents_do_not_count(tmp_path, hopeless_network):
     make_champion(tmp_path / "saved_models")
-    options = {"readouts": 0, "resign_threshold": -0.9, "no_resign_share": 1.0, "games": 40}
+    options = {"readouts": 0, "resign_threshold": -0.9, "no_resign_fraction": 1.0, "games": 40}
     summary = selfplay(config_for(tmp_path, opponents="random=1", **options))
     assert summary.games == 40
     assert (summary.no_resign_games, summary.would_be_resignations, summary.false_resignations) == (0, 0, 0)
@@ -462,23 +464,3 @@ def test_an_output_that_cannot_be_written_is_noticed_before_the_first_game(tmp_p
     monkeypatch.setattr(stage, "Actor", lambda *arguments: pytest.fail("played"))
     with pytest.raises(FileError, match=r"wanted a directory|a part of its path is a file"):
         selfplay(config_for(tmp_path))
-
-
-def test_remembered_evaluations_change_nothing(tmp_path):
-    """With real networks: the same games with and without the cache."""
-    path = make_model(tmp_path / "saved_models", spec="connect4", size="b1c8")
-    played = []
-    for cache in (0, 64, 100_000):
-        config = SelfplayConfig(
-            network=path, output_dir=tmp_path / str(cache), games=6, readouts=12, seed=5, parallel_games=64, threads=1,
-            backend="torch", evaluation_cache=cache,
-        )  # fmt: skip
-        selfplay(config)
-        shards = [read_shard(meta.path) for meta in newest_shards(config.output_dir)]
-        moves = sorted(
-            (int(shard.game_ids[g]), shard.moves[shard.move_offsets[g] : shard.move_offsets[g + 1]].tolist())
-            for shard in shards
-            for g in range(len(shard.game_ids))
-        )
-        played.append(moves)
-    assert played[0] == played[1] == played[2] and len(played[0]) == 6

@@ -62,7 +62,7 @@ class PlaySettings:
     temperature_plies: int
     resign_threshold: float
     leaves: int = 1
-    full_share: float = 1.0
+    full_search_fraction: float = 1.0
     cheap_readouts: int = 0
     random_plies: int = 0
     decided_value: float = 1.0
@@ -70,7 +70,7 @@ class PlaySettings:
 
     @property
     def most_readouts(self) -> int:
-        readouts = self.readouts if self.full_share == 1 else max(self.readouts, self.cheap_readouts)
+        readouts = self.readouts if self.full_search_fraction == 1 else max(self.readouts, self.cheap_readouts)
         return readouts if self.decided_value == 1 else max(readouts, self.decided_readouts)
 
 
@@ -127,12 +127,12 @@ class FinishedGame:
     final_state: NDArray[np.int16]
 
 
-def game_seeds(seed: int, numbers: Iterator[int], no_resign_share: float) -> Iterator[GameSeed]:
+def game_seeds(seed: int, numbers: Iterator[int], no_resign_fraction: float) -> Iterator[GameSeed]:
     """One GameSeed per game number, from a numpy stream of its own: game i is the same whoever plays it."""
     for number in numbers:
         stream = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, number])))
         first, second = stream.integers(0, 2**64, 2, np.uint64).tolist()
-        no_resign = bool(stream.random() < no_resign_share)
+        no_resign = bool(stream.random() < no_resign_fraction)
         encounter, kinds = stream.integers(0, 2**64, 2, np.uint64).tolist()
         yield GameSeed(first, second, no_resign, encounter, kinds)
 
@@ -302,8 +302,8 @@ class Actor:
             settings = self._settings
             decided = self._is_decided(rows)
             full = ~decided
-            if settings.full_share < 1:
-                full &= uniforms(self._kinds[rows], self.search.plies(rows)) < settings.full_share
+            if settings.full_search_fraction < 1:
+                full &= uniforms(self._kinds[rows], self.search.plies(rows)) < settings.full_search_fraction
             self._full[rows] = full
             few = np.where(decided, settings.decided_readouts, settings.cheap_readouts)
             readouts = np.where(full, settings.readouts, few).astype(np.int32)

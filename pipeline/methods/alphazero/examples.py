@@ -1,7 +1,7 @@
 """From recorded games to training examples: replay, check every move, extract.
 
 An example is one position: the planes that the network sees, the policy the search found, the policy of the opponent's
-reply, the result of the game, and who owned what when it was over; records/chunks.py lists the columns. Games are seen
+reply, the result of the game, and who owned what when it was over; storage/chunks.py lists the columns. Games are seen
 by the first player, examples by the player to move; this is the only place where the one becomes the other. Axes:
 N wanted positions, G games, T plies, A actions, P points.
 """

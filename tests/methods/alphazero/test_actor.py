@@ -28,12 +28,12 @@ class NamedPlayer:
         self.evaluate = evaluate
 
 
-def play(spec, count, rows, evaluate, readouts=8, resign_threshold=-1.0, no_resign_share=0.1, first=0):
+def play(spec, count, rows, evaluate, readouts=8, resign_threshold=-1.0, no_resign_fraction=0.1, first=0):
     game = parse_game(spec)
     player = NamedPlayer("m", evaluate)
     finished = []
     settings = PlaySettings(SearchConfig(), readouts, 4, resign_threshold)
-    seeds = game_seeds(7, iter(range(first, first + count)), no_resign_share)
+    seeds = game_seeds(7, iter(range(first, first + count)), no_resign_fraction)
     actor = Actor(game, rows, settings, seeds, lambda: player, finished.append)
     actor.run(lambda: False)
     assert actor.live == 0
@@ -136,7 +136,7 @@ def always_lost(game):
 
 def test_resignation_needs_two_lost_moves_and_gives_the_game_to_the_other():
     game = parse_game("go:9")
-    for finished in play("go:9", 4, 4, always_lost(game), readouts=0, resign_threshold=-0.9, no_resign_share=0.0):
+    for finished in play("go:9", 4, 4, always_lost(game), readouts=0, resign_threshold=-0.9, no_resign_fraction=0.0):
         assert finished.record.end == End.RESIGNED
         assert len(finished.record.moves) == 2  # the first player's second look at a lost game
         assert finished.record.result_first_player == -1.0
@@ -144,7 +144,7 @@ def test_resignation_needs_two_lost_moves_and_gives_the_game_to_the_other():
 
 def test_games_that_never_resign_say_who_would_have():
     game = parse_game("tictactoe")
-    games = play("tictactoe", 30, 10, always_lost(game), readouts=0, resign_threshold=-0.9, no_resign_share=1.0)
+    games = play("tictactoe", 30, 10, always_lost(game), readouts=0, resign_threshold=-0.9, no_resign_fraction=1.0)
     assert all(f.record.end == End.PLAYED_OUT and f.record.no_resign for f in games)
     assert {f.would_have_resigned for f in games} == {0}
     assert len({f.record.result_first_player for f in games}) > 1  # so some of those resignations were false
@@ -239,7 +239,9 @@ def play_against(spec, meet, count=24, rows=7, evaluate=None, numbers=None, **se
     game = parse_game(spec)
     player = NamedPlayer("m", evaluate or hashed_evaluator(game))
     finished = []
-    seeds = game_seeds(7, iter(numbers if numbers is not None else range(count)), settings.pop("no_resign_share", 0.0))
+    seeds = game_seeds(
+        7, iter(numbers if numbers is not None else range(count)), settings.pop("no_resign_fraction", 0.0)
+    )
     settings = PlaySettings(**({"search": SearchConfig(), "readouts": 8, "temperature_plies": 4,
                                 "resign_threshold": -1.0} | settings))  # fmt: skip
     actor = Actor(game, rows, settings, seeds, lambda: player, finished.append, meet)
@@ -271,7 +273,7 @@ def test_an_opponents_moves_are_recorded_and_are_no_targets(spec):
 def test_labels_of_games_against_opponents_are_right_for_both_colours(tmp_path, spec):
     game = parse_game(spec)
     opponents = meeting(random_opponent(), searching(game), None)
-    games = [f.record for f in play_against(spec, opponents, 60, resign_threshold=-0.05, no_resign_share=0.6)]
+    games = [f.record for f in play_against(spec, opponents, 60, resign_threshold=-0.05, no_resign_fraction=0.6)]
     shard = read_shard(write_shard(tmp_path, "000001-a", "w00", spec, games, {}))
     plies = [(index, ply) for index, record in enumerate(games) for ply in range(len(record.moves))]
     which, ply = np.array(plies).T
@@ -355,7 +357,7 @@ def test_only_the_learner_resigns():
         assert record.end == End.RESIGNED and len(record.moves) == 2 + record.learner  # its second look
         assert record.result_first_player == (-1.0 if record.learner == 0 else 1.0)
     never = play_against("tictactoe", meeting(stubborn()), evaluate=always_lost(parse_game("tictactoe")), readouts=0,
-                         resign_threshold=-0.9, no_resign_share=1.0)  # fmt: skip
+                         resign_threshold=-0.9, no_resign_fraction=1.0)  # fmt: skip
     assert all(f.would_have_resigned == f.record.learner for f in never)
 
 
@@ -414,7 +416,7 @@ def test_opponents_that_are_met_no_more_are_let_go(monkeypatch):
 
 def play_capped(spec, count=24, rows=7, numbers=None, evaluate=None, meet=None, **settings):
     """Full searches of 40 readouts on a quarter of the moves, cheap ones of 6."""
-    capped = {"readouts": 40, "full_share": 0.25, "cheap_readouts": 6} | settings
+    capped = {"readouts": 40, "full_search_fraction": 0.25, "cheap_readouts": 6} | settings
     return play_against(spec, meet, count, rows, evaluate, numbers, **capped)
 
 
@@ -512,8 +514,8 @@ def settled_evaluator(game, since):
     return evaluate
 
 
-@pytest.mark.parametrize("full_share", [0.25, 1.0])
-def test_a_decided_game_is_played_to_its_end_with_few_readouts_and_no_targets(monkeypatch, full_share):
+@pytest.mark.parametrize("full_search_fraction", [0.25, 1.0])
+def test_a_decided_game_is_played_to_its_end_with_few_readouts_and_no_targets(monkeypatch, full_search_fraction):
     game = parse_game("connect4")
     asked = {}
     begin = BatchSearch.begin
@@ -525,11 +527,16 @@ def test_a_decided_game_is_played_to_its_end_with_few_readouts_and_no_targets(mo
 
     monkeypatch.setattr(BatchSearch, "begin", watch)
     evaluate = settled_evaluator(game, 8)
-    how = {"evaluate": evaluate, "full_share": full_share, "decided_value": 0.9, "decided_readouts": 3}
+    how = {
+        "evaluate": evaluate,
+        "full_search_fraction": full_search_fraction,
+        "decided_value": 0.9,
+        "decided_readouts": 3,
+    }
     records = [finished.record for finished in play_capped("connect4", count=40, **how)]
     # Searches from ply 8 on see values beyond 0.9; a few of before do, too, since they look ahead.
     early = set().union(*(asked[ply] for ply in range(8)))
-    assert early == ({40, 6} if full_share < 1 else {40})
+    assert early == ({40, 6} if full_search_fraction < 1 else {40})
     long = [record for record in records if len(record.moves) > 20]
     assert len(long) > 5
     values = [record.root_values * np.where(np.arange(len(record.moves)) % 2, -1, 1) for record in records]
@@ -537,7 +544,7 @@ def test_a_decided_game_is_played_to_its_end_with_few_readouts_and_no_targets(mo
         sure = np.sign(np.where(np.abs(seen) >= 0.9, seen, 0))
         decided = [ply for ply in range(4, len(sure)) if abs(sure[ply - 4 : ply].sum()) == 4]
         assert not record.flags[decided].any()
-        assert all(record.flags[ply] for ply in range(len(sure)) if full_share == 1 and ply not in decided)
+        assert all(record.flags[ply] for ply in range(len(sure)) if full_search_fraction == 1 and ply not in decided)
         assert record.end == End.PLAYED_OUT
     assert 3 in asked[20]
 
@@ -546,7 +553,12 @@ def test_against_an_opponent_two_moves_of_the_learner_decide():
     game = parse_game("connect4")
     asked = Opponent("random", lambda game, rows: RandomPlayer(game, rows))
     meet = lambda seed, learner: Encounter(asked, seed.encounter % 2, seed.encounter)  # noqa: E731
-    how = {"evaluate": settled_evaluator(game, 8), "full_share": 1.0, "decided_value": 0.9, "decided_readouts": 3}
+    how = {
+        "evaluate": settled_evaluator(game, 8),
+        "full_search_fraction": 1.0,
+        "decided_value": 0.9,
+        "decided_readouts": 3,
+    }
     checked = 0
     for finished in play_capped("connect4", count=30, meet=meet, **how):
         record = finished.record
@@ -561,7 +573,12 @@ def test_against_an_opponent_two_moves_of_the_learner_decide():
 
 def test_a_game_is_decided_anew_in_its_row():
     game = parse_game("connect4")
-    settled = {"evaluate": settled_evaluator(game, 8), "full_share": 1.0, "decided_value": 0.9, "decided_readouts": 3}
+    settled = {
+        "evaluate": settled_evaluator(game, 8),
+        "full_search_fraction": 1.0,
+        "decided_value": 0.9,
+        "decided_readouts": 3,
+    }
     alone = {f.record.game_id: as_bytes(f.record) for f in play_capped("connect4", rows=24, **settled)}
     assert alone == {f.record.game_id: as_bytes(f.record) for f in play_capped("connect4", rows=3, **settled)}
 
