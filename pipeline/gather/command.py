@@ -402,7 +402,7 @@ class _Run:
                 "total_positions": self.window.counted.total,
                 "new_positions": self.new_positions,
                 "latest_shard": self.window.counted.latest,
-                "holdout_fraction": self.config.holdout_fraction,
+                "holdout_share": self.config.holdout_fraction,
                 "td_lambda": self.config.td_lambda,
                 "skipped": sorted(self.window.metas[shard].id for shard in self.bad),
             },
