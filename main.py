@@ -184,8 +184,9 @@ def run_state_of(config: StageConfig) -> RunState:
 def add_stage_command(name: str, kind: type[StageConfig]) -> None:
     """Register `main.py NAME` with an option for every field of its config, and --preset if presets fill it."""
 
-    def command(preset: str | None = None, as_json: bool = False, **options: Any) -> None:
+    def command(as_json: bool = False, **options: Any) -> None:
         with reported(name):
+            preset = options.pop("preset", None) if name in CONFIGS else None
             config = make_config(kind, name, preset, run_state_of, **options)
             game = read_preset(preset).get("init", {}).get("game") if preset else None
             if isinstance(config, SelfplayConfig) and preset and game:

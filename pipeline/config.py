@@ -1,7 +1,7 @@
 """One frozen, validated config per stage.
 
 A config's fields *are* the command's options: name, type, default and help text stand here once, and main.py
-makes the command line from them. Presets fill them: see recipes.py.
+makes the command line from them. Presets fill them: see presets/.
 """
 
 from __future__ import annotations
@@ -378,8 +378,8 @@ class BenchConfig(StageConfig):
         None, ge=1, description="Games in parallel [default: 256]; with evaluate, games of the match [default: 400]."
     )
     readouts: int = Field(64, ge=1, description="Simulations per move.")
-    recipe: str | None = Field(
-        None, description="Play and train with the settings of this preset, readouts included [default: plain search]."
+    preset: str | None = Field(
+        None, description="Play and train with this preset's settings, readouts included [default: plain search]."
     )
     seconds: float = Field(10.0, gt=0, description="How long each measurement runs; each is repeated and paired.")
 

@@ -93,7 +93,7 @@ def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> B
     from pipeline.networks.inference import evaluation_rate, make_evaluators
 
     game = parse_game(config.game)
-    value_head = make_config(InitConfig, "init", config.recipe).value_head
+    value_head = make_config(InitConfig, "init", config.preset).value_head
     architecture = Architecture.for_game(config.network_size, game, value_head)
     weights = random_weights(architecture, 0)
     threads = min(available_cores(), parallel)
@@ -124,7 +124,7 @@ def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> B
         gathered = [_gather(folder, seed) for seed in range(ROUNDS)]
         progress.advance()
         progress.describe("train")
-        train_rate, train_share = _train_rates(game, architecture, weights, folder / "0", window, config.recipe)
+        train_rate, train_share = _train_rates(game, architecture, weights, folder / "0", window, config.preset)
         progress.advance()
     progress.finish()
     ceilings = [(before + after) / 2 for before, after in itertools.pairwise(network_rates)]
@@ -148,16 +148,16 @@ def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> B
 
 def _play_settings(config: BenchConfig) -> PlaySettings:
     """What is played with: a preset's search and playout cap, or plain search."""
-    if config.recipe is None:
+    if config.preset is None:
         return PlaySettings(SearchConfig(), config.readouts, TEMPERATURE_PLIES, -1.0)
-    preset = make_config(SelfplayConfig, "selfplay", config.recipe)
+    settings = make_config(SelfplayConfig, "selfplay", config.preset)
     return PlaySettings(
-        preset.search_config(),
-        preset.readouts,
+        settings.search_config(),
+        settings.readouts,
         TEMPERATURE_PLIES,
         -1.0,
-        full_search_fraction=preset.full_search_fraction,
-        cheap_readouts=preset.cheap_readouts,
+        full_search_fraction=settings.full_search_fraction,
+        cheap_readouts=settings.cheap_readouts,
     )
 
 
@@ -240,7 +240,7 @@ def _gather(folder: Path, seed: int) -> float:
 
 
 def _train_rates(
-    game: Game, architecture: Architecture, weights: Weights, chunks: Path, window: float, recipe: str | None
+    game: Game, architecture: Architecture, weights: Weights, chunks: Path, window: float, preset: str | None
 ) -> tuple[float, float]:
     """Samples per second fed from chunks, and its share of the same steps on one batch in memory."""
     from pipeline.storage.chunks import newest_complete_set
@@ -249,7 +249,7 @@ def _train_rates(
 
     chunk_set = newest_complete_set(chunks)
     assert chunk_set is not None
-    config = make_config(TrainConfig, "train", recipe)
+    config = make_config(TrainConfig, "train", preset)
     trainer = Trainer(architecture, weights, config)
     dataset = Dataset(game, chunk_set, config.batch_size, 0)
 

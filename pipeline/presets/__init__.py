@@ -116,6 +116,7 @@ def make_config(
     stage: str,
     preset: str | None = None,
     run_state_of: Callable[[StageConfig], RunState] = lambda _: START,
+    /,  # bench has an option of its own that is called preset
     **options: Any,
 ) -> C:
     """The config of one stage from a preset's section and the options given (None = not given).

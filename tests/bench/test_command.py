@@ -52,7 +52,7 @@ def test_bench_plays_with_the_settings_of_a_preset(tmp_path):
         "selfplay: {readouts: 8, full_search_fraction: 0.5, cheap_readouts: 2, forced_playouts: 2, noise_shape: 0.5}\n"
         "train: {batch_size: 64, reply_weight: 0.15, ema_decay: 0.9}\n"
     )
-    config = BenchConfig(game="tictactoe", network_size="b1c8", games=8, seconds=0.3, recipe=str(preset))
+    config = BenchConfig(game="tictactoe", network_size="b1c8", games=8, seconds=0.3, preset=str(preset))
     summary = bench(config)
     assert summary.readouts == 8
     assert summary.selfplay_evaluations_per_second > 0 and summary.train_samples_per_second > 0
