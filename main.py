@@ -324,7 +324,7 @@ def pool(
     Example: python main.py pool add saved_models/best_model
     """
     with reported("pool"):
-        from pipeline.ratings.pool_command import pool as change
+        from pipeline.ratings.pool import pool as change
         from pipeline.reports.progress import ConsoleProgress
         from pipeline.reports.rating_tables import pool_table
 

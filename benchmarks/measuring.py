@@ -15,8 +15,8 @@ from typing import Any
 
 from pipeline.config import SearchConfig, TournamentConfig
 from pipeline.errors import MuGoError
-from pipeline.evaluate.promotion import score_of
-from pipeline.matches.statistics import Score, wilson_interval
+from pipeline.matches.results import score_of
+from pipeline.matches.statistics import wilson_interval
 from pipeline.presets import read_preset
 from pipeline.progress import Progress
 from pipeline.ratings.command import read_matches
@@ -125,7 +125,7 @@ class Measurement:
                 continue
             score = score_of(match.games)
             if names[0] != one:
-                score = Score(score.losses, score.draws, score.wins)
+                score = score.reversed
             low, high = wilson_interval(score)
             return Result(one, other, score.games, score.wins, score.draws, score.losses, score.share, low, high)
         raise MuGoError(f"{self._folder}: no games of {one} and {other}")

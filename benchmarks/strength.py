@@ -61,8 +61,8 @@ from pipeline.errors import MuGoError, UsageError
 from pipeline.games.registry import parse_game
 from pipeline.presets import make_config, read_preset
 from pipeline.progress import Progress
-from pipeline.ratings.command import record_of
-from pipeline.ratings.strength import BradleyTerry, Record, bradley_terry, tallies
+from pipeline.ratings.command import encounter_of
+from pipeline.ratings.strength import BradleyTerry, Encounter, bradley_terry, total_scores
 from pipeline.reports.progress import ConsoleProgress
 from pipeline.storage import atomic, layout
 from pipeline.storage.shards import ShardMeta, newest_shards
@@ -183,10 +183,10 @@ def shard_time(meta: ShardMeta) -> float:
 
 
 def curve(
-    run: Path, clock: Clock, encounters: Sequence[Record], fit: BradleyTerry, zero: str, readouts: int
+    run: Path, clock: Clock, encounters: Sequence[Encounter], fit: BradleyTerry, zero: str, readouts: int
 ) -> list[Point]:
     """Every measured champion, in order of time. fit: of the encounters; zero: the strongest anchor."""
-    records = tallies(encounters)
+    scores = total_scores(encounters)
     metas = list(newest_shards(run / "data" / "selfplay"))
     points = []
     for one in champions(run, 1):
@@ -194,7 +194,7 @@ def curve(
         if name not in fit.index:
             continue
         elo, error = fit.difference(name, zero)
-        record = records[name]
+        score = scores[name]
         made = [meta for meta in metas if shard_time(meta) <= one.time]
         points.append(
             Point(
@@ -205,7 +205,7 @@ def curve(
                 evaluations=sum(meta.evaluations for meta in made),
                 elo=elo,
                 error=error,
-                bound="at least" if record.wins == record.games else "at most" if record.losses == record.games else "",
+                bound="at least" if score.wins == score.games else "at most" if score.losses == score.games else "",
             )
         )
     return points
@@ -215,7 +215,7 @@ def report(run: Path, clock: Clock, measurement: Measurement, results: Sequence[
     """Print what was measured; write curve.json and curve.svg."""
     settings = atomic.read_json(run / SETTINGS, "the settings of a run")
     names = [name_of(one) for one in known_anchors(run, measurement.game)]
-    encounters = [record_of(match) for match in measurement.matches()]
+    encounters = [encounter_of(match) for match in measurement.matches()]
     fit = bradley_terry(encounters)
     points = curve(run, clock, encounters, fit, names[-1], readouts)
     distances = {name: fit.difference(name, names[-1]) for name in names if name in fit.index}

@@ -21,10 +21,10 @@ from benchmarks.strength import HelpFormatter, ending
 from pipeline.bench.match import OPENING_PLIES, SEARCH, NetworkMatch
 from pipeline.config import SearchConfig, StageConfig, available_cores
 from pipeline.errors import UsageError
-from pipeline.evaluate.promotion import score_of
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.matches.openings import make_openings
+from pipeline.matches.results import score_of
 from pipeline.matches.statistics import Score, elo_interval, wilson_interval
 from pipeline.networks.inference import Evaluator
 from pipeline.players.loading import load_evaluators

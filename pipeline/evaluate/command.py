@@ -23,7 +23,7 @@ from pipeline.evaluate.sprt import Sprt
 from pipeline.evaluate.summary import ConditionResult, EvaluateSummary, summarise
 from pipeline.matches.runner import Entrant, MatchRunner, common_game, load_entrant, write_sgfs
 from pipeline.progress import SILENT, Progress
-from pipeline.ratings import pool_command as pool
+from pipeline.ratings.pool import remember_champion
 from pipeline.storage import layout
 from pipeline.storage.matches import (
     MatchWriter,
@@ -311,7 +311,7 @@ def _why_not(config: EvaluateConfig, challenger: Entrant, champion: Entrant) -> 
 def _join_pool(config: EvaluateConfig, model: Path, progress: Progress) -> None:
     """Trouble with the pool doesn't undo a promotion, nor may it keep the summary from telling of it."""
     try:
-        pool.remember_champion(config.pool, config.ratings, str(model), progress)
+        remember_champion(config.pool, config.ratings, str(model), progress)
     except MuGoError as error:
         progress.warn(f"{model.name} was promoted, but doesn't join the pool: {error}")
 

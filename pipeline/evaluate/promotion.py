@@ -8,13 +8,14 @@ points.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pipeline.evaluate.sprt import Sprt, SprtState
 from pipeline.matches import statistics
-from pipeline.matches.statistics import VOID, Score
-from pipeline.storage.match_lines import MatchGame, repeated_games
+from pipeline.matches.results import pair_scores, repeated_games, score_of
+from pipeline.matches.statistics import Score
+from pipeline.storage.matches import MatchGame
 
 
 @dataclass(frozen=True)
@@ -61,28 +62,14 @@ def match_status(rule: Rule, games: Mapping[int, MatchGame]) -> MatchStatus:
     repetitions = repeated_games(games.values())
     excluded = repetitions if rule.exclude_duplicates else set()
     counted = {number: games[number] for number in sorted(games) if number not in excluded}
-    points = {number: 1 + game.challenger_result for number, game in counted.items()}
-    pair_scores: list[int | None] = []
-    for first in range(0, rule.games, 2):
-        pair = (first, first + 1)
-        if any(number not in games for number in pair):
-            pair_scores.append(None)
-        elif any(number in excluded for number in pair):
-            pair_scores.append(VOID)
-        else:
-            pair_scores.append(sum(points[number] for number in pair))
+    pairs = pair_scores(games.values(), rule.games // 2, excluded)
     score = score_of(counted.values())
     # Excluded games are none of the match: the share to reach is one of the others.
     most = rule.games - len(excluded)
     gate = statistics.gate_half_points(most, rule.threshold)
-    state = None if rule.sprt is None else rule.sprt.run(pair_scores, rule.games // 2)
+    state = None if rule.sprt is None else rule.sprt.run(pairs, rule.games // 2)
     if state is None:
         decided, passed = statistics.is_decided(score, most, gate), statistics.passes(score, gate)
     else:
         decided, passed = state.decision is not None, state.decision == "accepted"
-    return MatchStatus(counted, score, len(repetitions), pair_scores, gate, state, decided, passed)
-
-
-def score_of(games: Iterable[MatchGame]) -> Score:
-    results = [game.challenger_result for game in games]
-    return Score(results.count(1), results.count(0), results.count(-1))
+    return MatchStatus(counted, score, len(repetitions), pairs, gate, state, decided, passed)

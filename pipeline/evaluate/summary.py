@@ -6,24 +6,15 @@ Wins, losses, shares and Elo are the challenger's. Computes; doesn't play and wr
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.evaluate.promotion import MatchStatus, Rule, score_of
+from pipeline.evaluate.promotion import MatchStatus, Rule
 from pipeline.matches import statistics
+from pipeline.matches.results import score_of
 from pipeline.matches.statistics import Score
-from pipeline.storage.matches import MatchGame, MatchWriter
+from pipeline.storage.matches import MatchWriter
 
 POWER_ELO = 35.0  # the gain whose chance of passing the summary states
-
-
-@dataclass(frozen=True)
-class Results:
-    """Games of one colour."""
-
-    wins: int
-    draws: int
-    losses: int
 
 
 @dataclass(frozen=True)
@@ -77,8 +68,8 @@ class EvaluateSummary:
     share_low: float
     share_high: float
     average_length: float
-    moving_first: Results
-    moving_second: Results
+    moving_first: Score
+    moving_second: Score
     pairs: list[int]
     duplicates: int
     failed: int
@@ -97,11 +88,6 @@ class EvaluateSummary:
     promoted: bool
     reason: str
     match: str
-
-
-def _of_colour(games: Sequence[MatchGame], challenger_player: int) -> Results:
-    score = score_of([game for game in games if game.challenger_player == challenger_player])
-    return Results(score.wins, score.draws, score.losses)
 
 
 def summarise(rule: Rule, writer: MatchWriter, status: MatchStatus) -> EvaluateSummary:
@@ -129,8 +115,8 @@ def summarise(rule: Rule, writer: MatchWriter, status: MatchStatus) -> EvaluateS
         share_low=low,
         share_high=high,
         average_length=sum(game.length for game in games) / played,
-        moving_first=_of_colour(games, 0),
-        moving_second=_of_colour(games, 1),
+        moving_first=score_of(game for game in games if game.challenger_player == 0),
+        moving_second=score_of(game for game in games if game.challenger_player == 1),
         pairs=list(status.pair_counts),
         duplicates=status.duplicates,
         failed=len({failure.failed for failure in writer.failures} - writer.games.keys()),

@@ -13,7 +13,8 @@ Everything is exact (integers or compensated sums), but for the intervals, which
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -26,11 +27,25 @@ Pentanomial = tuple[int, int, int, int, int]
 
 @dataclass(frozen=True)
 class Score:
-    """The challenger's results so far."""
+    """Games won, drawn and lost by one of two sides: in a match, by the challenger."""
 
     wins: int = 0
     draws: int = 0
     losses: int = 0
+
+    @staticmethod
+    def of(results: Iterable[int]) -> Score:
+        """results: +1 won, 0 drawn, −1 lost."""
+        counts = Counter(results)
+        return Score(counts[1], counts[0], counts[-1])
+
+    def __add__(self, other: Score) -> Score:
+        return Score(self.wins + other.wins, self.draws + other.draws, self.losses + other.losses)
+
+    @property
+    def reversed(self) -> Score:
+        """The same games as the other side sees them."""
+        return Score(self.losses, self.draws, self.wins)
 
     @property
     def games(self) -> int:

@@ -7,16 +7,15 @@ were begun. Failed games count for nobody. Doesn't play.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from pipeline.config import RatingsConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.matches.statistics import Z_95
 from pipeline.progress import SILENT, Progress
-from pipeline.ratings import strength as arena
-from pipeline.ratings.summaries import RatingRow, RatingsSummary
+from pipeline.ratings import strength
 from pipeline.storage import atomic, layout
 from pipeline.storage.matches import Match, PlayerInfo, list_matches, read_match, read_summary
 from pipeline.storage.ratings import RatedPlayer, Ratings, read_ratings, write_ratings
@@ -25,12 +24,50 @@ NAMES_SHOWN = 3
 
 
 @dataclass(frozen=True)
+class RatingRow:
+    """A player in the table, rated by the method asked for.
+
+    rating, average_opponent  in the method's points: Elo, or TrueSkill's
+    error                     half of the 95 % interval; None where the method has none
+    group                     0 for the largest group of players that games connect; ranks count within a group
+    """
+
+    rank: int
+    name: str
+    kind: str
+    rating: float
+    error: float | None
+    games: int
+    wins: int
+    draws: int
+    losses: int
+    average_opponent: float
+    group: int
+
+
+@dataclass(frozen=True)
+class RatingsSummary:
+    """What `ratings` found. rows: group after group, best first; warnings: what to mind when reading them."""
+
+    game: str
+    method: str
+    anchor: str  # NAME=ELO
+    matches: int
+    matches_skipped: int  # damaged, each named in a warning on the way
+    games: int
+    path: str | None  # of ratings.json; None: not written
+    rows: list[RatingRow]
+    warnings: list[str] = field(default_factory=list)
+    left_out: int = 0  # rated players who aren't in rows
+
+
+@dataclass(frozen=True)
 class Rated:
     """Everything known about everybody's strength."""
 
     ratings: Ratings
-    encounters: list[arena.Record]  # in order of time
-    fit: arena.BradleyTerry  # anchored
+    encounters: list[strength.Encounter]  # in order of time
+    fit: strength.BradleyTerry  # anchored
 
 
 def ratings(config: RatingsConfig, progress: Progress = SILENT) -> RatingsSummary:
@@ -70,7 +107,7 @@ def rate_and_write(
 
 def _rated(config: RatingsConfig, progress: Progress) -> tuple[Rated, list[Match], int]:
     """(ratings, the matches they come from, how many are damaged)."""
-    anchor = arena.parse_anchor(config.anchor) if config.anchor is not None else None
+    anchor = strength.parse_anchor(config.anchor) if config.anchor is not None else None
     matches, skipped = read_matches(config.directory, progress)
     _refuse_none(matches, config)
     return rate(matches, anchor), matches, skipped
@@ -119,10 +156,12 @@ def read_matches(
     return sorted(matches, key=lambda match: (match.header.created, match.folder.name)), skipped
 
 
-def record_of(match: Match) -> arena.Record:
+def encounter_of(match: Match) -> strength.Encounter:
     """A match's finished games, as the ratings name its players."""
     challenger, champion = match.header.players
-    return arena.Record(challenger.rated_as, champion.rated_as, tuple(game.challenger_result for game in match.games))
+    return strength.Encounter(
+        challenger.rated_as, champion.rated_as, tuple(game.challenger_result for game in match.games)
+    )
 
 
 def rate(matches: Sequence[Match], anchor: tuple[str, float] | None = None) -> Rated:
@@ -132,43 +171,41 @@ def rate(matches: Sequence[Match], anchor: tuple[str, float] | None = None) -> R
     Raises UsageError for an anchor that isn't rated, MuGoError if the matches are of several games.
     """
     game = _one_game(matches)
-    encounters = [record_of(match) for match in matches]
+    encounters = [encounter_of(match) for match in matches]
     infos = {info.rated_as: info for match in matches for info in match.header.players}
-    tallies = arena.tallies(encounters)
-    if not tallies:
+    scores = strength.total_scores(encounters)
+    if not scores:
         raise NotYet("no player has met another one yet", missing=1)
-    name, value = anchor or (_default_anchor(tallies, infos), 0.0)
-    found = arena.resolve_name(name, tallies, {one: tally.games for one, tally in tallies.items()})
+    name, value = anchor or (_default_anchor(scores, infos), 0.0)
+    found = strength.resolve_name(name, {one: score.games for one, score in scores.items()})
     if found is None:
-        raise UsageError(f"--anchor {name!r}: no such rated player; there are: {', '.join(tallies)}")
-    fit = arena.bradley_terry(encounters).anchored(found, value)
-    errors, strengths = fit.errors(), fit.ratings
+        raise UsageError(f"--anchor {name!r}: no such rated player; there are: {', '.join(scores)}")
+    fit = strength.bradley_terry(encounters).anchored(found, value)
+    errors, ratings_of = fit.errors(), fit.ratings
     groups = {member: number for number, group in enumerate(fit.groups) for member in group}
-    elo = arena.elo(encounters)
-    skills = arena.true_skill(encounters, {one: info.parents for one, info in infos.items()})
+    elo = strength.elo(encounters)
+    skills = strength.true_skill(encounters, {one: info.parents for one, info in infos.items()})
     players = [
         RatedPlayer(
             name=one,
             kind=infos[one].kind,
-            games=tally.games,
-            wins=tally.wins,
-            draws=tally.draws,
-            losses=tally.losses,
-            bradley_terry=strengths[one],
+            games=score.games,
+            **asdict(score),
+            bradley_terry=ratings_of[one],
             bradley_terry_error=errors[one],
             group=groups[one],
             elo=elo[one],
             trueskill_mu=skills[one].mu,
             trueskill_sigma=skills[one].sigma,
         )
-        for one, tally in sorted(tallies.items(), key=lambda item: -strengths[item[0]])
+        for one, score in sorted(scores.items(), key=lambda item: -ratings_of[item[0]])
     ]
     record = Ratings(
         game=game,
         anchor=found,
         anchor_elo=value,
         matches=len(matches),
-        games=sum(tally.games for tally in tallies.values()) // 2,
+        games=sum(score.games for score in scores.values()) // 2,
         players=players,
     )
     return Rated(record, encounters, fit)
@@ -185,14 +222,14 @@ def _one_game(matches: Sequence[Match]) -> str:
     return first.header.game
 
 
-def _default_anchor(tallies: dict[str, arena.Tally], infos: dict[str, PlayerInfo]) -> str:
-    if "random" in tallies:
+def _default_anchor(names: Collection[str], infos: dict[str, PlayerInfo]) -> str:
+    if "random" in names:
         return "random"
-    numbers = {name: layout.parse_model_name(name.rpartition("@")[0]) for name in tallies}
+    numbers = {name: layout.parse_model_name(name.rpartition("@")[0]) for name in names}
     numbered = [name for name, number in numbers.items() if number is not None]
     if numbered:
         return min(numbered)
-    return next((name for name in tallies if infos[name].kind == "model"), next(iter(tallies)))
+    return next((name for name in names if infos[name].kind == "model"), next(iter(names)))
 
 
 # The summary
@@ -235,7 +272,7 @@ def _rows(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> list[Ra
         return Z_95 * player.trueskill_sigma if method == "trueskill" else errors[player.name]
 
     players = rated.ratings.by_name
-    opponents = arena.average_opponents(rated.encounters, {name: rating(player) for name, player in players.items()})
+    opponents = strength.average_opponents(rated.encounters, {name: rating(player) for name, player in players.items()})
     rows = []
     for number, group in enumerate(groups):
         # An error of one alone, relative to itself, says nothing.

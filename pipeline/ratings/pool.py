@@ -23,16 +23,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import trueskill
 
-from pipeline.errors import UsageError
+from pipeline.errors import FileError, UsageError
 from pipeline.players.specs import parse_player
+from pipeline.progress import SILENT, Progress
 from pipeline.ratings.strength import resolve_name
-from pipeline.storage.ratings import Member, Pool, RatedPlayer
+from pipeline.storage.ratings import Member, Pool, RatedPlayer, pool_lock, read_pool, read_ratings, write_pool
 
 NEAREST_ELO = 200.0  # a difference of which is chosen e times less often
 QUALITY_STEP = 0.1  # the same for TrueSkill's quality, which lies between 0 and 1
@@ -41,7 +42,133 @@ MODES = (
     "exploration"
 )
 
+POOL, RATINGS = Path("data/pool.json"), Path("data/ratings.json")
+ACTIONS = ("add", "remove")
+
 RatedPlayers = Mapping[str, RatedPlayer]
+
+
+# The command
+
+
+@dataclass(frozen=True)
+class PoolRow:
+    """A member. rated_as: the rated player it counts as, a model with its readouts; rating, error: Bradley-Terry.
+
+    These three are None while it is unrated.
+    """
+
+    name: str
+    spec: str
+    rating: float | None
+    error: float | None
+    games: int
+    rated_as: str | None = None
+
+
+@dataclass(frozen=True)
+class PoolSummary:
+    """The pool after the command. members: best first, the unrated last.
+
+    added, removed, evicted, already (was to be added, but is there): names.
+    """
+
+    path: str
+    capacity: int
+    members: list[PoolRow]
+    added: list[str]
+    removed: list[str]
+    evicted: list[str]
+    already: list[str] = field(default_factory=list)
+
+
+def pool(
+    action: str | None = None,
+    what: str | None = None,
+    path: Path = POOL,
+    ratings_path: Path = RATINGS,
+    capacity: int | None = None,
+    progress: Progress = SILENT,
+) -> PoolSummary:
+    """Show the pool (no action), "add" the player of a spec string, or "remove" a name; capacity changes its size.
+
+    Ratings that can't be read are warned of: then all are unrated, and who has been there longest leaves a full pool.
+    Raises UsageError for a wrong action, spec or name, FileError for a damaged pool.
+    """
+    if action is not None and action not in ACTIONS:
+        raise UsageError(f"pool {action}: no such action; wanted add SPEC, remove NAME, or nothing to look at it")
+    if (action is None) != (what is None):
+        wanted = "add SPEC or remove NAME" if action is None else "a spec" if action == "add" else "a member's name"
+        example = f"{action or 'add'} heuristic"
+        raise UsageError(f"pool {action or what}: wanted {wanted}, e.g. `python main.py pool {example}`")
+    if capacity is not None and capacity < 1:
+        raise UsageError(f"pool --capacity {capacity}: wanted at least 1")
+    rated = _rated_players(ratings_path, progress)
+    if action == "add" and what is not None:
+        return _add(make_member(what), path, rated, capacity)
+    if what is None and capacity is None:
+        return _summary(path, Change(read_pool(path)), rated)
+    with pool_lock(path):
+        before = read_pool(path)
+        left = before if what is None else remove(before, what)
+        change = resize(left, capacity or left.capacity, rated)
+        write_pool(path, change.pool)
+    return _summary(path, change, rated, removed=[] if what is None else [what])
+
+
+def remember_champion(pool_path: Path, ratings_path: Path, spec: str, progress: Progress = SILENT) -> PoolSummary:
+    """Add a model that was promoted. Raises FileError for a damaged pool; ratings as in pool()."""
+    return _add(make_member(spec), pool_path, _rated_players(ratings_path, progress), None)
+
+
+def _add(member: Member, path: Path, rated: RatedPlayers, capacity: int | None) -> PoolSummary:
+    with pool_lock(path):
+        before = read_pool(path)
+        resized = resize(before, capacity or before.capacity, rated)
+        change = add(resized.pool, member, rated)
+        if change.pool != before:
+            write_pool(path, change.pool)
+    change = Change(change.pool, change.added, (*resized.evicted, *change.evicted))
+    already = [] if change.added else [one.name for one in change.pool.members if one.spec == member.spec]
+    return _summary(path, change, rated, added=[member.name] if change.added else [], already=already)
+
+
+def _rated_players(ratings_path: Path, progress: Progress) -> dict[str, RatedPlayer]:
+    """The rated players by name; nobody if there are no ratings yet, or if they can't be read, which is warned of."""
+    if not ratings_path.exists():
+        return {}
+    try:
+        return read_ratings(ratings_path).by_name
+    except FileError as error:
+        progress.warn(f"the pool takes everybody as unrated: {error}")
+        return {}
+
+
+def _summary(
+    path: Path,
+    change: Change,
+    rated: RatedPlayers,
+    added: Sequence[str] = (),
+    removed: Sequence[str] = (),
+    already: Sequence[str] = (),
+) -> PoolSummary:
+    rows = []
+    for member in change.pool.members:
+        one = rated_player(member.name, rated)
+        if one is None:
+            rows.append(PoolRow(member.name, member.spec, None, None, 0))
+            continue
+        rating, error = one.bradley_terry, one.bradley_terry_error
+        rows.append(PoolRow(member.name, member.spec, rating, error, one.games, one.name))
+    return PoolSummary(
+        path=str(path),
+        capacity=change.pool.capacity,
+        members=sorted(rows, key=lambda row: (row.rating is None, -(row.rating or 0.0))),
+        added=list(added),
+        removed=list(removed),
+        evicted=[member.name for member in change.evicted],
+        already=list(already),
+    )
 
 
 # Members
@@ -117,7 +244,7 @@ def _evict(
 
 def rated_player(name: str, rated: RatedPlayers) -> RatedPlayer | None:
     """A model that is named without readouts is rated as the NAME@READOUTS with the most games; None: unrated."""
-    found = resolve_name(name, rated, {one: player.games for one, player in rated.items()})
+    found = resolve_name(name, {one: player.games for one, player in rated.items()})
     return rated[found] if found is not None else None
 
 

@@ -20,7 +20,7 @@ from typing import Literal
 
 import numpy as np
 
-from pipeline.ratings.strength import ELO_PER_LOGIT, BradleyTerry, Matrix, Record, bradley_terry, centred
+from pipeline.ratings.strength import ELO_PER_LOGIT, BradleyTerry, Encounter, Matrix, bradley_terry, centred
 
 Schedule = Literal["uncertainty", "round-robin"]
 GAMES_PER_PAIR = 2
@@ -29,7 +29,7 @@ TIE = 1e-9  # gains that differ by less than this share are equal
 
 def next_pairs(
     players: Sequence[str],
-    encounters: Sequence[Record],
+    encounters: Sequence[Encounter],
     num_pairs: int,
     schedule: Schedule = "uncertainty",
     place: str | None = None,
@@ -67,7 +67,7 @@ def worst_error(fit: BradleyTerry, players: Sequence[str], place: str | None = N
 
 
 def _allowed(
-    names: Sequence[str], fit: BradleyTerry, encounters: Sequence[Record], place: str | None, against: int
+    names: Sequence[str], fit: BradleyTerry, encounters: Sequence[Encounter], place: str | None, against: int
 ) -> list[tuple[int, int]]:
     """Indexes of the players of every pair that may be asked for."""
     pairs = list(combinations(range(len(names)), 2))
@@ -84,7 +84,7 @@ class _Plan:
     """What will be known once the pairs chosen so far are played. Players are known by their index."""
 
     def __init__(
-        self, names: Sequence[str], fit: BradleyTerry, encounters: Sequence[Record], place: str | None
+        self, names: Sequence[str], fit: BradleyTerry, encounters: Sequence[Encounter], place: str | None
     ) -> None:
         rows = [fit.index[name] for name in names]
         self.covariance: Matrix = fit.covariance[np.ix_(rows, rows)] / ELO_PER_LOGIT**2

@@ -22,7 +22,7 @@ import trueskill
 from numpy.typing import NDArray
 
 from pipeline.errors import UsageError
-from pipeline.matches.statistics import Z_95, share_of_elo
+from pipeline.matches.statistics import Z_95, Score, share_of_elo
 
 Matrix = NDArray[np.float64]
 
@@ -37,65 +37,47 @@ MAX_NEWTON_STEPS = 100
 
 
 @dataclass(frozen=True)
-class Record:
+class Encounter:
     """The games of one match. results: one's, +1 won, 0 drawn, −1 lost, in the order of the games."""
 
     one: str
     other: str
     results: tuple[int, ...]
 
+    @cached_property
+    def score(self) -> Score:
+        """one's."""
+        return Score.of(self.results)
+
     @property
     def games(self) -> int:
         return len(self.results)
 
     @property
-    def wins(self) -> int:
-        return self.results.count(1)
-
-    @property
-    def draws(self) -> int:
-        return self.results.count(0)
-
-    @property
-    def losses(self) -> int:
-        return self.results.count(-1)
-
-    @property
     def points(self) -> float:
         """one's points: a draw is half."""
-        return self.wins + self.draws / 2
+        return self.score.half_points / 2
 
 
-@dataclass(frozen=True)
-class Tally:
-    """A player's games against all others."""
-
-    games: int = 0
-    wins: int = 0
-    draws: int = 0
-    losses: int = 0
-
-
-def tallies(encounters: Sequence[Record]) -> dict[str, Tally]:
-    """Of every player that played a game, in order of appearance."""
-    found: dict[str, Tally] = {}
+def total_scores(encounters: Sequence[Encounter]) -> dict[str, Score]:
+    """Every player's score against all others, in order of appearance; only of those that played a game."""
+    found: dict[str, Score] = {}
     for met in _between_two(encounters):
-        for name, wins, losses in ((met.one, met.wins, met.losses), (met.other, met.losses, met.wins)):
-            old = found.get(name, Tally())
-            found[name] = Tally(old.games + met.games, old.wins + wins, old.draws + met.draws, old.losses + losses)
+        for name, score in ((met.one, met.score), (met.other, met.score.reversed)):
+            found[name] = found.get(name, Score()) + score
     return found
 
 
-def average_opponents(encounters: Sequence[Record], ratings: Mapping[str, float]) -> dict[str, float]:
+def average_opponents(encounters: Sequence[Encounter], ratings: Mapping[str, float]) -> dict[str, float]:
     """The mean rating of a player's opponents, each as often as it was met."""
     sums: dict[str, float] = {}
     for met in _between_two(encounters):
         for name, opponent in ((met.one, met.other), (met.other, met.one)):
             sums[name] = sums.get(name, 0.0) + met.games * ratings[opponent]
-    return {name: sums[name] / tally.games for name, tally in tallies(encounters).items()}
+    return {name: sums[name] / score.games for name, score in total_scores(encounters).items()}
 
 
-def _between_two(encounters: Sequence[Record]) -> list[Record]:
+def _between_two(encounters: Sequence[Encounter]) -> list[Encounter]:
     return [met for met in encounters if met.games and met.one != met.other]
 
 
@@ -162,7 +144,7 @@ def centred(covariance: Matrix) -> Matrix:
 
 
 def bradley_terry(
-    encounters: Sequence[Record], players: Sequence[str] = (), prior_sd: float = PRIOR_SD_ELO
+    encounters: Sequence[Encounter], players: Sequence[str] = (), prior_sd: float = PRIOR_SD_ELO
 ) -> BradleyTerry:
     """The ratings that make all results likeliest: P(i beats j) = 1 / (1 + 10^((Rj − Ri)/400)), a draw is half a win.
 
@@ -223,7 +205,7 @@ def _logistic(x: Matrix) -> Matrix:
     return np.exp(-np.logaddexp(0, -x))
 
 
-def connected_groups(names: Sequence[str], encounters: Sequence[Record]) -> list[tuple[str, ...]]:
+def connected_groups(names: Sequence[str], encounters: Sequence[Encounter]) -> list[tuple[str, ...]]:
     """Players that met, directly or through others; the largest group first, else in the order of names."""
     neighbours: dict[str, set[str]] = {name: set() for name in names}
     for met in encounters:
@@ -246,7 +228,7 @@ def connected_groups(names: Sequence[str], encounters: Sequence[Record]) -> list
 # In order of time
 
 
-def elo(encounters: Sequence[Record], k: float = K_FACTOR, start: float = ELO_START) -> dict[str, float]:
+def elo(encounters: Sequence[Encounter], k: float = K_FACTOR, start: float = ELO_START) -> dict[str, float]:
     """Elo after all matches, in the order given, which must be that of time.
 
     A match moves its two players once, by R′ = R + K(S − E), E = 1/(1 + 10^((Rb − Ra)/400)), S the mean score of the
@@ -268,7 +250,7 @@ class Skill:
     sigma: float = trueskill.SIGMA
 
 
-def true_skill(encounters: Sequence[Record], parents: Mapping[str, Sequence[str]] | None = None) -> dict[str, Skill]:
+def true_skill(encounters: Sequence[Encounter], parents: Mapping[str, Sequence[str]] | None = None) -> dict[str, Skill]:
     """TrueSkill after all games, match after match in the order given, which must be that of time.
 
     parents  of a model: whom it was trained from. When it first plays it starts from mu and sigma of the first of them
@@ -299,12 +281,15 @@ def true_skill(encounters: Sequence[Record], parents: Mapping[str, Sequence[str]
 # Names
 
 
-def resolve_name(name: str, rated: Mapping[str, object], games: Mapping[str, int]) -> str | None:
-    """The rated player that a name means: itself, or of a model's ``NAME@READOUTS`` the one with the most games."""
-    if name in rated:
+def resolve_name(name: str, games: Mapping[str, int]) -> str | None:
+    """The rated player that a name means: itself, or of a model's ``NAME@READOUTS`` the one with the most games.
+
+    games: of every rated player.
+    """
+    if name in games:
         return name
-    versions = [one for one in rated if one.rpartition("@")[0] == name]
-    return max(versions, key=lambda one: games.get(one, 0), default=None)
+    versions = [one for one in games if one.rpartition("@")[0] == name]
+    return max(versions, key=lambda one: games[one], default=None)
 
 
 def parse_anchor(text: str) -> tuple[str, float]:

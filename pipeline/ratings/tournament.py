@@ -21,10 +21,9 @@ from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.matches.runner import Entrant, MatchRunner, common_game, load_entrant
 from pipeline.progress import SILENT, Progress
-from pipeline.ratings.command import rate_and_write, read_matches, record_of
+from pipeline.ratings.command import RatingsSummary, encounter_of, rate_and_write, read_matches
 from pipeline.ratings.scheduling import next_pairs, worst_error
 from pipeline.ratings.strength import bradley_terry
-from pipeline.ratings.summaries import RatingsSummary
 from pipeline.storage import layout
 from pipeline.storage.matches import Match, match_lock
 from pipeline.storage.ratings import read_pool
@@ -104,7 +103,7 @@ def _play(config: TournamentConfig, field: Field, runner: MatchRunner, progress:
         left = config.games - sum(len(match.games) for match in ours)
         if left <= 0:
             return
-        encounters = [record_of(match) for match in known]
+        encounters = [encounter_of(match) for match in known]
         error = worst_error(bradley_terry(encounters, players=field.names), field.names, field.place)
         if error <= config.until:
             num, known_to = len(field.entrants), f"known to +-{config.until:g} Elo relative to"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pipeline.ratings.summaries import PoolSummary, RatingsSummary
+from pipeline.ratings.command import RatingsSummary
+from pipeline.ratings.pool import PoolSummary
 from pipeline.reports.boards import table
 
 EVICTION = (

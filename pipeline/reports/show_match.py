@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +11,11 @@ import numpy as np
 from pipeline.errors import FileError, IllegalMove, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
+from pipeline.matches.results import pair_scores, repeated_games, score_of
+from pipeline.matches.statistics import pair_counts
 from pipeline.reports.boards import described, flattened, indented, replayed, table
 from pipeline.storage import layout
-from pipeline.storage.match_lines import MatchFailure, MatchGame, PlayerInfo, repeated_games
-from pipeline.storage.matches import Match, read_match
+from pipeline.storage.matches import Match, MatchFailure, MatchGame, PlayerInfo, read_match
 
 GAMES_LISTED = 12
 FAILURES_LISTED = 5
@@ -26,43 +26,12 @@ POINTS = ("0", "½", "1", "1½", "2")  # of a pair of games
 ENDS = {"played_out": "played out", "full_length": "as long as the game allows", "resigned": "resigned"}
 
 
-@dataclass(frozen=True)
-class Tally:
-    """The challenger's results."""
-
-    wins: int
-    draws: int
-    losses: int
-
-    @property
-    def games(self) -> int:
-        return self.wins + self.draws + self.losses
-
-    def __str__(self) -> str:
-        share = f" ({self.wins / self.games:.1%} won)" if self.games else ""
-        return f"{self.wins} won, {self.draws} drawn, {self.losses} lost{share}"
-
-
-def tally(games: Sequence[MatchGame]) -> Tally:
-    results = [game.challenger_result for game in games]
-    return Tally(results.count(1), results.count(0), results.count(-1))
-
-
 def counted_games(match: Match) -> list[MatchGame]:
     """Those that the verdict is about: all, or without those that repeat the moves and colours of an earlier one."""
     if not match.header.settings.get("exclude_duplicates"):
         return match.games
     repeated = repeated_games(match.games)
     return [game for game in match.games if game.index not in repeated]
-
-
-def pair_counts(games: Sequence[MatchGame]) -> list[int]:
-    """How many pairs of games brought the challenger 0, ½, 1, 1½, 2 points; those of which both games are there."""
-    points: dict[int, list[int]] = {}
-    for game in games:
-        points.setdefault(game.index // 2, []).append(1 + game.challenger_result)
-    counts = Counter(sum(pair) for pair in points.values() if len(pair) == 2)
-    return [counts[half_points] for half_points in range(len(POINTS))]
 
 
 def show_match(path: Path, index: int | None, moves: bool) -> Iterator[str]:
@@ -105,12 +74,12 @@ def _facts(match: Match) -> dict[str, object]:
     if match.games:
         facts["repeated games"] = _repeated(match, len(games))
     facts |= {
-        "challenger in all": tally(games),
-        "  moving first": tally([game for game in games if game.challenger_player == 0]),
-        "  moving second": tally([game for game in games if game.challenger_player == 1]),
+        "challenger in all": _score(games),
+        "  moving first": _score(game for game in games if game.challenger_player == 0),
+        "  moving second": _score(game for game in games if game.challenger_player == 1),
     }
     if games:
-        pairs = pair_counts(games)
+        pairs = pair_counts(pair_scores(games, match.num_games // 2))
         counts = [f"{count} with {points}" for count, points in zip(pairs, POINTS, strict=True) if count]
         facts["pairs by points"] = f"{sum(pairs)} whole pairs" + (f": {', '.join(counts)}" if counts else "")
         lengths = np.array([game.length for game in games])
@@ -120,6 +89,12 @@ def _facts(match: Match) -> dict[str, object]:
     if match.failures:
         facts["failures"] = _failure_counts(match)
     return {**facts, **dict(flattened(header.settings))}
+
+
+def _score(games: Iterable[MatchGame]) -> str:
+    score = score_of(games)
+    share = f" ({score.wins / score.games:.1%} won)" if score.games else ""
+    return f"{score.wins} won, {score.draws} drawn, {score.losses} lost{share}"
 
 
 def _repeated(match: Match, num_counted: int) -> str:

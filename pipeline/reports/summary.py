@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import FileError
+from pipeline.matches.results import score_of
 from pipeline.reports.boards import described, table
-from pipeline.reports.show_match import counted_games, tally
+from pipeline.reports.show_match import counted_games
 from pipeline.storage import layout
 from pipeline.storage.matches import Match, list_matches, read_match
 from pipeline.storage.models import ModelInfo, list_models, read_info, resolve_champion
@@ -129,12 +130,12 @@ def matches_in(directory: Path, damaged: list[FileError]) -> list[Match]:
 
 
 def match_line(match: Match) -> tuple[str, ...]:
-    result = tally(counted_games(match))
-    left_out = f", {result.games} count" if result.games < len(match.games) else ""
-    share = f"{(result.wins + result.draws / 2) / result.games:.1%}" if result.games else "-"
+    score = score_of(counted_games(match))
+    left_out = f", {score.games} count" if score.games < len(match.games) else ""
+    share = f"{score.share:.1%}" if score.games else "-"
     return (
         match.header.challenger, match.header.champion, f"{len(match.games)}/{match.num_games}{left_out}",
-        str(result.wins), str(result.draws), str(result.losses), share, _verdict(match.summary),
+        str(score.wins), str(score.draws), str(score.losses), share, _verdict(match.summary),
     )  # fmt: skip
 
 

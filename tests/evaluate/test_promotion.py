@@ -7,11 +7,12 @@ import random
 
 import pytest
 
-from pipeline.evaluate.promotion import Rule, match_status, score_of
+from pipeline.evaluate.promotion import Rule, match_status
 from pipeline.evaluate.sprt import Sprt
 from pipeline.matches import statistics
+from pipeline.matches.results import repeated_games, score_of
 from pipeline.matches.statistics import VOID, Score
-from pipeline.storage.match_lines import MatchGame, repeated_games
+from pipeline.storage.matches import MatchGame
 
 SPRT = Sprt(0, 150, 0.1, 0.1)
 

@@ -17,8 +17,7 @@ from pipeline.matches.openings import make_openings
 from pipeline.matches.worker_pool import ThreadPool, conduct
 from pipeline.players.base import Decisions, Player
 from pipeline.players.builtin import RandomPlayer
-from pipeline.storage.match_lines import disagreement
-from pipeline.storage.matches import verify_games
+from pipeline.storage.matches import disagreement, verify_games
 from tests.matches.helpers import (
     CALM,
     Spoilt,

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from pipeline.ratings.scheduling import next_pairs, worst_error
-from pipeline.ratings.strength import ELO_PER_LOGIT, PRIOR_SD_ELO, Record, bradley_terry
+from pipeline.ratings.strength import ELO_PER_LOGIT, PRIOR_SD_ELO, Encounter, bradley_terry
 
 
 def met(one, other, wins, draws=0, losses=0):
-    return Record(one, other, (1,) * wins + (0,) * draws + (-1,) * losses)
+    return Encounter(one, other, (1,) * wins + (0,) * draws + (-1,) * losses)
 
 
 def play(strengths, games, schedule, seed, pairs_per_round=8, known=(), **options):
@@ -22,7 +22,7 @@ def play(strengths, games, schedule, seed, pairs_per_round=8, known=(), **option
     while played < games:
         for one, other in next_pairs(list(strengths), found, pairs_per_round, schedule, **options):
             chance = 1 / (1 + 10 ** ((strengths[other] - strengths[one]) / 400))
-            found.append(Record(one, other, tuple(np.where(rng.random(2) < chance, 1, -1).tolist())))
+            found.append(Encounter(one, other, tuple(np.where(rng.random(2) < chance, 1, -1).tolist())))
             played += 2
     return found
 

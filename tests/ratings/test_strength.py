@@ -13,7 +13,7 @@ from pipeline.ratings.strength import (
     ELO_PER_LOGIT,
     PRIOR_SD_ELO,
     BradleyTerry,
-    Record,
+    Encounter,
     Skill,
     average_opponents,
     bradley_terry,
@@ -21,7 +21,7 @@ from pipeline.ratings.strength import (
     elo,
     parse_anchor,
     resolve_name,
-    tallies,
+    total_scores,
     true_skill,
 )
 
@@ -29,7 +29,7 @@ FLAT = 1e7  # a prior that says nothing
 
 
 def met(one, other, wins, draws=0, losses=0):
-    return Record(one, other, (1,) * wins + (0,) * draws + (-1,) * losses)
+    return Encounter(one, other, (1,) * wins + (0,) * draws + (-1,) * losses)
 
 
 def simulated(strengths, games_per_pair, rng, draws=0.0):
@@ -39,7 +39,7 @@ def simulated(strengths, games_per_pair, rng, draws=0.0):
         chance = 1 / (1 + 10 ** ((strengths[other] - strengths[one]) / 400))
         results = np.where(rng.random(games_per_pair) < chance, 1, -1)
         results[rng.random(games_per_pair) < draws] = 0
-        found.append(Record(one, other, tuple(results.tolist())))
+        found.append(Encounter(one, other, tuple(results.tolist())))
     return found
 
 
@@ -48,7 +48,7 @@ def simulated(strengths, games_per_pair, rng, draws=0.0):
 
 def test_tallies_and_average_opponents():
     games = [met("a", "b", 2, 1, 3), met("c", "a", 1, 0, 1), met("a", "a", 5), met("b", "c", 0)]
-    found = tallies(games)
+    found = total_scores(games)
     assert {name: (t.games, t.wins, t.draws, t.losses) for name, t in found.items()} == {
         "a": (8, 3, 1, 4), "b": (6, 3, 1, 2), "c": (2, 1, 0, 1),
     }  # fmt: skip
@@ -91,7 +91,7 @@ def test_equals_choix_with_the_same_regularisation(seed):
     won = []
     for one in games:
         a, b = index[one.one], index[one.other]
-        won += [(a, b)] * (2 * one.wins + one.draws) + [(b, a)] * (2 * one.losses + one.draws)
+        won += [(a, b)] * one.score.half_points + [(b, a)] * one.score.reversed.half_points
     alpha = (ELO_PER_LOGIT / PRIOR_SD_ELO) ** 2  # choix's penalty is alpha |x|², half of the prior's precision, twice
     theirs = choix.opt_pairwise(7, won, alpha=alpha, method="Newton-CG", tol=1e-12) * 400 / math.log(10)
     assert [ours.ratings[name] for name in strengths] == pytest.approx(theirs.tolist(), abs=0.01)
@@ -212,7 +212,7 @@ def test_anchoring_moves_everybody_alike():
 
 def test_the_order_of_matches_and_of_their_players_does_not_matter():
     games = simulated({"a": 0.0, "b": 80.0, "c": 200.0}, 9, np.random.default_rng(5))
-    turned = [Record(one.other, one.one, tuple(-result for result in one.results)) for one in games[::-1]]
+    turned = [Encounter(one.other, one.one, tuple(-result for result in one.results)) for one in games[::-1]]
     assert bradley_terry(turned).ratings == pytest.approx(bradley_terry(games).ratings, abs=1e-6)
 
 
@@ -254,7 +254,7 @@ def test_elo_of_a_game_against_oneself():
 
 
 def test_true_skill_is_the_library_game_by_game():
-    games = [Record("a", "b", (1, 0, -1, -1)), Record("c", "a", (0, 1))]
+    games = [Encounter("a", "b", (1, 0, -1, -1)), Encounter("c", "a", (0, 1))]
     library = trueskill.TrueSkill()
     a, b, c = (library.create_rating() for _ in range(3))
     a, b = trueskill.rate_1vs1(a, b, env=library)
@@ -278,7 +278,7 @@ def test_true_skill_first_win_is_the_published_one():
 def test_a_new_model_inherits_from_its_parent():
     first = [met("parent", "random", 8, 0, 2)]
     parent = true_skill(first)["parent"]
-    child_lost = [*first, Record("child", "other", (-1,))]
+    child_lost = [*first, Encounter("child", "other", (-1,))]
     start = trueskill.Rating(parent.mu, parent.sigma)
     _, expected = trueskill.rate_1vs1(trueskill.Rating(), start)
     found = true_skill(child_lost, {"child": ["unknown", "parent"]})["child"]
@@ -294,10 +294,10 @@ def test_a_new_model_inherits_from_its_parent():
 
 def test_resolve_name():
     games = {"000001-a@8": 10, "000001-a@100": 20, "random": 5}
-    assert resolve_name("000001-a", games, games) == "000001-a@100"
-    assert resolve_name("000001-a@8", games, games) == "000001-a@8"
-    assert resolve_name("random", games, games) == "random"
-    assert resolve_name("000001", games, games) is None
+    assert resolve_name("000001-a", games) == "000001-a@100"
+    assert resolve_name("000001-a@8", games) == "000001-a@8"
+    assert resolve_name("random", games) == "random"
+    assert resolve_name("000001", games) is None
 
 
 def test_parse_anchor():

@@ -12,7 +12,7 @@ from pipeline.matches import runner as runner
 from pipeline.players.builtin import HeuristicPlayer, RandomPlayer
 from pipeline.progress import Progress
 from pipeline.ratings import tournament as stage
-from pipeline.ratings.pool_command import pool
+from pipeline.ratings.pool import pool
 from pipeline.ratings.tournament import tournament
 from pipeline.storage.matches import list_matches, match_lock, read_match
 from pipeline.storage.ratings import read_ratings

@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from pipeline.ratings.summaries import PoolRow, PoolSummary, RatingRow, RatingsSummary
+from pipeline.ratings.command import RatingRow, RatingsSummary
+from pipeline.ratings.pool import PoolRow, PoolSummary
 from pipeline.reports.rating_tables import pool_table, ratings_table
 
 SUMMARY = RatingsSummary(

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from pipeline.errors import FileError, UsageError
-from pipeline.evaluate.promotion import Rule, standing
+from pipeline.evaluate.promotion import Rule, match_status
 from pipeline.games.registry import parse_game
 from pipeline.reports.show import show
-from pipeline.reports.show_match import counted_games, pair_counts
+from pipeline.reports.show_match import counted_games
 from pipeline.storage.chunks import ChunkHeader, column_types, write_chunk
 from pipeline.storage.layout import SetName, chunk_name, holdout_name, match_name
 from pipeline.storage.matches import (
@@ -175,7 +175,7 @@ def test_games_that_repeat_others(run: Path, exclude: bool | None) -> None:
     games = [match_game(index, LEFT_COLUMN, 1) for index in (0, 1, 2)]
     writer.add([*games, match_game(3, other, 0), match_game(4, other, 0)])
     rule = Rule(6, exclude_duplicates=bool(exclude))
-    assert counted_games(read_match(folder)) == list(standing(rule, writer.games).counted.values())
+    assert counted_games(read_match(folder)) == list(match_status(rule, writer.games).counted.values())
     text = text_of(folder)
     lines = {line[:19].strip(): line[19:].strip() for line in text.splitlines()}
     row = next(line.split() for line in text_of(run).splitlines() if line.startswith("a "))
@@ -206,13 +206,6 @@ def test_match_that_grows(tmp_path: Path) -> None:
     assert "0 of 4 asked for so far" in text and "challenger         heuristic\n" in text
     writer.add([match_game(index, LEFT_COLUMN, 1) for index in (0, 1)])
     assert "2 of 4 asked for so far" in text_of(folder)
-
-
-def test_pairs_count_where_both_games_are_there() -> None:
-    # challenger's results of pair 0, 1, …: (won, lost), (drawn, won), (drawn, drawn), (lost, lost), (won, ?)
-    results = {0: 1, 1: 1, 2: 0, 3: -1, 4: 0, 5: 0, 6: -1, 7: 1, 8: 1}
-    assert pair_counts([match_game(index, [0, 1], result) for index, result in results.items()]) == [1, 0, 2, 1, 0]
-    assert pair_counts([]) == [0] * 5
 
 
 def test_match_game_move_by_move(run: Path) -> None:
