@@ -20,7 +20,7 @@ SOURCES = sorted(
     for path in ROOT.glob(pattern)
     if path.is_file() and path.suffix in {".py", ".sh", ".toml", ".md", ".yaml", ".sgf", ".json", ""}
 )  # fmt: skip
-MAX_LINES = 450
+MAX_LINES = 700
 
 FOUNDATION = {"config", "counter_rng", "entry_points", "errors", "help", "presets", "progress", "schedules", "threads"}
 # The floors of docs/design.md, highest first. A package imports from the floors below its own, never from its
