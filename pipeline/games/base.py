@@ -1,9 +1,18 @@
 """The contract of a game: batched verbs over rows of one flat state array.
 
 Axes: B batch (independent games), S state words, A actions, C planes, H×W the board, P = H·W points,
-K symmetries, T plies. Players are 0 (moves first; black in Go) and 1. Every value or score that a game returns
-is seen by the *first player*; planes are seen by the player to move. Functions are pure: they never change
-their inputs, rows never influence each other, and nothing here knows search, networks or files.
+K symmetries, T plies, N moves of all rows, O outcomes of chance. Players are 0 (moves first; black in Go) and 1. Every
+value or score that a game returns is seen by the *first player*; planes are seen by the player to move. Functions are
+pure: they never change their inputs, rows never influence each other, and nothing here knows search, networks or files.
+
+Three classes, from what every game has to what a method may ask for:
+    AnyGame          states, turns, chance, moves, results: enough for matches, records and replay
+    SuccessorGame    its moves are its successor positions: no action has a fixed number (backgammon's full turns)
+    Game             a fixed list of A actions, a board and planes: what AlphaZero's search and networks need
+
+*Chance* (dice, a shuffled deck) is a player of its own: where to_move() is CHANCE the next move is an outcome, whose
+probabilities chance() lists, and play() takes the outcome's number. Outcomes are recorded with the moves, so that a
+game is replayed without its dice.
 
 ``History`` carries what repetition rules need: the keys (64-bit hashes) of every position that has occurred,
 the current one included. States themselves don't carry it, so a search tree can share one history between
@@ -81,15 +90,165 @@ class History:
         return History(self.keys[rows], self.lengths[rows])
 
 
-class Game(ABC):
-    """One game with its board size and rules fixed. See the module docstring for axes and viewpoints."""
+CHANCE = 2  # to_move: nobody's turn; an outcome is drawn
+
+
+@dataclass(frozen=True)
+class Moves:
+    """The legal moves of B positions: row b has actions[offsets[b] : offsets[b + 1]], ascending.
+
+    offsets  [B + 1] int64      actions  [N] int32
+    """
+
+    offsets: NDArray[np.int64]
+    actions: Actions
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """[B]"""
+        return np.diff(self.offsets)
+
+    def of(self, row: int) -> Actions:
+        return self.actions[self.offsets[row] : self.offsets[row + 1]]
+
+
+class AnyGame(ABC):
+    """What every game has. See the module docstring for axes, viewpoints and chance."""
 
     spec: str  # canonical, e.g. "go:9,komi=7.5"; parse_game(spec) gives an equal game
-    num_actions: int  # A
     state_size: int  # S
+    max_plies: int  # T: no game lasts longer, outcomes of chance included
+
+    @abstractmethod
+    def initial(self, num_games: int) -> States:
+        """[B, S] int16, the starting position."""
+
+    @abstractmethod
+    def play(self, states: States, actions: Actions, history: History) -> States:
+        """[B, S] the states after one move each: an action, or where chance is to move an outcome's number.
+
+        Doesn't change history. Raises IllegalMove, naming row and action, if an action is none of the position's,
+        forbidden by the rules (repetition by `history` included), or the game is over.
+        """
+
+    @abstractmethod
+    def moves(self, states: States, history: History) -> Moves:
+        """What may be played: none where the game is over or chance is to move, at least one elsewhere."""
+
+    @abstractmethod
+    def is_over(self, states: States) -> BoolArray:
+        """[B]"""
+
+    @abstractmethod
+    def returns(self, states: States) -> FloatArray:
+        """[B] float32: the result for the first player, 0 where the game is not over.
+
+        In {-1, 0, +1} unless a game says otherwise (a gammon counts 2).
+        """
+
+    @abstractmethod
+    def to_move(self, states: States) -> NDArray[np.int8]:
+        """[B] int8: 0 if the first player is to move, 1 if the second, CHANCE if an outcome is to be drawn."""
+
+    @abstractmethod
+    def plies(self, states: States) -> IntArray:
+        """[B] int32: moves made so far, passes and outcomes included."""
+
+    @abstractmethod
+    def keys(self, states: States) -> KeyArray:
+        """[B] uint64: equal for positions that the repetition rule calls the same."""
+
+    @abstractmethod
+    def move_name(self, state: States, action: int) -> str:
+        """A move or outcome in the game's usual notation, seen from the position [S] before it."""
+
+    @abstractmethod
+    def parse_move(self, state: States, text: str) -> int:
+        """The inverse of move_name, case-insensitive. Raises IllegalMove that carries the text."""
+
+    @abstractmethod
+    def diagram(self, state: States) -> str:
+        """A board a person can read, of one state [S]; X is the first player, O the second."""
+
+    has_chance = False  # whether to_move() may be CHANCE
+
+    def chance(self, states: States) -> FloatArray:
+        """[B, O] float32: the probability of each outcome, rows sum to 1. Only asked where chance is to move."""
+        raise NotImplementedError(f"{self.spec} has no chance")
+
+    def initial_history(self, states: States) -> History:
+        """A history with room for a whole game that holds just these positions."""
+        history = History.empty(len(states), self.max_plies + 1)
+        history.append(np.arange(len(states)), self.keys(states))
+        return history
+
+    def _refuse(self, states: States, actions: Actions, status: NDArray[np.uint8], reasons: Mapping[int, str]) -> None:
+        """Raise IllegalMove for the first action [B] whose status [B] isn't 0; reasons: by status."""
+        if not status.any():
+            return
+        row = int(np.flatnonzero(status)[0])
+        action, reason = int(actions[row]), reasons[int(status[row])]
+        try:
+            name = self.move_name(states[row], action)
+        except IndexError:
+            name = "?"
+        raise IllegalMove(f"{self.spec}, row {row}: action {action} ({name}): {reason}")
+
+
+@dataclass(frozen=True)
+class Successors:
+    """The positions that a legal move leads to: row b has states[offsets[b] : offsets[b + 1]], no two the same.
+
+    offsets  [B + 1] int64      states  [N, S]
+    """
+
+    offsets: NDArray[np.int64]
+    states: States
+
+
+class SuccessorGame(AnyGame):
+    """A game whose moves are its successor positions: action i is the i-th of them, in an order that never changes.
+
+    A subclass lists them in successors() and plays the outcomes of chance, if it has any, in happen().
+    """
+
+    @abstractmethod
+    def successors(self, states: States) -> Successors:
+        """Where each position may lead: nowhere if the game is over or chance is to move, somewhere elsewhere."""
+
+    def happen(self, states: States, outcomes: Actions) -> States:
+        """[B, S] the states after an outcome each. All of states [B, S] wait for chance; outcomes [B] are in 0..O-1."""
+        raise NotImplementedError(f"{self.spec} has no chance")
+
+    def moves(self, states: States, history: History) -> Moves:
+        offsets = self.successors(states).offsets
+        counts = np.diff(offsets)
+        return Moves(offsets, (np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts)).astype(np.int32))
+
+    def play(self, states: States, actions: Actions, history: History) -> States:
+        actions, thrown = np.asarray(actions, np.int32), self.to_move(states) == CHANCE
+        found = self.successors(states)
+        choices = np.diff(found.offsets)
+        if thrown.any():
+            choices[thrown] = self.chance(states[thrown]).shape[1]
+        outside = (actions < 0) | (actions >= choices)
+        self._refuse(states, actions, np.where(self.is_over(states), 2, outside).astype(np.uint8), _SUCCESSOR_REFUSALS)
+        after = np.empty_like(states)
+        after[~thrown] = found.states[(found.offsets[:-1] + actions)[~thrown]]
+        if thrown.any():
+            after[thrown] = self.happen(states[thrown], actions[thrown])
+        return after
+
+
+_SUCCESSOR_REFUSALS = {1: "no such move", 2: "the game is over"}
+
+
+class Game(AnyGame):
+    """A game with a fixed list of actions, on a board that a network sees as planes."""
+
+    num_actions: int  # A
     board_shape: tuple[int, int]  # (H, W)
     plane_names: tuple[str, ...]  # C names; new ones always last: older models see the first ones
-    max_plies: int  # T: no game lasts longer
     symmetries: Symmetries
 
     @property
@@ -101,40 +260,8 @@ class Game(ABC):
         return len(self.plane_names)
 
     @abstractmethod
-    def initial(self, num_games: int) -> States:
-        """[B, S] int16, the starting position."""
-
-    @abstractmethod
-    def play(self, states: States, actions: Actions, history: History) -> States:
-        """[B, S] the states after one action each. Doesn't change history.
-
-        Raises IllegalMove, naming row and action, if an action is outside 0..A-1, forbidden by the rules
-        (repetition by `history` included), or the game is over.
-        """
-
-    @abstractmethod
     def legal(self, states: States, history: History) -> BoolArray:
         """[B, A] which actions the rules allow; all False where the game is over, never so elsewhere."""
-
-    @abstractmethod
-    def is_over(self, states: States) -> BoolArray:
-        """[B]"""
-
-    @abstractmethod
-    def returns(self, states: States) -> FloatArray:
-        """[B] float32 in {-1, 0, +1}: the result for the first player; 0 where the game is not over."""
-
-    @abstractmethod
-    def to_move(self, states: States) -> NDArray[np.int8]:
-        """[B] int8: 0 if the first player is to move, else 1."""
-
-    @abstractmethod
-    def plies(self, states: States) -> IntArray:
-        """[B] int32: moves made so far, passes included."""
-
-    @abstractmethod
-    def keys(self, states: States) -> KeyArray:
-        """[B] uint64: equal for positions that the repetition rule calls the same."""
 
     @abstractmethod
     def observe(self, states: States, legal: BoolArray) -> Planes:
@@ -174,24 +301,18 @@ class Game(ABC):
     def parse_action(self, text: str) -> int:
         """The inverse of action_name, case-insensitive. Raises IllegalMove that carries the text."""
 
-    @abstractmethod
-    def diagram(self, state: States) -> str:
-        """A board a person can read, of one state [S]; X is the first player, O the second."""
+    def moves(self, states: States, history: History) -> Moves:
+        rows, actions = np.nonzero(self.legal(states, history))
+        offsets = np.searchsorted(rows, np.arange(len(states) + 1))
+        return Moves(offsets.astype(np.int64), actions.astype(np.int32))
 
-    def _refuse(self, actions: Actions, status: NDArray[np.uint8], reasons: Mapping[int, str]) -> None:
-        """Raise IllegalMove for the first action [B] whose status [B] isn't 0; reasons: by status."""
-        if not status.any():
-            return
-        row = int(np.flatnonzero(status)[0])
-        action = int(actions[row])
-        name = self.action_name(action) if 0 <= action < self.num_actions else "?"
-        raise IllegalMove(f"{self.spec}, row {row}: action {action} ({name}): {reasons[int(status[row])]}")
+    def move_name(self, state: States, action: int) -> str:
+        if not 0 <= action < self.num_actions:
+            raise IndexError(action)
+        return self.action_name(action)
 
-    def initial_history(self, states: States) -> History:
-        """A history with room for a whole game that holds just these positions."""
-        history = History.empty(len(states), self.max_plies + 1)
-        history.append(np.arange(len(states)), self.keys(states))
-        return history
+    def parse_move(self, state: States, text: str) -> int:
+        return self.parse_action(text)
 
 
 def board_symmetries(height: int, width: int, extra_actions: int = 0) -> Symmetries:

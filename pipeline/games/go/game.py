@@ -128,7 +128,7 @@ class Go(Game):
         after, status = kernels.play(
             states, actions, history.keys, history.lengths, self.max_plies, self._neighbours, self._zobrist
         )
-        self._refuse(actions, status, REFUSALS)
+        self._refuse(states, actions, status, REFUSALS)
         return after
 
     def legal(self, states: States, history: History) -> BoolArray:

@@ -165,7 +165,7 @@ class Gomoku(RowGame):
     def play(self, states: States, actions: Actions, history: History) -> States:
         actions = np.asarray(actions, np.int32)
         after, status = kernels.play(states, actions, self.rules, shape_table())
-        self._refuse(actions, status, REFUSALS)
+        self._refuse(states, actions, status, REFUSALS)
         return after
 
     def legal(self, states: States, history: History) -> BoolArray:

@@ -42,7 +42,7 @@ class LineGame(RowGame):
     def play(self, states: States, actions: Actions, history: History) -> States:
         actions = np.asarray(actions, np.int32)
         after, status = kernels.play(states, actions, self.height, self.width, self.length, self.falls)
-        self._refuse(actions, status, {**REFUSALS, kernels.OCCUPIED: self.full})
+        self._refuse(states, actions, status, {**REFUSALS, kernels.OCCUPIED: self.full})
         return after
 
     def legal(self, states: States, history: History) -> BoolArray:
