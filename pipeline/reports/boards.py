@@ -5,9 +5,7 @@ Axes: T plies of one game, A actions, C planes, H×W the board.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +13,6 @@ from numpy.typing import NDArray
 from pipeline.games.base import Game, Planes, States
 
 TOP_MOVES = 5
-LONGEST_LIST = 6  # items of a list in a manifest or summary that are shown
-NUMBER = re.compile(r"[-+]?[\d.,/]*%?")
 OWN_STONES, OPPONENTS_STONES = "own stones", "opponent's stones"  # planes that every game of stones has
 
 
@@ -65,44 +61,3 @@ def planes_diagram(game: Game, planes: Planes) -> str:
     if full:
         lines.append(f"planes all 1: {', '.join(full)}")
     return "\n".join(lines)
-
-
-def indented(text: str, by: int = 4) -> str:
-    return "\n".join(" " * by + line for line in text.splitlines())
-
-
-def table(rows: Sequence[tuple[str, ...]], header: tuple[str, ...]) -> str:
-    """Aligned columns; those that hold only numbers (or "-") are set to the right."""
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    numeric = [bool(rows) and all(NUMBER.fullmatch(row[i]) for row in rows) for i in range(len(header))]
-
-    def line(cells: tuple[str, ...]) -> str:
-        pairs = zip(cells, widths, numeric, strict=True)
-        return "  ".join(f"{cell:>{width}}" if right else f"{cell:<{width}}" for cell, width, right in pairs).rstrip()
-
-    return "\n".join([line(header), *(line(row) for row in rows)])
-
-
-def described(pairs: Mapping[str, object]) -> str:
-    """One aligned line per fact."""
-    width = max((len(name) for name in pairs), default=0)
-    return "\n".join(f"{name:<{width}}  {value}" for name, value in pairs.items())
-
-
-def flattened(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """(name, text) of every leaf of a manifest or summary, nested names joined by a blank."""
-    for name, value in values.items():
-        full = f"{prefix} {name}".strip()
-        if isinstance(value, dict):
-            yield from flattened(value, full)
-        elif isinstance(value, list):
-            shown = ", ".join(_leaf(item) for item in value[:LONGEST_LIST])
-            yield full, shown + (f", … ({len(value)} in all)" if len(value) > LONGEST_LIST else "") if value else "-"
-        else:
-            yield full, _leaf(value)
-
-
-def _leaf(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.5g}"
-    return "-" if value is None else str(value)

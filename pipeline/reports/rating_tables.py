@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipeline.ratings.command import RatingsSummary
 from pipeline.ratings.pool import PoolSummary
-from pipeline.reports.boards import table
+from pipeline.reports.tables import table
 
 EVICTION = (
     "of a full pool the lowest rated leaves, but never the one just added; who is unrated counts as the mean of all "

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline.errors import FileError, UsageError
-from pipeline.reports.boards import described, flattened, table
 from pipeline.reports.show_chunks import show_chunk
 from pipeline.reports.show_games import show_shard, show_sidecar
 from pipeline.reports.show_match import show_match
 from pipeline.reports.show_ratings import show_pool, show_ratings
 from pipeline.reports.summary import is_run, models_table, summarise
+from pipeline.reports.tables import described, flattened, table
 from pipeline.storage import atomic, layout
 from pipeline.storage.chunks import list_sets
 from pipeline.storage.matches import list_matches

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from pipeline.games.base import Game, Planes
 from pipeline.games.registry import parse_game
-from pipeline.reports.boards import described, indented, planes_diagram, top_moves
+from pipeline.reports.boards import planes_diagram, top_moves
+from pipeline.reports.tables import described, indented
 from pipeline.storage.chunks import Chunk, read_chunk, read_header
 
 EXAMPLES_SHOWN = 3

@@ -10,7 +10,8 @@ import numpy as np
 from pipeline.errors import FileError, IllegalMove, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
-from pipeline.reports.boards import described, indented, replayed, table, top_moves
+from pipeline.reports.boards import replayed, top_moves
+from pipeline.reports.tables import described, indented, table
 from pipeline.storage import layout
 from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord, Shard, read_meta, read_shard
 

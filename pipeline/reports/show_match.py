@@ -13,7 +13,8 @@ from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.matches.results import pair_scores, repeated_games, score_of
 from pipeline.matches.statistics import pair_counts
-from pipeline.reports.boards import described, flattened, indented, replayed, table
+from pipeline.reports.boards import replayed
+from pipeline.reports.tables import described, flattened, indented, table
 from pipeline.storage import layout
 from pipeline.storage.matches import Match, MatchFailure, MatchGame, PlayerInfo, read_match
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipeline.reports.boards import described, table
+from pipeline.reports.tables import described, table
 from pipeline.storage.ratings import RatedPlayer, read_pool, read_ratings
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from pipeline.errors import FileError
 from pipeline.matches.results import score_of
-from pipeline.reports.boards import described, table
 from pipeline.reports.show_match import counted_games
+from pipeline.reports.tables import described, table
 from pipeline.storage import layout
 from pipeline.storage.matches import Match, list_matches, read_match
 from pipeline.storage.models import ModelInfo, list_models, read_info, resolve_champion

@@ -9,9 +9,10 @@ import pytest
 
 from pipeline.errors import FileError, UsageError
 from pipeline.games.registry import parse_game
-from pipeline.reports.boards import described, table, top_moves
+from pipeline.reports.boards import top_moves
 from pipeline.reports.show_chunks import show_chunk
 from pipeline.reports.show_games import show_shard, show_sidecar
+from pipeline.reports.tables import described, table
 from pipeline.storage.chunks import ChunkHeader, column_types, write_chunk
 from pipeline.storage.layout import SetName, chunk_name, meta_path
 from pipeline.storage.shards import End, GameRecord, write_shard
