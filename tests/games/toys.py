@@ -1,0 +1,204 @@
+"""Two games that no board game with planes could express: one with dice, one whose moves are its successor positions.
+
+Both are small enough to be solved exactly, so that what plays them can be compared with the truth.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import IllegalMove
+from pipeline.games.base import (
+    CHANCE,
+    Actions,
+    AnyGame,
+    BoolArray,
+    FloatArray,
+    History,
+    IntArray,
+    KeyArray,
+    Moves,
+    States,
+    SuccessorGame,
+    Successors,
+)
+
+# Words of DiceRace's state.
+FIRST_PLACE, SECOND_PLACE, MOVER, DIE, PLY = range(5)
+STEP, RUN = 0, 1
+PROBABILITIES = (0.5, 0.3, 0.2)  # of a die that shows 1, 2, 3
+
+
+class DiceRace(AnyGame):
+    """Two runners race to place `length`. The mover throws a die and takes one step, or runs as far as it shows.
+
+    Whoever lands exactly on place `length` - 1 goes back to the start; at `length` or beyond the race is won. So running
+    isn't always better than stepping. Rows start with a throw; actions are STEP and RUN.
+    """
+
+    has_chance = True
+    state_size = 5
+    num_actions = 2
+
+    def __init__(self, length: int = 6) -> None:
+        self.length = length
+        self.spec = f"dicerace:{length}"
+        self.max_plies = 60  # then nobody has won
+
+    def initial(self, num_games: int) -> States:
+        return np.zeros((num_games, self.state_size), np.int16)
+
+    def play(self, states: States, actions: Actions, history: History) -> States:
+        after, actions = states.copy(), np.asarray(actions)
+        thrown, over = self.to_move(states) == CHANCE, self.is_over(states)
+        outside = (actions < 0) | (actions >= np.where(thrown, len(PROBABILITIES), self.num_actions))
+        self._refuse(states, actions, np.where(over, 2, outside).astype(np.uint8), {1: "no such move", 2: "it is over"})
+        rows = np.arange(len(states))
+        places = states[rows, states[:, MOVER]] + np.where(actions == RUN, states[:, DIE], 1)
+        places[places == self.length - 1] = 0
+        after[rows[~thrown], states[~thrown, MOVER]] = places[~thrown]
+        after[~thrown, MOVER] ^= 1
+        after[:, DIE] = np.where(thrown, actions + 1, 0)
+        after[:, PLY] += 1
+        return after
+
+    def moves(self, states: States, history: History) -> Moves:
+        counts = np.where((self.to_move(states) == CHANCE) | self.is_over(states), 0, self.num_actions)
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        return Moves(offsets, np.tile(np.arange(2, dtype=np.int32), len(states))[: offsets[-1]])
+
+    def is_over(self, states: States) -> BoolArray:
+        return (states[:, :2] >= self.length).any(axis=1) | (states[:, PLY] >= self.max_plies)
+
+    def returns(self, states: States) -> FloatArray:
+        won = states[:, :2] >= self.length
+        return won[:, 0].astype(np.float32) - won[:, 1]
+
+    def to_move(self, states: States) -> NDArray[np.int8]:
+        return np.where(states[:, DIE] == 0, CHANCE, states[:, MOVER]).astype(np.int8)
+
+    def plies(self, states: States) -> IntArray:
+        return states[:, PLY].astype(np.int32)
+
+    def keys(self, states: States) -> KeyArray:
+        return states[:, : DIE + 1].astype(np.uint64) @ np.array([1, 100, 10_000, 20_000], np.uint64)
+
+    def chance(self, states: States) -> FloatArray:
+        return np.tile(np.array(PROBABILITIES, np.float32), (len(states), 1))
+
+    def move_name(self, state: States, action: int) -> str:
+        return f"die {action + 1}" if state[DIE] == 0 else ("step", "run")[action]
+
+    def parse_move(self, state: States, text: str) -> int:
+        for action in range(3 if state[DIE] == 0 else 2):
+            if self.move_name(state, action) == text.strip().lower():
+                return action
+        raise IllegalMove(f"{self.spec}: {text!r} is no move here")
+
+    def diagram(self, state: States) -> str:
+        lanes = ["".join("XO"[player] if place == state[player] else "." for place in range(self.length + 1))
+                 for player in (0, 1)]  # fmt: skip
+        return "\n".join([*lanes, f"  {'XO'[state[MOVER]]} to move, die {state[DIE] or '?'}"])
+
+    @cache
+    def value(self, own: int, theirs: int) -> float:
+        """The mover's chance of winning before the throw, both playing perfectly; there is no limit of plies here.
+
+        By iterating Bellman's equation over all places: own, theirs are the mover's and the opponent's.
+        """
+        return float(self._values()[own, theirs])
+
+    @cache
+    def _values(self) -> NDArray[np.float64]:
+        values = np.full((self.length, self.length), 0.5)
+        for _ in range(2000):
+            before = values.copy()
+            for own in range(self.length):
+                for theirs in range(self.length):
+                    values[own, theirs] = sum(
+                        chance * max(self._after(before, own + gain, theirs) for gain in {1, die})
+                        for die, chance in enumerate(PROBABILITIES, 1)
+                    )
+        return values
+
+    def _after(self, values: NDArray[np.float64], place: int, theirs: int) -> float:
+        place = 0 if place == self.length - 1 else place
+        return 1.0 if place >= self.length else 1 - values[theirs, place]
+
+
+class Heaps(SuccessorGame):
+    """Nim: take any number from one heap; whoever takes the last wins. Heaps of equal size are the same heap.
+
+    A move is the heaps that it leaves, so the same action means different things in different positions, and the number
+    of moves has no useful bound that is the same for all. State: the heaps, largest first; mover; plies.
+    """
+
+    def __init__(self, *heaps: int) -> None:
+        self.heaps = tuple(sorted(heaps or (1, 2, 4, 4), reverse=True))
+        self.spec = f"heaps:{'-'.join(map(str, self.heaps))}"
+        self.state_size = len(self.heaps) + 2
+        self.max_plies = sum(self.heaps)
+
+    def initial(self, num_games: int) -> States:
+        return np.tile(np.array([*self.heaps, 0, 0], np.int16), (num_games, 1))
+
+    def successors(self, states: States) -> Successors:
+        found = [self._successors(tuple(state)) for state in states[:, :-2].tolist()]
+        offsets = np.cumsum([0, *map(len, found)])
+        after = np.array([heaps for row in found for heaps in row], np.int16).reshape(-1, len(self.heaps))
+        tail = np.repeat(states[:, -2:], np.diff(offsets), axis=0)
+        return Successors(offsets, np.hstack([after, tail[:, :1] ^ 1, tail[:, 1:] + 1]).astype(np.int16))
+
+    @cache  # noqa: B019  one instance a test
+    def _successors(self, heaps: tuple[int, ...]) -> list[tuple[int, ...]]:
+        left = {
+            tuple(sorted([*heaps[:i], size, *heaps[i + 1 :]], reverse=True))
+            for i, heap in enumerate(heaps)
+            for size in range(heap)
+        }
+        return sorted(left)
+
+    def is_over(self, states: States) -> BoolArray:
+        return ~states[:, :-2].any(axis=1)
+
+    def returns(self, states: States) -> FloatArray:
+        """Who is to move when nothing is left has lost."""
+        return np.where(self.is_over(states), 2 * states[:, -2] - 1, 0).astype(np.float32)
+
+    def to_move(self, states: States) -> NDArray[np.int8]:
+        return states[:, -2].astype(np.int8)
+
+    def plies(self, states: States) -> IntArray:
+        return states[:, -1].astype(np.int32)
+
+    def keys(self, states: States) -> KeyArray:
+        return states[:, :-1].astype(np.uint64) @ (np.uint64(31) ** np.arange(len(self.heaps) + 1, dtype=np.uint64))
+
+    def move_name(self, state: States, action: int) -> str:
+        return "-".join(map(str, self._successors(tuple(state[:-2].tolist()))[action]))
+
+    def parse_move(self, state: States, text: str) -> int:
+        names = ["-".join(map(str, heaps)) for heaps in self._successors(tuple(state[:-2].tolist()))]
+        if text.strip() not in names:
+            raise IllegalMove(f"{self.spec}: {text!r} isn't among {', '.join(names)}")
+        return names.index(text.strip())
+
+    def diagram(self, state: States) -> str:
+        return "\n".join(["o" * heap or "-" for heap in state[:-2].tolist()] + [f"  {'XO'[state[-2]]} to move"])
+
+    def is_won(self, heaps: tuple[int, ...]) -> bool:
+        """Whether the mover wins with perfect play: if the heaps' sizes don't cancel (Bouton 1901)."""
+        return bool(np.bitwise_xor.reduce(np.array(heaps)))
+
+
+def replay(game: AnyGame, moves: list[int]) -> States:
+    """[T + 1, S] the positions of one game, outcomes of chance among its moves."""
+    states = [game.initial(1)]
+    for move in moves:
+        states.append(game.play(states[-1], np.array([move], np.int32), game.initial_history(states[-1])))
+    assert all(len(before) == len(after) for before, after in pairwise(states))
+    return np.concatenate(states)
