@@ -1,4 +1,4 @@
-"""Chance and successor positions in the game contract: two toy games, played and solved through AnyGame's verbs alone."""
+"""Chance and successor positions in the game contract: two toy games, played and solved through its verbs alone."""
 
 from __future__ import annotations
 
@@ -54,9 +54,8 @@ def test_the_contract(game: AnyGame) -> None:
             else:
                 assert move in legal.of(ply) and (np.diff(legal.of(ply)) > 0).all()
         assert legal.counts[-1] == 0
-        alone = [
-            game.moves(states[i : i + 1], history.select(np.array([i]))).of(0).tolist() for i in range(len(states))
-        ]
+        rows = np.arange(len(states))[:, None]
+        alone = [game.moves(states[row], history.select(row)).of(0).tolist() for row in rows]
         assert alone == [legal.of(i).tolist() for i in range(len(states))]
     assert met_chance == game.has_chance
 
@@ -125,7 +124,7 @@ def test_successors_are_solved_like_nim() -> None:
     game = Heaps(1, 2, 4, 4)
     solved = solver(game, game.max_plies)
     positions = {tuple(state[:-2].tolist()) for seed in range(200) for state in replay(game, random_moves(game, seed))}
-    assert len(positions) > 60
+    assert len(positions) > 40
     for heaps in positions:
         state = np.array([*heaps, 0, 0], np.int16)
         assert (solved(state) == 1) == game.is_won(heaps), heaps

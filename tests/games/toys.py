@@ -36,8 +36,8 @@ PROBABILITIES = (0.5, 0.3, 0.2)  # of a die that shows 1, 2, 3
 class DiceRace(AnyGame):
     """Two runners race to place `length`. The mover throws a die and takes one step, or runs as far as it shows.
 
-    Whoever lands exactly on place `length` - 1 goes back to the start; at `length` or beyond the race is won. So running
-    isn't always better than stepping. Rows start with a throw; actions are STEP and RUN.
+    Whoever lands exactly on place `length` - 1 goes back to the start; at `length` or beyond the race is won. So
+    running isn't always better than stepping. Rows start with a throw; actions are STEP and RUN.
     """
 
     has_chance = True
@@ -104,30 +104,32 @@ class DiceRace(AnyGame):
                  for player in (0, 1)]  # fmt: skip
         return "\n".join([*lanes, f"  {'XO'[state[MOVER]]} to move, die {state[DIE] or '?'}"])
 
-    @cache
     def value(self, own: int, theirs: int) -> float:
         """The mover's chance of winning before the throw, both playing perfectly; there is no limit of plies here.
 
-        By iterating Bellman's equation over all places: own, theirs are the mover's and the opponent's.
+        own, theirs: the mover's place and the opponent's.
         """
-        return float(self._values()[own, theirs])
+        return float(_race_values(self)[own, theirs])
 
-    @cache
-    def _values(self) -> NDArray[np.float64]:
-        values = np.full((self.length, self.length), 0.5)
-        for _ in range(2000):
-            before = values.copy()
-            for own in range(self.length):
-                for theirs in range(self.length):
-                    values[own, theirs] = sum(
-                        chance * max(self._after(before, own + gain, theirs) for gain in {1, die})
-                        for die, chance in enumerate(PROBABILITIES, 1)
-                    )
-        return values
 
-    def _after(self, values: NDArray[np.float64], place: int, theirs: int) -> float:
-        place = 0 if place == self.length - 1 else place
-        return 1.0 if place >= self.length else 1 - values[theirs, place]
+@cache
+def _race_values(game: DiceRace) -> NDArray[np.float64]:
+    """[own, theirs] the mover's chance of winning before the throw, by iterating Bellman's equation."""
+
+    def after(place: int, theirs: int) -> float:
+        place = 0 if place == game.length - 1 else place
+        return 1.0 if place >= game.length else 1 - before[theirs, place]
+
+    values = np.full((game.length, game.length), 0.5)
+    for _ in range(2000):
+        before = values.copy()
+        for own in range(game.length):
+            for theirs in range(game.length):
+                values[own, theirs] = sum(
+                    chance * max(after(own + gain, theirs) for gain in {1, die})
+                    for die, chance in enumerate(PROBABILITIES, 1)
+                )
+    return values
 
 
 class Heaps(SuccessorGame):
