@@ -19,7 +19,7 @@ import math
 from pipeline.errors import IllegalMove
 from pipeline.games.base import States, small_number
 from pipeline.games.gomoku.game import Gomoku
-from pipeline.protocols.session import Session
+from pipeline.protocols.session import SearchSession
 
 ABOUT = 'name="MuGo", version="0.1", author="the MuGo developers", country="international"'
 OWN, THEIRS = "1", "2"  # fields of BOARD
@@ -37,9 +37,9 @@ class ProtocolError(Exception):
 class Gomocup:
     """One manager's session. answer() never raises for what a manager sends."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SearchSession) -> None:
         assert isinstance(session.game, Gomoku)
-        self._session, self._game = session, session.game
+        self.session, self._game = session, session.game
         self._started = False
         self._begin: States | None = None  # where the moves begin; None: the initial position
         self._moves: list[int] = []
@@ -179,14 +179,14 @@ class Gomocup:
         return ["OK"]
 
     def _set_up(self, begin: States | None, moves: list[int]) -> None:
-        self._session.restart(begin)
+        self.session.restart(begin)
         self._begin, self._moves = begin, []
         for point in moves:
             self._play(point)
 
     def _play(self, point: int) -> None:
         try:
-            self._session.play(point)
+            self.session.play(point)
         except IllegalMove as error:
             raise ProtocolError(f"{self._text(point)}: {str(error).rpartition(': ')[2]}") from error
         self._moves.append(point)
@@ -194,12 +194,12 @@ class Gomocup:
     def _move(self) -> str:
         if self._is_over():
             raise ProtocolError("the game is over; wanted RESTART or START")
-        action = self._session.think(self._seconds())
+        action = self.session.think(self._seconds())
         self._play(action)
         return self._text(action)
 
     def _is_over(self) -> bool:
-        return bool(self._game.is_over(self._session.state)[0])
+        return bool(self._game.is_over(self.session.state)[0])
 
     def _seconds(self) -> float | None:
         """For one move; None without limits. A turn's limit of 0 means: as fast as possible."""

@@ -108,7 +108,7 @@ def test_without_readouts_it_is_the_raw_policy() -> None:
     logits, values = hashed_evaluator(game)(planes)
     best = np.where(legal, logits, -np.inf).argmax(axis=1)
     assert decide(player) == {row: (int(best[row]), float(values[row])) for row in (0, 1)}
-    assert (player.evaluations, player.simulations) == (2, 0)
+    assert (player.search.evaluations, player.search.simulations) == (2, 0)
 
 
 def test_rows_do_not_influence_each_other() -> None:
@@ -142,7 +142,7 @@ def test_rows_do_not_influence_each_other() -> None:
         assert (mine[0].actions[at], mine[0].values[at]) == (action, np.float32(value))
         alone.advance(rows_of(0), np.array([action], np.int32))
         among.advance(rows_of(2), np.array([action], np.int32))
-        if alone._search.over(rows_of(0))[0]:
+        if alone.search.over(rows_of(0))[0]:
             break
 
 
@@ -181,13 +181,13 @@ def test_a_kept_tree_saves_evaluations() -> None:
     player, fresh = make("connect4", 1, 60), make("connect4", 1, 60)
     player.begin(rows_of(0))
     action = decide(player)[0][0]
-    before = player.evaluations
+    before = player.search.evaluations
     for each in (player, fresh):
         each.advance(rows_of(0), np.array([action], np.int32))
         each.begin(rows_of(0))
         decide(each)
-    assert player.evaluations - before == 60  # the root's own evaluation was kept
-    assert fresh.evaluations == 61
+    assert player.search.evaluations - before == 60  # the root's own evaluation was kept
+    assert fresh.search.evaluations == 61
 
 
 def test_a_network_that_answers_nonsense_is_reported() -> None:

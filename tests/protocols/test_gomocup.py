@@ -88,7 +88,7 @@ def test_about_and_info(session: Gomocup, first_free: FirstFree) -> None:
     assert first_free.seconds[-1] == pytest.approx(0.9)  # a twentieth of what is left, less the margin
     other = Gomocup(FirstFree("gomoku:15"))
     said(other, "INFO timeout_match 60000", "START 15", "BEGIN")
-    assert other._session.seconds == [pytest.approx(2.9)]  # type: ignore[attr-defined]
+    assert other.session.seconds == [pytest.approx(2.9)]
     for odd in ("nan", "soon", "-5"):
         (answer,) = said(other, f"INFO timeout_turn {odd}")
         assert answer.startswith(f"MESSAGE INFO timeout_turn: '{odd}' is no number of milliseconds")
@@ -202,7 +202,7 @@ def test_stones_of_a_board_are_not_captured_by_each_other() -> None:
     session = Gomocup(FirstFree("gomoku:9,capture"))
     lines = ["1,1,1", "2,1,2", "8,8,1", "3,1,2", "4,1,1", "7,7,2"]
     assert said(session, "START 9", "BOARD", *lines, "DONE") == ["OK", "0,0"]
-    assert int((session._game.ownership(session._mind.state) != 0).sum()) == 7
+    assert int((session._game.ownership(session.session.state) != 0).sum()) == 7
     answers = said(session, "BOARD", "1,1,2", "2,2,2", "3,3,2", "DONE")
     assert answers[0].startswith("ERROR BOARD with 0 own stones and 3") and "captured" in answers[0]
 
@@ -219,9 +219,9 @@ def test_a_lost_game_has_no_move() -> None:
     said(session, "START 9")
     for point in ("0,8", "1,8", "2,8", "3,8"):
         said(session, f"TURN {point}")
-    session._mind.restart()  # the engine's own stones would be five first: theirs are
+    session.session.restart()  # the engine's own stones would be five first: theirs are
     for point in (72, 0, 73, 2, 74, 4, 75, 6):
-        session._mind.play(point)
+        session.session.play(point)
     assert said(session, "TURN 4,8") == ["ERROR the game is over; wanted RESTART or START"]
 
 
