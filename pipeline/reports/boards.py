@@ -5,29 +5,13 @@ Axes: T plies of one game, A actions, C planes, H×W the board.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.games.base import Game, Planes, States
+from pipeline.games.base import Game, Planes
 
 TOP_MOVES = 5
 OWN_STONES, OPPONENTS_STONES = "own stones", "opponent's stones"  # planes that every game of stones has
-
-
-def replayed(game: Game, moves: NDArray[np.integer]) -> Iterator[States]:
-    """The T + 1 states [1, S] of one game, from the start to its end. moves [T] actions.
-
-    Raises IllegalMove if the rules forbid one.
-    """
-    state = game.initial(1)
-    history = game.initial_history(state)
-    yield state
-    for move in moves:
-        state = game.play(state, np.array([move], np.int32), history)
-        history.append(np.array([0]), game.keys(state))
-        yield state
 
 
 def top_moves(game: Game, actions: NDArray[np.integer], weights: NDArray[np.number], unit: str = "") -> str:

@@ -10,7 +10,8 @@ import numpy as np
 from pipeline.errors import FileError, IllegalMove, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
-from pipeline.reports.boards import replayed, top_moves
+from pipeline.games.replay import replay_one
+from pipeline.reports.boards import top_moves
 from pipeline.reports.tables import described, indented, table
 from pipeline.storage import layout
 from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord, Shard, read_meta, read_shard
@@ -88,7 +89,7 @@ def show_game(game: Game, record: GameRecord, index: int, moves: bool, brief: bo
     first_shown = max(0, num_plies - POSITIONS_SHOWN) if brief else 0
     offsets = [0, *np.cumsum(record.visit_lengths, dtype=np.int64).tolist()]
     state = None
-    for ply, state in enumerate(replayed(game, record.moves)):
+    for ply, state in enumerate(replay_one(game, record.moves)):
         if ply < first_shown or ply == num_plies:
             continue
         if brief or moves:

@@ -11,9 +11,9 @@ import numpy as np
 from pipeline.errors import FileError, IllegalMove, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
+from pipeline.games.replay import replay_one
 from pipeline.matches.results import pair_scores, repeated_games, score_of
 from pipeline.matches.statistics import pair_counts
-from pipeline.reports.boards import replayed
 from pipeline.reports.tables import described, flattened, indented, table
 from pipeline.storage import layout
 from pipeline.storage.matches import Match, MatchFailure, MatchGame, PlayerInfo, read_match
@@ -199,7 +199,7 @@ def _game(path: Path, game: Game, match: Match, one: MatchGame, moves: bool, bri
     yield f"game {one.index}: X {first}, O {second}; {result} after {one.length} plies"
     state = None
     try:
-        for ply, state in enumerate(replayed(game, np.array(one.moves, np.int32))):
+        for ply, state in enumerate(replay_one(game, one.moves)):
             if brief or ply == one.length:
                 continue
             if moves:

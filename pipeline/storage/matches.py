@@ -27,8 +27,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from pipeline.errors import FileError, IllegalMove, NotYet, UsageError
-from pipeline.games.base import Game, History
+from pipeline.errors import FileError, NotYet, UsageError
+from pipeline.games.base import Game
+from pipeline.games.replay import IllegalRecord, replay
 from pipeline.storage import atomic, layout
 
 FORMAT, VERSION = "mugo-match", 2
@@ -308,21 +309,21 @@ def verify_games(path: Path, game: Game, games: Sequence[MatchGame]) -> None:
 
 
 def _verify(path: Path, game: Game, games: Sequence[MatchGame]) -> None:
-    # Longest first: the games that are still going on are then the first rows, and no array is ever copied.
     games = sorted(games, key=lambda one: -one.length)
-    states = game.initial(len(games))
-    history = game.initial_history(states)
     lengths = np.array([one.length for one in games], np.int64)
-    for ply in range(int(lengths.max())):
-        going = int(np.count_nonzero(lengths > ply))
-        actions = np.array([one.moves[ply] for one in games[:going]], np.int32)
-        past = History(history.keys[:going], history.lengths[:going])
-        try:
-            after = game.play(states[:going], actions, past)
-        except IllegalMove as error:
-            raise _illegal(path, game, games[:going], ply, error) from error
-        states[:going] = after
-        past.append(np.arange(going), game.keys(after))
+    moves = np.full((int(lengths.max()), len(games)), -1, np.int32)
+    for row, one in enumerate(games):
+        moves[: one.length, row] = one.moves
+    states = np.empty((len(games), game.state_size), np.int16)
+    try:
+        for reached, _ in replay(game, moves, lengths):
+            states[: len(reached)] = reached
+    except IllegalRecord as error:
+        raise FileError(
+            path,
+            f"game {games[error.row].index}, ply {error.ply}: {error}; wanted legal moves; remove that line to "
+            "replay it",
+        ) from error
     resigned = np.array([one.end == "resigned" for one in games])
     results = np.where(resigned, np.where(game.to_move(states) == 0, -1, 1), game.returns(states))
     wrong = (game.is_over(states) == resigned) | (results != [one.result_first_player for one in games])
@@ -333,21 +334,6 @@ def _verify(path: Path, game: Game, games: Sequence[MatchGame]) -> None:
             f"game {one.index}: its moves don't lead to its result {one.result_first_player} ({one.end}); wanted the "
             "games of this match; remove that line to replay it",
         )
-
-
-def _illegal(path: Path, game: Game, games: Sequence[MatchGame], ply: int, error: IllegalMove) -> FileError:
-    """The error that names the first of these games whose move at that ply is illegal. error: what play() said."""
-    for one in games:
-        state = game.initial(1)
-        history = game.initial_history(state)
-        try:
-            for move in one.moves[: ply + 1]:
-                state = game.play(state, np.array([move], np.int32), history)
-                history.append(np.array([0]), game.keys(state))
-        except IllegalMove as alone:
-            error = alone
-            break
-    return FileError(path, f"game {one.index}, ply {ply}: {error}; wanted legal moves; remove that line to replay it")
 
 
 def disagreement(openings: Sequence[Sequence[int]], game: MatchGame) -> str | None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TypeGuard
-
-import numpy as np
 
 from pipeline.games.base import Game
 from pipeline.games.go.game import Go
 from pipeline.games.gomoku.game import Gomoku
+from pipeline.games.replay import replay_one
 
 GAME_CODES = {Go: 1, Gomoku: 4}  # the standard's GM numbers, of the games that can be written
 # Area scoring, superko, no suicide: of the names that other programs know, the Chinese rules come closest.
@@ -53,15 +53,11 @@ def game_sgf(
     resigned, RE[?] if the game isn't over. The rules of Gomoku are the options of its spec, or "free".
     Raises IllegalMove for a move that the rules forbid.
     """
-    state = game.initial(1)
-    history = game.initial_history(state)
-    nodes = []
-    for ply, move in enumerate(moves):
-        colour = COLOURS[int(game.to_move(state)[0])]
-        state = game.play(state, np.array([move], np.int32), history)
-        history.append(np.array([0]), game.keys(state))
-        comment = comments[ply] if ply < len(comments) else ""
-        nodes.append(f";{colour}[{_point(game, move)}]" + _property("C", comment))
+    *before, state = replay_one(game, moves)
+    nodes = [
+        f";{COLOURS[int(game.to_move(here)[0])]}[{_point(game, move)}]" + _property("C", comment or "")
+        for here, move, comment in zip_longest(before, moves, comments[: len(moves)])
+    ]
     result = "?"
     if game.is_over(state)[0]:
         score = float(game.scores(state)[0])

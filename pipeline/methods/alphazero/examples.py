@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import FileError, IllegalMove
-from pipeline.games.base import Game, History, States
+from pipeline.errors import FileError
+from pipeline.games.base import Game, States
+from pipeline.games.replay import IllegalRecord, replay
 from pipeline.storage.chunks import column_types
 from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, Shard
 
@@ -54,27 +55,27 @@ def make_examples(
         if shard.game_spec != game.spec:
             raise FileError(shard.path, f"games of {shard.game_spec}; wanted {game.spec}")
     table = _GameTable(shards, wanted)
-    replay = _replay(game, table)
-    _check_results(game, table, replay.final_states)
+    replayed = _replay(game, table)
+    _check_results(game, table, replayed.final_states)
 
-    to_move = replay.to_move
+    to_move = replayed.movers[table.ply, table.row]
     sign = (1 - 2 * to_move).astype(np.float32)  # +1 where the first player is to move
     played_out = table.ends[table.row] == End.PLAYED_OUT
-    final_ownership = game.ownership(replay.final_states)
-    final_scores = game.scores(replay.final_states)
+    final_ownership = game.ownership(replayed.final_states)
+    final_scores = game.scores(replayed.final_states)
     ownership = final_ownership[table.row] * sign[:, None].astype(np.int8)
     score = final_scores[table.row] * sign
     ownership[~played_out] = 0
     score[~played_out] = 0
     policy, policy_weight = _policies(game, table, wanted, table.row)
-    _check_legal(table, wanted, policy, replay.legal)
+    _check_legal(table, wanted, policy, replayed.legal)
     _check_targets(table, wanted.ply, table.row, policy_weight, to_move)
     values = table.results[table.row]
     if td_lambda is not None and (td_lambda < 1).any():
-        values = _td_values(table, replay.movers, td_lambda)
-    reply, reply_weight = _replies(game, table, wanted, replay.next_to_move)
+        values = _td_values(table, replayed.movers[:-1], td_lambda)
+    reply, reply_weight = _replies(game, table, wanted, replayed.movers[table.ply + 1, table.row])
     columns: Columns = {
-        "planes": replay.planes,
+        "planes": replayed.planes,
         "policy": policy,
         "policy_weight": policy_weight,
         "value": values * sign,
@@ -137,67 +138,45 @@ class _GameTable:
 
 @dataclass
 class _Replay:
-    """planes [N, bits], legal [N, A], to_move [N] of the wanted positions, next_to_move [N] of those after them, which
-    may be the last ones; movers [T, G] who made each move, 0 after a game's end; final_states [G, S]."""
+    """What the wanted positions and their games hold.
+
+    planes [N, bits], legal [N, A]; movers [T + 1, G]: who is to move at each ply, 0 after a game's end;
+    final_states [G, S].
+    """
 
     planes: NDArray[np.uint8]
     legal: NDArray[np.bool_]
-    to_move: NDArray[np.int8]
-    next_to_move: NDArray[np.int8]
     movers: NDArray[np.int8]
     final_states: States
 
 
 def _replay(game: Game, table: _GameTable) -> _Replay:
-    """Play all games in lockstep and look at each wanted position as it comes by."""
-    num_wanted, num_bits = len(table.ply), game.num_planes * game.num_points
-    replay = _Replay(
+    """Play all games in lockstep and observe each wanted position when its ply comes."""
+    num_wanted, num_bits, num_plies = len(table.ply), game.num_planes * game.num_points, len(table.moves)
+    found = _Replay(
         planes=np.empty((num_wanted, (num_bits + 7) // 8), np.uint8),
         legal=np.empty((num_wanted, game.num_actions), np.bool_),
-        to_move=np.empty(num_wanted, np.int8),
-        next_to_move=np.empty(num_wanted, np.int8),
-        movers=np.zeros(table.moves.shape, np.int8),
+        movers=np.zeros((num_plies + 1, len(table)), np.int8),
         final_states=np.empty((len(table), game.state_size), np.int16),
     )
     by_ply = np.lexsort((table.row, table.ply))
-    starts = np.searchsorted(table.ply[by_ply], np.arange(len(table.moves) + 1))
-    running = (table.lengths[None, :] > np.arange(len(table.moves))[:, None]).sum(axis=1)  # [T] games with a move left
-
-    states = game.initial(len(table))
-    history = game.initial_history(states)
-    for ply, moves in enumerate(table.moves):
-        alive = int(running[ply])
-        states, moves = states[:alive], moves[:alive]
-        history = History(history.keys[:alive], history.lengths[:alive])
-        replay.movers[ply, :alive] = game.to_move(states)
-        here = by_ply[starts[ply] : starts[ply + 1]]
-        if len(here):
-            rows = table.row[here]
-            seen = states[rows]
-            legal, planes = game.legal_and_observe(seen, history.select(rows))
-            replay.planes[here] = np.packbits(planes.reshape(len(here), num_bits), axis=1)
-            replay.legal[here] = legal
-            replay.to_move[here] = replay.movers[ply, rows]
-        try:
-            states = game.play(states, moves, history)
-        except IllegalMove as error:
-            raise _blame(game, table, states, moves, history, ply) from error
-        replay.next_to_move[here] = game.to_move(states[table.row[here]])
-        still = int(running[ply + 1]) if ply + 1 < len(running) else 0
-        replay.final_states[still:alive] = states[still:]
-        history.append(np.arange(alive), game.keys(states))
-    return replay
-
-
-def _blame(game: Game, table: _GameTable, states: States, moves: NDArray[Any], history: History, ply: int) -> FileError:
-    """Which game it was: play them one by one."""
-    for row in range(len(states)):
-        one = slice(row, row + 1)
-        try:
-            game.play(states[one], moves[one], History(history.keys[one], history.lengths[one]))
-        except IllegalMove as error:
-            return table.error(row, f", ply {ply}: illegal move: {error}; wanted games as they were played")
-    raise RuntimeError(f"{game.spec}: a move is illegal in a batch but not alone")
+    starts = np.searchsorted(table.ply[by_ply], np.arange(num_plies + 2))
+    try:
+        for ply, (states, history) in enumerate(replay(game, table.moves, table.lengths)):
+            found.movers[ply, : len(states)] = game.to_move(states)
+            going_on = int(np.count_nonzero(table.lengths > ply))
+            found.final_states[going_on : len(states)] = states[going_on:]
+            here = by_ply[starts[ply] : starts[ply + 1]]
+            if len(here):
+                rows = table.row[here]
+                legal, planes = game.legal_and_observe(states[rows], history.select(rows))
+                found.planes[here] = np.packbits(planes.reshape(len(here), num_bits), axis=1)
+                found.legal[here] = legal
+    except IllegalRecord as error:
+        raise table.error(
+            error.row, f", ply {error.ply}: illegal move: {error}; wanted games as they were played"
+        ) from error
+    return found
 
 
 def _check_results(game: Game, table: _GameTable, final_states: States) -> None:
