@@ -11,6 +11,7 @@ Anything else that escapes is a bug of ours and shows its traceback.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,6 +49,26 @@ class FileError(MuGoError):
         super().__init__(f"{path}: {problem}")
         self.path = Path(path)
         self.problem = problem
+
+
+# What the system may say of a path, as problem; wanted; next step.
+SYSTEM_PROBLEMS = {
+    errno.ENOSPC: "the disk is full; wanted room to write; free some and run again",
+    errno.EDQUOT: "the disk quota is used up; wanted room to write; free some and run again",
+    errno.EFBIG: "the file grew past the largest size allowed here; raise the limit (ulimit -f) and run again",
+    errno.EROFS: "the disk is read-only; wanted to write; make it writable or choose another directory",
+    errno.EACCES: "permission denied; change its permissions or choose another directory",
+    errno.EPERM: "the system does not permit it; change its permissions or choose another directory",
+    errno.ENOTDIR: "a part of its path is a file; wanted a directory; choose another path",
+    errno.EISDIR: "it is a directory; wanted a file; choose another path",
+    errno.EIO: "the disk reports a fault; check it and run again",
+}
+
+
+def explain(path: Path | str, error: OSError) -> FileError:
+    """The one-line error for what the system said of this path."""
+    problem = SYSTEM_PROBLEMS.get(error.errno or 0, f"{error.strerror or error}; check the disk and run again")
+    return FileError(path, problem)
 
 
 class IllegalMove(MuGoError):

@@ -1,10 +1,19 @@
-"""What each command says of itself with --help: what it does, reads and writes, its exit codes, an example.
+"""What ``main.py`` and each of its commands say with --help: purpose, what is read and written, exit codes, an example.
 
-The options and their texts are the fields of config.py.
+The options and their texts are the fields of config.py. A line with a lone \\b keeps the line breaks of its paragraph.
+"""
+
+ABOUT = """MuGo: self-play training for board games, as four commands that talk through files.
+
+\b
+selfplay -> data/selfplay -> gather -> data/training_data -> train -> saved_models -> evaluate -> best_model
+
+Start with `python main.py init`, or let ./rl_loop.sh run everything in order. Every command may be killed at any moment
+and run again. Exit codes: 0 done, 1 failed, 2 wrong usage, 75 nothing to do yet, 130 Ctrl-C, 143 SIGTERM.
 """
 
 HELP = {
-    "init": """Make a model with random weights: where every run begins.
+    "init": """Make a model with random weights: every run begins with one.
 
 \b
 Reads:   nothing
@@ -12,67 +21,70 @@ Writes:  a model directory, and best_model beside it if there is none yet
 Exit:    0 made, 1 the directory exists already or best_model plays another game, 2 wrong usage
 Example: python main.py init --game go:9 --network-size b2c32 --new-model saved_models/000000-init
 """,
-    "selfplay": """Let a model play itself and record the games.
+    "selfplay": """Let a model play games against itself and record them.
 
-Finished games are written about once a second; a kill loses only the games that were being played.
+Finished games are written about once a second, so a kill loses only the games still being played.
 
 \b
 Reads:   a model directory (--network)
-Writes:  data/selfplay/MODEL/WORKER/*.gz, each with a .meta beside it that commits it
-Exit:    0 played (or nothing missing with --top-up), 1 failed, 2 wrong usage
+Writes:  data/selfplay/MODEL/WORKER/*.gz, each with a .meta file beside it that commits it
+Exit:    0 played, or nothing left to play with --top-up, 1 failed, 2 wrong usage
 Example: python main.py selfplay --games 100 --readouts 32
 """,
-    "gather": """Draw training positions from the newest games, shuffled into chunks.
+    "gather": """Sample training positions from the newest games and shuffle them into chunks.
 
-The window is the newest --max-positions positions; each has the same chance to be drawn (--surprise-weight: some more
-than others). Damaged shards are skipped, named and counted. A rerun finds finished chunks and makes only the missing
-ones.
+The newest --max-positions positions form the window. Every position in it is equally likely to be sampled, unless
+--surprise-weight favours some. Damaged shards are skipped, named and counted. Run again, the same command keeps the
+finished chunks and makes only the missing ones.
 
 \b
-Reads:   data/selfplay/*/*/*.gz with .meta
-Writes:  a set of chunks in data/training_data/*.h5, and one of games held out from training
+Reads:   data/selfplay/*/*/*.gz with their .meta files
+Writes:  a set of chunks in data/training_data/*.h5, and one more of games held out from training
 Exit:    0 made, 1 failed or fewer positions than the chunks need, 2 wrong usage,
-         75 no games yet or fewer than --min-positions
+         75 no games yet, or fewer positions than --min-positions
 Example: python main.py gather --max-positions 100000 --as-many-as-possible
 """,
     "train": """Train a new model on the newest set of chunks.
 
-An interrupted run resumes from its checkpoint and ends with the same weights as an uninterrupted one.
+An interrupted training resumes from its checkpoint and ends with the same weights as an uninterrupted one.
 
 \b
-Reads:   data/training_data/*.h5 and the model to start from (--original-model)
+Reads:   data/training_data/*.h5, and the model to start from (--original-model)
 Writes:  a new directory in saved_models/, TensorBoard events in data/logs/
-Exit:    0 trained, 1 failed, 2 wrong usage, 75 no chunks yet or too few for --max-samples-per-position
+Exit:    0 trained, 1 failed, 2 wrong usage,
+         75 no new chunks yet, or too few positions for --max-samples-per-position
 Example: python main.py train --epochs 2
 """,
-    "evaluate": """Play a match of the newest model against the champion; promote it if it wins enough.
+    "evaluate": """Play a match between the newest model and the champion; promote the newest if it scores enough.
 
-Half of the games with each colour, every opening played both ways. Finished games of an interrupted match count; only
-the missing ones are played. The match stops as soon as the verdict can't change any more.
+Each player has each colour in half of the games, and every opening is played both ways. An interrupted match keeps its
+finished games; only the missing ones are played. The match stops once the remaining games can't change the decision.
 
-Of the lines printed, pairs counts the pairs of games that brought 0, ½, 1, 1½ and 2 points; tail probability is the
-chance that an equal player does so well (over games, or over pairs if some were drawn), false promotion the chance
-that an equal one passes, power that one 35 Elo stronger does.
+The summary begins with the score, its 95 % interval and the difference in Elo. With --verbose 2 or --json: pairs counts
+the pairs of games that brought 0, ½, 1, 1½ and 2 points; tail probability is the chance that an equal player scores as
+well as this (over games, or over pairs if some were drawn), false promotion the chance that an equal player passes,
+power the chance that a player 35 Elo stronger passes.
 
 \b
 Any two players can meet; only models can be promoted:
-  PATH, PATH@READOUTS, policy:PATH   a model, with its search or its raw policy
-  random, heuristic                  built in
+  PATH, PATH@READOUTS, policy:PATH   a model, with search or with its raw policy
+  random, heuristic                  built-in players
   gtp:COMMAND                        an engine, e.g. 'gtp:gnugo --mode gtp --level 1 --chinese-rules'
-  NAME=PLAYER                        any of these under a name of your own
+  NAME=PLAYER                        any of these under a name of your choice
 
 \b
-Reads:   two players (--black-model the champion, --white-model the challenger)
-Writes:  data/evaluate/CHALLENGER-vs-CHAMPION/, and saved_models/best_model after a win
-Exit:    0 played (won or lost), 1 failed, 2 wrong usage,
+Reads:   two players (--black-model is the champion, --white-model the challenger)
+Writes:  data/evaluate/CHALLENGER-vs-CHAMPION/, and saved_models/best_model after a promotion
+Exit:    0 played (promoted or not), 1 failed, 2 wrong usage,
          75 no new challenger, or another process is playing this match
 Example: python main.py evaluate --games 100 --readouts 32 --require 'random>=0.95'
 """,
-    "ratings": """Rate every player of every match: Elo with error bars, from all games that were recorded.
+    "ratings": """Rate every player from all recorded matches: Elo with error bars.
 
-Bradley-Terry fits all games at once; elo and trueskill go through the matches in the order of time. Always computed
-from the match records, so the ratings file may be deleted. Ratings of two blocks don't compare: no games connect them.
-With --directory, which must exist, the table is only printed: give --output, too, to keep those ratings in a file.
+Bradley-Terry fits all games at once; elo and trueskill go through the matches in the order they were played. Ratings
+are always computed from the match records, so the ratings file may be deleted. The table has one block for each group
+of players connected by games; ratings from different blocks can't be compared. With --directory the table is only
+printed; add --output to keep those ratings in a file.
 
 \b
 Reads:   data/evaluate/*/, data/evaluate/required/*/, data/tournament/*/
@@ -80,25 +92,26 @@ Writes:  data/ratings.json
 Exit:    0 rated, 1 failed, 2 wrong usage, 75 no games yet
 Example: python main.py ratings --anchor random=0
 """,
-    "tournament": """Let players meet each other to find out how strong they are, without promoting anybody.
+    "tournament": """Let players meet to find out how strong they are. Nobody is promoted.
 
-By default it plays whoever tells most about the ratings; with --place it finds one player's place among the others.
-The folder will hold --games games of these players in all (with --place, of that player against the others): the same
-command again plays what is missing. The table has these players, with errors relative to their mean, as for --until.
+By default the players whose games tell most about the ratings meet next; --place finds one player's place among the
+others. --games counts all games of these players in the folder (with --place, those of that player against the
+others), so the same command, run again, plays only what is missing. The table lists these players, with errors
+relative to their mean, as --until uses them.
 
 \b
-Reads:   players (--player, as in evaluate), or the pool
+Reads:   players (--player, written as for evaluate), or the pool
 Writes:  data/tournament/ONE-vs-OTHER/, and data/ratings.json
 Exit:    0 played, 1 failed, 2 wrong usage,
-         75 fewer than two players in the pool, or another process plays this tournament
+         75 fewer than two players in the pool, or another process is playing this tournament
 Example: python main.py tournament --player random --player heuristic --player saved_models/best_model --games 60
 """,
-    "engine": """Answer a protocol with a model's moves, so that other programs can play against it.
+    "engine": """Play for another program: answer a protocol with a model's moves.
 
-gomocup: the protocol of Gomocup and Piskvork, for Gomoku. A manager starts this command and talks to it over standard
-input and output. Its time limits are kept; a line that makes no sense is answered with ERROR and changes nothing.
-Run it once by hand before a tournament (type START and the size, BEGIN, END): kernels are compiled and inference is
-measured when a machine sees them first, which may take longer than a manager waits.
+gomocup is the protocol of Gomocup and Piskvork, for Gomoku. A manager starts this command and talks to it over standard
+input and output. The manager's time limits are kept; a line that makes no sense is answered with ERROR and changes
+nothing. Run it once by hand before a tournament (type START and the size, BEGIN, END): the first time on a machine,
+kernels are compiled and inference is measured, which may take longer than a manager waits.
 
 \b
 Reads:   a model, commands on standard input
@@ -106,17 +119,45 @@ Writes:  answers on standard output
 Exit:    0 ended by the manager, 1 failed, 2 wrong usage
 Example: python main.py engine --protocol gomocup --model saved_models/best_model --readouts 400
 """,
-    "bench": """Measure this machine: network, self-play, gathering and training, each against its ceiling; or, with
-`bench evaluate`, a match in batches against the same games one after another.
+    "bench": """Measure this machine: inference, self-play, gathering and training, each against its ceiling.
 
-selfplay share: its evaluations of what the bare network does with the same batches. tree simulations: the same without
-a network. train share: steps fed from chunks, of steps on one batch in memory. Gathering 200,000 positions and
-compiling take a minute or more, whatever --seconds.
+Self-play is measured against the bare network on the same batches, training on chunks against training on one batch in
+memory. Gathering 200,000 positions and compiling take a minute or more, whatever --seconds is. `bench evaluate`
+compares a match played in batches with the same games played one after another.
 
 \b
 Reads:   nothing
-Writes:  nothing but temporary files
+Writes:  temporary files only
 Exit:    0 measured, 1 failed, 2 wrong usage
 Example: python main.py bench --game go:9 --network-size b2c32 --seconds 5
+""",
+    "show": """Print any of MuGo's files for a person; without a path, the state of the run in this folder.
+
+\b
+Reads:   a game shard (.gz), its .meta file, a chunk (.h5), a model directory, a match directory, promotions.jsonl,
+         ratings, a pool, or the folder of a run
+Writes:  nothing
+Exit:    0 shown, 1 missing, damaged or not one of MuGo's files, 2 wrong usage
+Example: python main.py show saved_models/best_model
+""",
+    "pool": """Print or change the pool of opponents, which plays tournaments and self-play's --opponents pool:MODE.
+
+When the pool is full, its lowest rated member leaves, but never the one just added. An unrated member counts as the
+mean of all rated players; among equals the oldest member leaves. A model without @READOUTS takes the rating it earned
+over the most games.
+
+\b
+Reads:   data/pool.json, data/ratings.json
+Writes:  data/pool.json
+Exit:    0 done, 1 failed, 2 wrong usage
+Example: python main.py pool add saved_models/best_model
+""",
+    "presets": """List the presets with what each needs and gives, or print one of them.
+
+\b
+Reads:   pipeline/presets/*.yaml
+Writes:  nothing
+Exit:    0 shown, 2 no such preset
+Example: python main.py presets go9-tour
 """,
 }

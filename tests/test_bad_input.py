@@ -30,7 +30,7 @@ def last_line(done: subprocess.CompletedProcess) -> str:
         ("selfplay --preset nonsense", 2, "nonsense"),
         ("selfplay --readouts -1", 2, "readouts"),
         ("selfplay --readouts many", 2, "many"),
-        ("gather --holdout-fraction 2", 2, "holdout-share"),
+        ("gather --holdout-fraction 2", 2, "holdout-fraction"),
         ("evaluate --games 7", 2, "even"),
         ("init --game chess:8", 2, "chess"),
         ("init --game go:4", 2, "5 to 19"),

@@ -107,7 +107,7 @@ def test_every_command_line_in_the_readme_parses() -> None:
 @pytest.mark.parametrize(("name", "config"), [*CONFIGS.items(), ("bench", BenchConfig)])
 def test_options_are_the_fields_of_the_config(name: str, config: type[StageConfig]) -> None:
     options = {option.name for option in COMMANDS[name].params}
-    assert options - {"preset"} == {*config.model_fields, "as_json"} - {"preset"}
+    assert options - {"preset"} == {*config.model_fields, "as_json", "verbose"} - {"preset"}
     assert ("preset" in options) == (name in CONFIGS or name == "bench")
     shown = run(name, "--help").output
     for field, info in config.model_fields.items():

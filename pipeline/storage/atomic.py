@@ -17,24 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import FileError
+from pipeline.errors import FileError, explain
 from pipeline.storage import layout
-
-_PROBLEMS = {
-    errno.ENOSPC: "the disk is full; wanted room to write; free some and run again",
-    errno.EDQUOT: "the disk quota is used up; wanted room to write; free some and run again",
-    errno.EFBIG: "the file grew past the largest size allowed here; raise the limit (ulimit -f) and run again",
-    errno.EROFS: "the disk is read-only; wanted to write; make it writable or choose another directory",
-    errno.EACCES: "permission denied; change its permissions or choose another directory",
-    errno.EPERM: "the system does not permit it; change its permissions or choose another directory",
-    errno.ENOTDIR: "a part of its path is a file; wanted a directory; choose another path",
-}
-
-
-def explain(path: Path | str, error: OSError) -> FileError:
-    """The one-line error for what the system said about this path."""
-    problem = _PROBLEMS.get(error.errno or 0, f"{error.strerror or error}; check the disk and run again")
-    return FileError(path, problem)
 
 
 @contextmanager

@@ -1,0 +1,79 @@
+"""Command-line options made from the fields of a config: name, type, default and help text stand in config.py alone."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import typer
+from pydantic.fields import FieldInfo
+
+from pipeline.config import CONFIGS, SearchConfig, StageConfig
+from pipeline.presets import preset_names
+
+PRESET = "Settings to start from: {}, or a path to a .yaml file. Options given here win."
+VERBOSE = "0 warnings only, 1 progress and a short summary, 2 the whole summary. [default: 1]"
+JSON = "Print the whole summary as JSON."
+
+
+def options_of(name: str, kind: type[StageConfig], has_summary: bool) -> list[inspect.Parameter]:
+    """All options of one command: the fields of its config, those of the search last, and what every command has.
+
+    All default to None, "not given", because a preset fills what isn't given.
+    """
+    own_first = sorted(kind.model_fields.items(), key=lambda item: item[0] in SearchConfig.model_fields)
+    options = [_field_option(field_name, field) for field_name, field in own_first]
+    if name in CONFIGS:
+        options.insert(0, _option("preset", str, "--preset", PRESET.format(", ".join(preset_names()))))
+    if has_summary:
+        if "verbose" not in kind.model_fields:
+            options.append(_option("verbose", int, "--verbose", VERBOSE))
+        options.append(_option("as_json", bool, "--json", JSON))
+    return options
+
+
+def _option(name: str, kind: Any, flag: str, text: str) -> inspect.Parameter:
+    return _parameter(name, kind, typer.Option(flag, help=text, show_default=False, parser=_number_parser(kind)))
+
+
+def _parameter(name: str, kind: Any, meaning: Any) -> inspect.Parameter:
+    annotation = Annotated[kind | None, meaning]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _field_option(name: str, field: FieldInfo) -> inspect.Parameter:
+    kind = _type_without_none(field.annotation)
+    shown = {False: "no", True: "yes"}.get(field.default, field.default) if kind is bool else field.default
+    if isinstance(shown, list):
+        shown = ", ".join(map(str, shown))
+    text = field.description or ""
+    if field.default not in (None, []):
+        text += f" [default: {shown}]"
+    if (field.json_schema_extra or {}).get("argument"):  # type: ignore[union-attr]
+        return _parameter(name, kind, typer.Argument(help=text, show_default=False))
+    flag = name.replace("_", "-")
+    return _option(name, kind, f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}", text)
+
+
+def _type_without_none(annotation: Any) -> Any:
+    if get_origin(annotation) in (Union, types.UnionType):
+        return next(kind for kind in get_args(annotation) if kind is not type(None))
+    return annotation
+
+
+def _number_parser(kind: type) -> Callable[[str], Any] | None:
+    """Numbers are parsed here so that the error says what was found; typer parses the other types."""
+    if kind not in (int, float):
+        return None
+    wanted = "a whole number" if kind is int else "a number"
+
+    def parse(text: str) -> Any:
+        try:
+            return kind(text)
+        except ValueError as error:
+            raise typer.BadParameter(f"found {text!r}; wanted {wanted}") from error
+
+    parse.__name__ = "INTEGER" if kind is int else "FLOAT"
+    return parse
