@@ -3,7 +3,7 @@
     python -m benchmarks.promotion [--games 400] [--sprt 0,35,0.05,0.05] [--matches 10000]
 
 A line per Elo difference, share of draws, and share that whoever moves first gets of an opening. Promoted: by the gate
-(cut short or not, its verdict is the same) and by the sequential test. Games: on average, until the gate is decided,
+(cut short or not, its decision is the same) and by the sequential test. Games: on average, until the gate is decided,
 and until the test is, if games end in the order of their numbers.
 """
 
@@ -65,10 +65,10 @@ def by_sprt(results: Games, sprt: Sprt) -> Verdicts:
         counts[going, scores[going, pair]] += 1
         # Many matches stand alike: one row of each kind.
         _, row, which = np.unique(counts[going] @ place_values, return_index=True, return_inverse=True)
-        verdicts = sprt.verdicts(counts[going[row]], pairs - pair - 1)[which]
-        promoted[going] = verdicts > 0
+        decisions = sprt.decisions(counts[going[row]], pairs - pair - 1)[which]
+        promoted[going] = decisions > 0
         games[going] = 2 * (pair + 1)
-        going = going[verdicts == 0]
+        going = going[decisions == 0]
     return promoted, games
 
 

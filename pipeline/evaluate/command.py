@@ -1,9 +1,9 @@
 """``evaluate``: the newest model plays the champion, and takes its place if it wins enough.
 
-Reads two players, models mostly; writes a match folder and, after a win, best_model and the pool of opponents.
-Finished games count: a killed match goes on where it stood and comes to the verdict it would have come to. It stops
-as soon as the games left can't change the verdict, so rates are those of the games played, of which the short ones
-finish first. Further conditions (--require) are matches of their own, played when the first is won.
+Reads two players, usually models; writes a match folder and, after a promotion, best_model and the pool of opponents.
+Finished games are kept: a match that was killed goes on where it stopped and comes to the same decision. It stops as
+soon as the games left can't change the decision, so rates are those of the games played, and short games finish first.
+Further conditions (--require) are matches of their own, played once the first is won.
 
 White is the challenger, black the champion, whatever colour each has in a game.
 """
@@ -36,13 +36,13 @@ from pipeline.storage.matches import (
 )
 from pipeline.storage.models import list_models, set_champion
 
-TESTED_AT_ONCE = 64  # games, for a sequential test: those begun beyond the pair that decides are played for nothing
-PENDING = "promotion_pending"  # in summary.json: the verdict is in, best_model may not be re-pointed yet
+TESTED_AT_ONCE = 64  # games, for a sequential test: those begun after the deciding pair are played for nothing
+PENDING = "promotion_pending"  # in summary.json: decided, but best_model may not be re-pointed yet
 
 
 @dataclass(frozen=True)
 class Condition:
-    """``random>=0.95``: the challenger must make this share of the points against that player."""
+    """A further condition, ``random>=0.95``: the challenger must score this share of the points against that player."""
 
     text: str
     player: str
@@ -50,7 +50,7 @@ class Condition:
 
 
 def parse_condition(text: str) -> Condition:
-    """Raises UsageError for what isn't PLAYER>=SHARE."""
+    """Raises UsageError unless text is PLAYER>=SHARE."""
     player, sign, number = text.rpartition(">=")
     try:
         share = float(number)
@@ -64,12 +64,12 @@ def parse_condition(text: str) -> Condition:
 
 
 def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSummary:
-    """Play, or finish, a match, and promote the challenger if it passed. See the module docstring.
+    """Play or finish a match, and promote the challenger if it passed. See the module docstring.
 
     Raises NotYet if there is no challenger or another process plays this match, UsageError for an odd number of games
     or a player against itself, FileError for models that can't be loaded, that play different games, or a match begun
-    with other settings, MuGoError if the verdict hangs on games that failed; KeyboardInterrupt after recording what
-    was finished.
+    with other settings, MuGoError if the decision depends on games that failed; KeyboardInterrupt after recording the
+    finished games.
     """
     for name, number in (("--games", config.games), ("--require-games", config.require_games)):
         if number % 2:
@@ -79,29 +79,32 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
         sprt.check_games(config.games)
         if config.threshold is not None:
             raise UsageError("evaluate --threshold and --sprt: each decides the match; wanted one of them")
-    guards = [parse_condition(text) for text in config.require]
+    conditions = [parse_condition(text) for text in config.require]
     champion = load_entrant(config.black_model, config.readouts)
     home = _home(config, champion)
-    _settle(config, champion, progress)
+    _finish_promotions(config, champion, progress)
     challenger = load_entrant(_challenger(config, champion, home), config.readouts)
-    against = [load_entrant(condition.player, config.readouts) for condition in guards]
+    further = [(condition, load_entrant(condition.player, config.readouts)) for condition in conditions]
     _check_different(challenger, champion)
-    _check_conditions(config, challenger, champion, guards, against)
+    _check_conditions(config, challenger, champion, further)
     if sprt is not None:
         config = config.model_copy(update={"parallel_games": min(config.parallel_games, TESTED_AT_ONCE)})
-    runner = MatchRunner(config, common_game(config.game, [champion, challenger, *against]), progress)
+    game = common_game(config.game, [champion, challenger, *(opponent for _, opponent in further)])
+    runner = MatchRunner(config, game, progress)
     rule = Rule(config.games, config.threshold, sprt, config.exclude_duplicates)
-    folder = _folder(config, challenger, champion)
+    folder = config.output_dir / layout.match_name(challenger.name, champion.name)
     with match_lock(folder):
         settings = {"sprt": config.sprt, "exclude_duplicates": config.exclude_duplicates}
-        # Nobody is promoted over an engine: unless a verdict is asked for, such a match is measured to its end.
+        # Nobody is promoted over an engine: such a match is played to its end, unless a decision is asked for.
         at_stake = bool(challenger.model and champion.model) or (config.threshold, sprt) != (None, None)
-        writer, status = _play(runner, folder, (challenger, champion), rule, settings, at_stake)
+        writer, status = _play(config, runner, folder, (challenger, champion), rule, settings, at_stake)
         summary = summarise(rule, writer, status)
         if not status.decided and at_stake:
             _refuse_undecided(summary, writer)
-        if status.passed:
-            summary = _check_condition(config, runner, challenger, guards, against, summary, progress)
+        for condition, opponent in further:
+            if summary.passed:
+                progress.say(f"further condition: {condition.text}")
+                summary = _play_condition(config, runner, challenger, condition, opponent, summary)
         return _conclude(config, summary, challenger, champion, home, progress)
 
 
@@ -109,7 +112,7 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
 
 
 def _home(config: EvaluateConfig, champion: Entrant) -> Path | None:
-    """The folder whose best_model this match is about; None if the champion is no model."""
+    """The folder whose best_model is at stake; None if the champion is no model."""
     if champion.spec.path is None:
         return None
     given = Path(config.black_model)
@@ -154,24 +157,20 @@ def _check_different(challenger: Entrant, other: Entrant, where: str = "--white-
 
 
 def _check_conditions(
-    config: EvaluateConfig,
-    challenger: Entrant,
-    champion: Entrant,
-    guards: Sequence[Condition],
-    against: Sequence[Entrant],
+    config: EvaluateConfig, challenger: Entrant, champion: Entrant, further: Sequence[tuple[Condition, Entrant]]
 ) -> None:
-    """Whatever makes a further condition impossible is said before anything is played."""
-    names = [entrant.name for entrant in against]
-    for condition, entrant in zip(guards, against, strict=True):
+    """Raises UsageError for a further condition that can't be met, before anything is played."""
+    names = [opponent.name for _, opponent in further]
+    for condition, opponent in further:
         where = f"--require {condition.text!r}"
-        _check_different(challenger, entrant, where)
-        if entrant.name == champion.name:
+        _check_different(challenger, opponent, where)
+        if opponent.name == champion.name:
             raise UsageError(f"evaluate {where}: that is the champion of this match; use --threshold")
-        if names.count(entrant.name) > 1:
+        if names.count(opponent.name) > 1:
             raise UsageError(
-                f"evaluate {where}: {entrant.name} is asked for {names.count(entrant.name)} times; wanted once"
+                f"evaluate {where}: {opponent.name} is asked for {names.count(opponent.name)} times; wanted once"
             )
-        folder = _condition_folder(config, challenger, entrant)
+        folder = _condition_folder(config, challenger, opponent)
         if has_match(folder) and (begun := read_match(folder).header.games) != config.require_games:
             raise UsageError(
                 f"evaluate --require-games {config.require_games}: {folder} was begun with {begun}; go on with that, "
@@ -179,19 +178,16 @@ def _check_conditions(
             )
 
 
-def _folder(config: EvaluateConfig, challenger: Entrant, other: Entrant) -> Path:
-    return config.output_dir / layout.match_name(challenger.name, other.name)
-
-
-def _condition_folder(config: EvaluateConfig, challenger: Entrant, other: Entrant) -> Path:
-    """Apart from matches that somebody asked for by name, whose settings may be others."""
-    return config.output_dir / layout.REQUIRED / layout.match_name(challenger.name, other.name)
+def _condition_folder(config: EvaluateConfig, challenger: Entrant, opponent: Entrant) -> Path:
+    """Apart from matches that were asked for by name, whose settings may be others."""
+    return config.output_dir / layout.REQUIRED / layout.match_name(challenger.name, opponent.name)
 
 
 # Playing
 
 
 def _play(
+    config: EvaluateConfig,
     runner: MatchRunner,
     folder: Path,
     entrants: tuple[Entrant, Entrant],
@@ -199,55 +195,47 @@ def _play(
     settings: dict[str, Any],
     at_stake: bool,
 ) -> tuple[MatchWriter, MatchStatus]:
-    """The match as far as it must be played: until it is decided, where there is something to decide.
-
-    Call it under the match's lock.
-    """
-    # The share that a further condition asks for isn't part of its match: it may change, the games stay.
+    """Play until the match is decided, or to its end if nothing is at stake. Call it under the match's lock."""
+    # A further condition's share isn't part of its match: it may change, the games stay.
     threshold = rule.threshold if settings else None
     writer = runner.open(folder, entrants, rule.games, threshold, settings)
     try:
         runner.play(writer, entrants, lambda so_far: at_stake and match_status(rule, so_far.games).decided)
     finally:
-        write_sgfs(runner.game, writer, runner.config.sgf_output)  # type: ignore[attr-defined]
+        write_sgfs(runner.game, writer, config.sgf_output)
     return writer, match_status(rule, writer.games)
 
 
-def _check_condition(
+def _play_condition(
     config: EvaluateConfig,
     runner: MatchRunner,
     challenger: Entrant,
-    guards: Sequence[Condition],
-    against: Sequence[Entrant],
+    condition: Condition,
+    opponent: Entrant,
     summary: EvaluateSummary,
-    progress: Progress,
 ) -> EvaluateSummary:
-    """Play the further conditions, until one fails."""
-    for condition, entrant in zip(guards, against, strict=True):
-        progress.say(f"further condition: {condition.text}")
-        rule = Rule(config.require_games, condition.share)
-        folder = _condition_folder(config, challenger, entrant)
-        with match_lock(folder):
-            writer, status = _play(runner, folder, (challenger, entrant), rule, {}, True)
-            theirs = summarise(rule, writer, status)
-            if not status.decided:
-                _refuse_undecided(theirs, writer)
-            write_summary(folder, asdict(theirs))
-        score = status.score
-        result = ConditionResult(
-            status.passed, score.games, score.wins, score.draws, score.losses, score.share, condition.share, str(folder)
-        )
-        summary = replace(summary, guards={**summary.guards, condition.text: result})
-        if not status.passed:
-            reason = (
-                f"{summary.reason}; {condition.text} not met: {score.half_points / 2:g} points of {score.games} games"
-            )
-            return replace(summary, passed=False, reason=reason)
-    return summary
+    """Play a further condition's match; the summary with its result."""
+    rule = Rule(config.require_games, condition.share)
+    folder = _condition_folder(config, challenger, opponent)
+    with match_lock(folder):
+        writer, status = _play(config, runner, folder, (challenger, opponent), rule, {}, True)
+        theirs = summarise(rule, writer, status)
+        if not status.decided:
+            _refuse_undecided(theirs, writer)
+        write_summary(folder, asdict(theirs))
+    score = status.score
+    result = ConditionResult(
+        status.passed, score.games, **asdict(score), share=score.share, needed=condition.share, match=str(folder)
+    )
+    summary = replace(summary, guards={**summary.guards, condition.text: result})
+    if status.passed:
+        return summary
+    reason = f"{summary.reason}; {condition.text} not met: {score.half_points / 2:g} points of {score.games} games"
+    return replace(summary, passed=False, reason=reason)
 
 
 def _refuse_undecided(summary: EvaluateSummary, writer: MatchWriter) -> None:
-    """Where the verdict hangs on games that failed twice, there is none yet."""
+    """Raises MuGoError: the decision depends on games that failed twice, so there is none yet."""
     last = writer.failures[-1].problem if writer.failures else "unknown"
     raise MuGoError(
         f"{writer.folder}: {summary.failed} games failed twice (the last: {last}) and the verdict hangs on them; mend "
@@ -266,7 +254,7 @@ def _conclude(
     home: Path | None,
     progress: Progress,
 ) -> EvaluateSummary:
-    """Write the summary and promote. Killed in between, the next run finds the promotion pending and makes it."""
+    """Write the summary and promote. After a kill in between, the next run finds the promotion pending and makes it."""
     folder = Path(summary.match)
     why_not = _why_not(config, challenger, champion)
     if not summary.passed or why_not:
@@ -276,13 +264,13 @@ def _conclude(
         return summary
     assert home is not None and champion.spec.path is not None and challenger.spec.path is not None
     write_summary(folder, {**asdict(summary), PENDING: True})
-    told = "games games_played wins draws losses threshold points_needed tail_probability match sprt guards reason"
+    recorded = "games games_played wins draws losses threshold points_needed tail_probability match sprt guards reason"
     values = asdict(summary)
     entry = {
         "by": "evaluate",
         "challenger": summary.challenger,
         "over": summary.champion,
-        **{name: values[name] for name in told.split()},
+        **{name: values[name] for name in recorded.split()},
     }
     present = set_champion(home, challenger.spec.path, entry, over=champion.spec.path)
     if present == challenger.spec.path:
@@ -299,7 +287,7 @@ def _conclude(
 
 
 def _why_not(config: EvaluateConfig, challenger: Entrant, champion: Entrant) -> str:
-    """What speaks against promoting a challenger that has passed; empty if nothing does."""
+    """Why a challenger that has passed isn't promoted; empty if it is."""
     for entrant in (challenger, champion):
         if entrant.spec.path is None:
             return f"{entrant.name} is no model"
@@ -309,7 +297,7 @@ def _why_not(config: EvaluateConfig, challenger: Entrant, champion: Entrant) -> 
 
 
 def _join_pool(config: EvaluateConfig, model: Path, progress: Progress) -> None:
-    """Trouble with the pool doesn't undo a promotion, nor may it keep the summary from telling of it."""
+    """An error in the pool neither undoes a promotion nor keeps the summary from recording it."""
     try:
         remember_champion(config.pool, config.ratings, str(model), progress)
     except MuGoError as error:
@@ -320,14 +308,15 @@ def _with_outcome(summary: EvaluateSummary, promoted: bool, outcome: str) -> Eva
     return replace(summary, promoted=promoted, reason=f"{summary.reason}; {outcome}")
 
 
-def _settle(config: EvaluateConfig, champion: Entrant, progress: Progress) -> None:
-    """Where a kill came between a promotion and the summary's last word, say it now."""
+def _finish_promotions(config: EvaluateConfig, champion: Entrant, progress: Progress) -> None:
+    """Complete the summaries of promotions of this champion that were killed before their last write."""
     for folder in list_matches(config.output_dir):
         parts = layout.parse_match_name(folder.name)
-        if parts is not None and parts[0] == champion.name:
-            summary = read_summary(folder)
-            if summary is not None and summary.pop(PENDING, False):
-                if champion.spec.path is not None:
-                    _join_pool(config, champion.spec.path, progress)
-                summary.update(promoted=True, reason=f"{summary['reason']}; promoted")
-                write_summary(folder, summary)
+        if parts is None or parts[0] != champion.name:
+            continue
+        summary = read_summary(folder)
+        if summary is not None and summary.pop(PENDING, False):
+            if champion.spec.path is not None:
+                _join_pool(config, champion.spec.path, progress)
+            summary.update(promoted=True, reason=f"{summary['reason']}; promoted")
+            write_summary(folder, summary)

@@ -1,9 +1,8 @@
-"""The verdict of a match: what its games say under its rule, and whether more games could say otherwise.
+"""The promotion decision: what the games of a match say under its rule, and whether more games could say otherwise.
 
-A verdict depends on the results by number of game, never on the order in which the games ended: a match that was
-killed, resumed or spread over processes comes to the same one. Games that failed or were not played yet are simply
-not there; the match is decided when none of them can change the verdict. All results are the challenger's, in half
-points.
+The decision depends on results by number of game, never on the order in which games end: a match that was killed,
+resumed or spread over processes comes to the same one. Games that failed or were not played yet are simply missing;
+the match is decided when none of them can change the decision. All results are the challenger's, in half points.
 """
 
 from __future__ import annotations
@@ -20,10 +19,13 @@ from pipeline.storage.matches import MatchGame
 
 @dataclass(frozen=True)
 class Rule:
-    """What a challenger must do. games: of the whole match, even; threshold: share of the points, None = derived.
+    """What a challenger must achieve.
 
-    sprt: decides instead of the threshold. exclude_duplicates: of games with the same moves and colours only the one
-    with the lowest number counts; the threshold then is one of the games that are left.
+    games               of the whole match; even
+    threshold           share of the points; None: derived from the number of games
+    sprt                decides instead of the threshold
+    exclude_duplicates  of games with the same moves and colours only the one with the lowest number counts; the
+                        threshold is then a share of the games that are left
     """
 
     games: int
@@ -36,10 +38,11 @@ class Rule:
 class MatchStatus:
     """A match as far as it was played.
 
-    counted     games that count, by number          pair_scores  [games / 2] half points 0..4; None: not both played,
-    score       theirs                                            VOID: one of them is an excluded duplicate
-    duplicates  games whose moves repeat those of a game with a lower number
-    gate        half points to reach, if sprt doesn't decide
+    counted      games that count, by number
+    score        the challenger's in these games
+    duplicates   games whose moves and colours repeat those of a game with a lower number
+    pair_scores  [games / 2] half points 0..4; None: not both played, VOID: one is an excluded duplicate
+    gate         half points to reach, unless sprt decides
     """
 
     counted: dict[int, MatchGame]
@@ -58,13 +61,13 @@ class MatchStatus:
 
 
 def match_status(rule: Rule, games: Mapping[int, MatchGame]) -> MatchStatus:
-    """Where a match stands. passed: by what is known; final only when decided."""
+    """The status of a match. passed: by the games so far; final only when decided."""
     repetitions = repeated_games(games.values())
     excluded = repetitions if rule.exclude_duplicates else set()
     counted = {number: games[number] for number in sorted(games) if number not in excluded}
     pairs = pair_scores(games.values(), rule.games // 2, excluded)
     score = score_of(counted.values())
-    # Excluded games are none of the match: the share to reach is one of the others.
+    # Excluded games don't belong to the match: the share to reach is that of the others.
     most = rule.games - len(excluded)
     gate = statistics.gate_half_points(most, rule.threshold)
     state = None if rule.sprt is None else rule.sprt.run(pairs, rule.games // 2)

@@ -1,13 +1,13 @@
-"""A sequential test of promotion: stop as soon as the pairs of games say clearly enough which of two strengths it is.
+"""A sequential test of promotion: stop as soon as the pairs of games tell clearly enough which of two strengths it is.
 
 The generalised sequential probability ratio test (GSPRT) of H0 "the challenger is elo0 stronger" against H1 "it is elo1
-stronger". What is seen is *whole pairs* (see statistics.py), as counts of their five scores (pentanomial): the two
+stronger". It observes *whole pairs* (see statistics.py), as counts of their five scores (pentanomial): the two
 games of an opening share its bias, pairs are independent of each other. After each pair the log-likelihood ratio (LLR)
 of the best distribution with H1's mean to the best one with H0's is compared with Wald's bounds: log((1−β)/α) above
 accepts, log(β/(1−α)) below rejects.
 
-A test has a last pair. What is not accepted by then is rejected, so truncation can only lower the rate of false
-promotions; and it is rejected earlier if winning every pair that is left could not accept it any more.
+A test has a last pair. A challenger not accepted by then is rejected, so truncation can only lower the rate of false
+promotions; it is rejected earlier if winning every pair that is left would no longer be enough.
 
 Sources: A. Wald 1945, "Sequential tests of statistical hypotheses"; M. Van den Bergh's notes on the GSPRT, as used by
 fishtest, which tests chess engines: cantate.be/Fishtest/support_MLE_multinomial.pdf (Proposition 1.1).
@@ -31,22 +31,23 @@ from pipeline.matches.statistics import Pentanomial, pair_counts, share_of_elo
 ACCEPTED = "accepted"
 REJECTED = "rejected"
 
-MAX_ELO = 1000.0  # beyond, the shares are too close to 0 and 1 to tell anything apart
+MAX_ELO = 1000.0  # beyond, shares are too close to 0 and 1 to be told apart
 MIN_GAP = 0.01  # Elo; a test of less would take some 10^9 games
-# Added to the count of every score, so that every mean has a distribution with finite likelihood. fishtest puts it in
-# place of zero counts only; added to all, a pair more is exactly 1 more, whatever came before: llr() stays monotonic.
+# Added to the count of every score, so that every mean has a distribution with finite likelihood. fishtest replaces
+# zero counts only; added to all, one more pair is exactly 1 more, whatever came before: llr() stays monotonic.
 PRIOR_COUNT = 1e-3
-# The log-likelihood is stationary at the multiplier looked for, so a small error there is one of its square here.
+# The log-likelihood is stationary at the multiplier sought, so it changes only by the square of an error there.
 BISECTIONS = 36
-PAIR_SHARES = np.arange(5) / 4  # a pair's points, per point that could be had
+PAIR_SHARES = np.arange(5) / 4  # of the points of a pair
 
 
 @dataclass(frozen=True)
 class SprtState:
-    """Where a test stands: after its last pair if it is decided, else after all that are known without a gap.
+    """The state of a test after its deciding pair, or else after all pairs that are known without a gap.
 
-    pairs, counts   the pairs that count, VOID ones left out         llr  their log-likelihood ratio
-    lower, upper    reached: rejected, accepted; a rejection above `lower` had too few pairs left to reach `upper`
+    pairs, counts   the pairs that count, without VOID ones
+    llr             their log-likelihood ratio
+    lower, upper    bounds of rejection and acceptance; after a rejection above `lower` too few pairs were left
     """
 
     decision: str | None  # ACCEPTED, REJECTED, or None: go on
@@ -116,15 +117,15 @@ class Sprt:
         ratio = total * (_surplus(shares, share_of_elo(self.elo0)) - _surplus(shares, share_of_elo(self.elo1)))
         return np.where(observed.any(-1), ratio, 0.0)
 
-    def verdicts(self, counts: ArrayLike, pairs_left: ArrayLike) -> NDArray[np.int8]:
-        """After these pair counts [..., 5], with so many pairs to come [...]: 1 accept, −1 reject, 0 go on [...]."""
+    def decisions(self, counts: ArrayLike, pairs_left: ArrayLike) -> NDArray[np.int8]:
+        """[...] 1 accept, −1 reject, 0 go on, after these pair counts [..., 5] with pairs_left [...] to come."""
         lower, upper = self.bounds()
         ratio = self.llr(counts)
         rejected = (ratio <= lower) | ~self.can_accept(counts, pairs_left)
         return np.where(ratio >= upper, 1, -rejected.astype(np.int8)).astype(np.int8)
 
     def can_accept(self, counts: ArrayLike, pairs_left: ArrayLike) -> NDArray[np.bool_]:
-        """Whether the upper bound is reached if all pairs to come [...] are won, after pair counts [..., 5] → [...]."""
+        """[...] whether winning all pairs_left [...] would reach the upper bound after these pair counts [..., 5]."""
         best = np.array(counts, np.float64)
         best[..., 4] += np.asarray(pairs_left)
         return self.llr(best) >= self.bounds()[1]
@@ -144,11 +145,11 @@ class Sprt:
         seen = np.zeros((len(known) + 1, 5), np.int64)  # after 0, 1, … pairs
         for t, score in enumerate(known, start=1):
             seen[t] = seen[t - 1] + pair_counts([score])
-        verdicts = self.verdicts(seen, max_pairs - np.arange(len(known) + 1))
-        end = int(np.argmax(verdicts != 0)) if verdicts.any() else len(known)
+        decisions = self.decisions(seen, max_pairs - np.arange(len(known) + 1))
+        end = int(np.argmax(decisions != 0)) if decisions.any() else len(known)
         lower, upper = self.bounds()
         return SprtState(
-            {1: ACCEPTED, -1: REJECTED, 0: None}[int(verdicts[end])],
+            {1: ACCEPTED, -1: REJECTED, 0: None}[int(decisions[end])],
             int(seen[end].sum()),
             float(self.llr(seen[end])),
             lower,
@@ -157,7 +158,7 @@ class Sprt:
         )
 
     def check_games(self, games: int) -> None:
-        """Raises UsageError if so many games, all of them won, could not accept anything."""
+        """Raises UsageError if winning this many games would not be enough to be accepted."""
         _, upper = self.bounds()
         pairs = math.floor(upper / math.log(share_of_elo(self.elo1) / share_of_elo(self.elo0)))
         while self.llr((0, 0, 0, 0, pairs)) < upper:

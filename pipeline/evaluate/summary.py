@@ -1,6 +1,6 @@
-"""What is said of a match when it is over: its figures under its rule, as summary.json keeps them.
+"""The figures of a finished match under its rule, as summary.json keeps them.
 
-Wins, losses, shares and Elo are the challenger's. Computes; doesn't play and writes nothing.
+Wins, losses, shares and Elo are the challenger's. Plays nothing and writes no files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ POWER_ELO = 35.0  # the gain whose chance of passing the summary states
 
 @dataclass(frozen=True)
 class TestResult:
-    """How the sequential test ended: over `pairs` pairs in order of their number, log-likelihood ratio llr."""
+    """How the sequential test ended, after `pairs` pairs in order of their number. llr: log-likelihood ratio."""
 
     decision: str
     pairs: int
@@ -30,7 +30,7 @@ class TestResult:
 
 @dataclass(frozen=True)
 class ConditionResult:
-    """A further condition: the match that was played for it."""
+    """A further condition, and the match that was played for it."""
 
     passed: bool
     games_played: int
@@ -44,13 +44,17 @@ class ConditionResult:
 
 @dataclass(frozen=True)
 class EvaluateSummary:
-    """A match and what followed from it. Wins, losses, shares and Elo are the challenger's; None: not bounded.
+    """A match and its consequences. Wins, losses, shares and Elo are the challenger's; an Elo of None is unbounded.
 
-    share: points per game, a draw counting 1/2. tail_probability: that an equal player does so well in these games,
-    over games if none was drawn, else over pairs. threshold, points_needed, false_promotion_at_most (that an equal
-    player passes, whatever the number of draws), power_35_elo (that one 35 Elo stronger does, without draws): of the
-    threshold; None where the sequential test decides. pairs: pairs of games that brought 0, 1/2, 1, 1 1/2, 2 points.
-    duplicates: games whose moves and colours repeat those of another. failed: games that nobody won, tried twice.
+    share                    points per game, a draw counting 1/2
+    pairs                    how many pairs of games brought 0, 1/2, 1, 1 1/2, 2 points
+    duplicates               games whose moves and colours repeat those of another
+    failed                   games that failed in both attempts
+    tail_probability         that an equal player does at least this well; over games if none was drawn, else over pairs
+    threshold, points_needed None where the sequential test decides, like the next two
+    false_promotion_at_most  chance that an equal player passes, whatever the number of draws
+    power_35_elo             chance that a player 35 Elo stronger passes, without draws
+    guards                   the further conditions, by their text
     """
 
     challenger: str
@@ -91,13 +95,13 @@ class EvaluateSummary:
 
 
 def summarise(rule: Rule, writer: MatchWriter, status: MatchStatus) -> EvaluateSummary:
-    """The figures of a match as far as it was played; guards and promotion are for its stage to fill in."""
+    """The figures of a match as far as it was played, without further conditions and promotion."""
     header, games, score = writer.header, list(status.counted.values()), status.score
     played = max(1, score.games)
     low, high = statistics.wilson_interval(score)
     elo_low, elo, elo_high = (value if math.isfinite(value) else None for value in statistics.elo_interval(score))
     most = rule.games - (len(writer.games) - len(games))
-    by_gate = status.sprt is None  # what a threshold asks and promises means nothing where the sequential test decides
+    by_gate = status.sprt is None  # a threshold means nothing where the sequential test decides
     gain = statistics.share_of_elo(POWER_ELO)
     return EvaluateSummary(
         challenger=header.challenger,
@@ -153,5 +157,5 @@ def _reason(rule: Rule, status: MatchStatus, score: Score) -> str:
             f"sequential test: {said} after {state.pairs} of {rule.games // 2} pairs "
             f"(log-likelihood ratio {state.llr:+.2f}, bounds {state.lower:+.2f} and {state.upper:+.2f})"
         )
-    verdict = f"{score.half_points / 2:g} points of the {status.gate / 2:g} needed from {rule.games} games"
-    return verdict + (f", decided after {score.games}" if score.games < rule.games else "")
+    text = f"{score.half_points / 2:g} points of the {status.gate / 2:g} needed from {rule.games} games"
+    return text + (f", decided after {score.games}" if score.games < rule.games else "")

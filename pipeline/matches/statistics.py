@@ -1,13 +1,13 @@
-"""The statistics of a promotion match: how much must be won, how sure that is, and when it is decided.
+"""The statistics of a promotion match: how much must be won, how certain that is, and when it is decided.
 
 A match of n games is n Bernoulli trials. A win counts 1, a draw 1/2. Points are counted in half points throughout, as
-integers (2·wins + draws), so that no verdict hangs on a rounding error. The *gate* of a match is the least number of
+integers (2·wins + draws), so that no decision depends on a rounding error. The *gate* of a match is the least number of
 half points that promotes the challenger. All results are the challenger's.
 
 A *pair* is one opening played twice, with colours swapped; its score is the challenger's half points in both games,
-0..4. Half a pair, of which only one game is there, is no pair. *Pair counts* say how many pairs brought each score.
+0..4. A pair of which only one game was played doesn't count. *Pair counts* say how many pairs brought each score.
 
-Everything is exact (integers or compensated sums), but for the intervals, which are Wilson's. Knows no games or files.
+Everything is exact (integers or compensated sums) except the intervals, which are Wilson's. Knows no games or files.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Score:
 def derived_threshold(games: int) -> float:
     """1/2 + 1/sqrt(n): two standard deviations above the mean of n fair games; never more than 1.
 
-    .55 at 400 games, .60 at 100. Below 4 games not even winning all of them is two deviations: then all must be won.
+    .55 at 400 games, .60 at 100. Below 4 games, where winning all is less than two deviations, all must be won.
     """
     return min(1.0, 0.5 + 1 / math.sqrt(games)) if games else 1.0
 
@@ -86,7 +86,7 @@ def wins_needed(gate: int) -> int:
 
 
 def is_decided(score: Score, games: int, gate: int) -> bool:
-    """Exact curtailment: whether the games still to be played can no longer change the verdict."""
+    """Exact curtailment: whether the games still to be played can no longer change the decision."""
     return score.half_points >= gate or score.half_points + 2 * (games - score.games) < gate
 
 
@@ -120,7 +120,7 @@ def binomial_tail(wins: int, games: int, share: float = 0.5) -> float:
 
 
 def pair_counts(scores: Sequence[int | None]) -> Pentanomial:
-    """How many pairs have each score 0..4. None (not both games are there) and VOID are left out.
+    """How many pairs have each score 0..4, without None (not both games were played) and VOID.
 
     Raises ValueError for any other number.
     """
@@ -135,7 +135,7 @@ def pair_counts(scores: Sequence[int | None]) -> Pentanomial:
 
 
 def pair_tail(counts: Pentanomial) -> float:
-    """The chance that an equal player does at least this well over pairs, given how far each pair was from a tie.
+    """The chance that an equal player does at least this well over pairs, given each pair's distance from a tie.
 
     Let A be the result, in half points above a draw (−1, 0, 1), of a challenger that moves first, and let the champion
     be its equal: then the champion's result, when it moves first in the same opening, is distributed as A too, and the
@@ -170,8 +170,8 @@ def result_tail(score: Score, counts: Pentanomial | None = None) -> float:
     than too small for anything above half the points (see false_promotion). With draws it is pair_tail(counts), where
     a draw counts 1/2; or, where games have no pairs (counts None), the sign test of the decided games.
 
-    It is the chance for a number of games fixed beforehand: where a match was stopped as decided, the chance that
-    matters is the gate's, false_promotion().
+    This holds for a number of games fixed beforehand: of a match that stopped once decided, the chance that matters is
+    the gate's, false_promotion().
     """
     if score.draws and counts is not None:
         return pair_tail(counts)
@@ -179,7 +179,7 @@ def result_tail(score: Score, counts: Pentanomial | None = None) -> float:
 
 
 def false_promotion(games: int, gate: int) -> float:
-    """The largest chance that an equal model reaches the gate, whatever is drawn and whomever an opening favours.
+    """The largest chance that an equal model reaches the gate, however many draws and whichever side openings favour.
 
     With m decided games between equals, S = wins − losses must reach k = gate − games. For k ≥ 1 the chance of that
     grows with m in steps of 2, as P(S=k−2) ≥ P(S=k); so it is largest with no draw, or with one (which adds half a
