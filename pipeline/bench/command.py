@@ -40,6 +40,7 @@ from pipeline.games.base import FloatArray, Game, Planes
 from pipeline.games.registry import parse_game
 from pipeline.gather.command import gather
 from pipeline.methods.alphazero.actor import Actor, FinishedGame, PlaySettings, game_seeds
+from pipeline.phrases import counted, percent
 from pipeline.players.loading import calibration_positions
 from pipeline.presets import make_config
 from pipeline.progress import SILENT, Progress
@@ -73,6 +74,19 @@ class BenchSummary:
     gather_positions_per_second: float
     train_samples_per_second: float
     train_share: float
+
+    def lines(self) -> list[str]:
+        """The short form."""
+        return [
+            f"{self.game}, {self.network_size}, {counted(self.games, 'game')} at once, "
+            f"{counted(self.readouts, 'readout')} a move, {counted(self.threads, 'thread')}, {self.backend}",
+            f"network    {self.network_evaluations_per_second:,.0f} evaluations/s",
+            f"self-play  {self.selfplay_evaluations_per_second:,.0f} evaluations/s, {percent(self.selfplay_share)} of "
+            f"the network's; {self.games_per_second:,.2f} games/s",
+            f"tree       {self.tree_simulations_per_second:,.0f} simulations/s without a network",
+            f"gather     {self.gather_positions_per_second:,.0f} positions/s",
+            f"train      {self.train_samples_per_second:,.0f} samples/s, {percent(self.train_share)} of memory's",
+        ]
 
 
 @dataclass(frozen=True)

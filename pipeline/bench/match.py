@@ -25,6 +25,7 @@ from pipeline.matches.match import Pairing
 from pipeline.matches.openings import make_openings
 from pipeline.matches.runner import LEAST_BATCH
 from pipeline.matches.worker_pool import ThreadPool, conduct
+from pipeline.phrases import counted, duration
 from pipeline.players.base import MakePlayer
 from pipeline.players.loading import calibration_positions
 from pipeline.players.searching import SearchPlayer
@@ -62,6 +63,18 @@ class MatchBenchSummary:
     games_alone: int
     games_alone_the_same: int
     games_alone_the_same_unpadded: int
+
+    def lines(self) -> list[str]:
+        """The short form."""
+        return [
+            f"{self.game}, {self.network_size}, {counted(self.readouts, 'readout')} a move, "
+            f"{counted(self.threads, 'thread')}, {self.backend}",
+            f"in batches         {counted(self.games, 'game')} in {duration(self.match_seconds)}, "
+            f"{self.seconds_per_game:.3g} s a game",
+            f"one after another  {self.alone_seconds_per_game:.3g} s a game: {self.speedup:.1f} times as long; without "
+            f"padding {self.alone_seconds_per_game_unpadded:.3g} s, {self.speedup_unpadded:.1f} times",
+            f"the same moves     {self.games_alone_the_same} of {counted(self.games_alone, 'game')}",
+        ]
 
 
 def bench_match(config: BenchConfig, progress: Progress = SILENT) -> MatchBenchSummary:

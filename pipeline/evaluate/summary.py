@@ -12,6 +12,7 @@ from pipeline.evaluate.promotion import MatchStatus, Rule
 from pipeline.matches import statistics
 from pipeline.matches.results import score_of
 from pipeline.matches.statistics import Score
+from pipeline.phrases import counted, percent, results
 from pipeline.storage.matches import MatchWriter
 
 POWER_ELO = 35.0  # the gain whose chance of passing the summary states
@@ -93,6 +94,30 @@ class EvaluateSummary:
     reason: str
     match: str
 
+    def lines(self) -> list[str]:
+        """The short form."""
+        title = f"{self.challenger} against {self.champion}"
+        if not self.games_played:
+            return [f"{title}: no game played; {self.reason}"]
+        needed = f", needed {percent(self.points_needed / self.games)}" if self.points_needed is not None else ""
+        lines = [
+            f"{title}: {results(self.wins, self.draws, self.losses)}",
+            f"{percent(self.share)} of the points ({100 * self.share_low:.0f}–{100 * self.share_high:.0f}){needed}; "
+            f"Elo {_elo_text(self.elo, self.share > 0.5)} "
+            f"({_elo_text(self.elo_low, False)} to {_elo_text(self.elo_high, True)}); intervals of 95 %",
+        ]
+        lines += [
+            f"{text}: {'met' if met.passed else 'not met'}, {results(met.wins, met.draws, met.losses)}"
+            for text, met in self.guards.items()
+        ]
+        odd = [
+            f"{counted(number, 'game')} {what}"
+            for number, what in ((self.duplicates, "repeated another"), (self.failed, "failed twice"))
+            if number
+        ]
+        length = f"{self.average_length:.1f} plies a game"
+        return [*lines, "; ".join([length, *odd]), self.reason]
+
 
 def summarise(rule: Rule, writer: MatchWriter, status: MatchStatus) -> EvaluateSummary:
     """The figures of a match as far as it was played, without further conditions and promotion."""
@@ -159,3 +184,8 @@ def _reason(rule: Rule, status: MatchStatus, score: Score) -> str:
         )
     text = f"{score.half_points / 2:g} points of the {status.gate / 2:g} needed from {rule.games} games"
     return text + (f", decided after {score.games}" if score.games < rule.games else "")
+
+
+def _elo_text(elo: float | None, above: bool) -> str:
+    """None: not bounded, above or below."""
+    return f"{elo:+.0f}" if elo is not None else "+∞" if above else "−∞"

@@ -33,6 +33,7 @@ from pipeline.gather.sampling import Positions, PositionSampler
 from pipeline.gather.scratch import Scratch
 from pipeline.gather.window import Capacity, Counted, Window, scan_window
 from pipeline.methods.alphazero.examples import Columns
+from pipeline.phrases import counted, duration
 from pipeline.progress import SILENT, Progress
 from pipeline.storage import atomic, layout
 from pipeline.storage.chunks import (
@@ -74,6 +75,21 @@ class GatherSummary:
     sets_removed: int
     seconds: float
     positions_per_second: float  # made, from start to end of the run
+
+    def lines(self) -> list[str]:
+        """The short form."""
+        there = f", {self.chunks - self.chunks_made:,} of them made before" if self.chunks_made < self.chunks else ""
+        short = f" ({self.chunks_short:,} fewer than asked for: no more positions)" if self.chunks_short else ""
+        lines = [
+            f"set {self.set_id}: {counted(self.chunks, 'chunk')}{there}{short} in {duration(self.seconds)}, "
+            f"{self.positions_per_second:,.0f} positions/s",
+            f"{counted(self.positions, 'position')} to train on, {self.holdout_positions:,} held out",
+            f"window: {self.window_positions:,} of the {counted(self.total_positions, 'position')} so far, from "
+            f"{counted(self.window_games, 'game')}; {self.new_positions:,} are new since the set before",
+        ]
+        if self.shards_skipped:
+            lines.append(f"{counted(self.shards_skipped, 'damaged or missing shard')} skipped; the warnings name them")
+        return lines
 
 
 def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:

@@ -24,6 +24,7 @@ from pipeline.errors import MuGoError, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.methods.alphazero.actor import Actor, Encounter, FinishedGame, GameSeed, Learner, PlaySettings, game_seeds
+from pipeline.phrases import counted, duration, percent, results
 from pipeline.players.loading import load_evaluators, threads_and_rows
 from pipeline.players.searching import leaves_per_tree
 from pipeline.progress import SILENT, Progress
@@ -65,6 +66,30 @@ class SelfplaySummary:
     opponents: dict[str, dict[str, int]] = field(default_factory=dict)
     calibration: dict[str, float] = field(default_factory=dict)
     note: str = ""
+
+    def lines(self) -> list[str]:
+        """The short form."""
+        if self.note:
+            return [f"{self.model} {self.note}: nothing to play"]
+        first_player = (self.first_player_wins + self.draws / 2) / max(1, self.games)
+        speed = self.positions / self.seconds if self.seconds else 0.0
+        lines = [
+            f"{self.model} played {counted(self.games, 'game')} in {duration(self.seconds)}: "
+            f"{counted(self.positions, 'position')}, {self.average_length:.1f} plies a game",
+            f"{speed:,.0f} positions/s, {self.evaluations_per_second:,.0f} evaluations/s, "
+            f"{self.games_per_second:,.2f} games/s",
+            f"the first player scored {percent(first_player)} of the points",
+        ]
+        if self.resign_threshold > -1:
+            lines.append(
+                f"{self.resigned:,} of {counted(self.games, 'game')} resigned, at a value below "
+                f"{self.resign_threshold:.2f}; {self.false_resignations:,} of {self.would_be_resignations:,} would "
+                f"have been wrong in {counted(self.no_resign_games, 'game')} that were played on"
+            )
+        for name, met in self.opponents.items():
+            scored = f": {results(met['wins'], met['draws'], met['losses'])}" if "wins" in met else ""
+            lines.append(f"against {name}: {counted(met['games'], 'game')}{scored}")
+        return lines
 
 
 @dataclass

@@ -33,6 +33,7 @@ from pipeline.config import TrainConfig
 from pipeline.errors import FileError, NotYet, naming
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
+from pipeline.phrases import counted, duration, percent
 from pipeline.progress import SILENT, Progress
 from pipeline.storage import layout
 from pipeline.storage.chunks import ChunkSet, newest_complete_set, read_header
@@ -102,6 +103,26 @@ class TrainSummary:
     value_gap: float
     seconds: float  # of training steps, this process's only
     samples_per_second: float
+
+    def lines(self) -> list[str]:
+        """The short form."""
+        resumed = f", resumed at step {self.resumed_from_step:,}" if self.resumed_from_step else ""
+        lines = [
+            f"{self.model.name} from {self.original_model.name}: {counted(self.steps, 'step')} on "
+            f"{counted(self.examples, 'example')} in {duration(self.seconds)}, "
+            f"{self.samples_per_second:,.0f} samples/s{resumed}",
+            f"training: loss {self.loss:.3f} (policy {self.policy_loss:.3f}, value {self.value_loss:.3f}); "
+            f"{percent(self.policy_accuracy)} of the moves, {percent(self.value_sign_accuracy)} of the winners right",
+        ]
+        if self.holdout_examples:
+            lines.append(
+                f"held out: loss {self.holdout_loss_before:.3f} before, {self.holdout_loss_after:.3f} after; "
+                f"{percent(self.holdout_policy_accuracy_before)} and {percent(self.holdout_policy_accuracy_after)} "
+                f"of the moves right ({counted(self.holdout_examples, 'example')})"
+            )
+        if self.steps_cut:
+            lines.append(f"{counted(self.steps_cut, 'step')} left out because of --max-samples-per-position")
+        return lines
 
 
 @dataclass

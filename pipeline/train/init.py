@@ -11,6 +11,7 @@ from pathlib import Path
 from pipeline.config import InitConfig
 from pipeline.errors import FileError, MuGoError
 from pipeline.games.registry import parse_game
+from pipeline.phrases import counted
 from pipeline.progress import SILENT, Progress
 from pipeline.storage import layout
 from pipeline.storage.models import ModelInfo, read_info, set_champion, write_model
@@ -26,6 +27,11 @@ class InitSummary:
     network_size: str
     parameters: int  # numbers that training adjusts, norms' statistics included
     champion: bool  # best_model points to it now
+
+    def lines(self) -> list[str]:
+        """The short form."""
+        champion = "; best_model points to it" if self.champion else ""
+        return [f"{self.model}: {self.game}, {self.network_size}, {counted(self.parameters, 'parameter')}{champion}"]
 
 
 def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
