@@ -1,9 +1,9 @@
-"""A thread: one thread that plays games between two players, many at once.
+"""``MatchThread``: a thread that plays games between two players, many at once.
 
-The thread is the referee: it keeps the positions, asks whoever is to move, and tells both of every move. About half of
-each player's rows are active at a time. A game depends on its opening, its number, the match's seed and the two
-players, not on thread, row or neighbours, as far as the players' arithmetic doesn't depend on them. So a match that is
-interrupted, or spread over threads and processes, is the same match.
+The thread is the referee: it keeps the positions, asks the player to move, and tells both players every move. About
+half of each player's rows are active at a time. A game depends on its opening, its number, the match's seed and the two
+players, not on thread, row or neighbours, as long as the players' arithmetic doesn't. So an interrupted match, or one
+spread over threads and processes, is the same match.
 
 Sides: CHALLENGER = 0, CHAMPION = 1; players of a game: 0 moves first, 1 second. Axes: R rows, n rows. Writes no files.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +26,12 @@ from pipeline.storage.matches import MatchFailure, MatchGame
 Outcome = MatchGame | MatchFailure
 
 CHALLENGER, CHAMPION = 0, 1
-PATIENCE_SECONDS = 0.02  # how long a thread waits for an engine before it looks at everything again
+PATIENCE_SECONDS = 0.02  # how long a thread waits for an engine before it asks every player again
 
 
 @dataclass(frozen=True)
 class Pairing:
-    """What is played: the game, who makes each side's player, their names, the match's seed and its openings."""
+    """What is played: the game, what makes each side's player, their names, the match's seed and its openings."""
 
     game: Game
     makers: tuple[MakePlayer, MakePlayer]  # challenger's, champion's
@@ -49,7 +49,7 @@ class GameQueue:
         self._closed = False
 
     def give(self, numbers: Sequence[int]) -> None:
-        """They are taken before those that wait already."""
+        """These are taken before those that wait already."""
         with self._changed:
             self._numbers.extendleft(reversed(numbers))
             self._changed.notify_all()
@@ -59,12 +59,12 @@ class GameQueue:
             return self._numbers.popleft() if self._numbers and not self._closed else None
 
     def wait(self, seconds: float) -> None:
-        """Until there is a number, the queue is closed, or time is up."""
+        """Return when there is a number, the queue is closed, or the time is up."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or bool(self._numbers), seconds)
 
     def close(self) -> None:
-        """No further games: threads stop at their next step, and what they are playing is dropped."""
+        """End the games: threads stop at their next step and drop what they are playing."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -84,18 +84,23 @@ class _Unfinished:
     index: int
     moves: list[int]
     opening_plies: int
-    values: list[float | None] = field(default_factory=list)
+    values: list[float | None]
+
+    def failure(self, kind: str, player: str, problem: str) -> MatchFailure:
+        """attempt: 1; whoever counts attempts sets the number."""
+        return MatchFailure(failed=self.index, attempt=1, kind=kind, player=player, problem=problem, moves=self.moves)
 
 
 class MatchThread:
     """Plays games from a queue, up to num_rows at a time, and hands each to on_outcome as it ends or fails.
 
-    steps: how many it has made; live: games in play.
+    steps: made so far; live: games in play.
     """
 
     def __init__(
         self, pairing: Pairing, num_rows: int, thread: int, queue: GameQueue, on_outcome: Callable[[Outcome], None]
     ) -> None:
+        """thread: its number, for the players' makers."""
         self._pairing = pairing
         self._queue = queue
         self._on_outcome = on_outcome
@@ -124,7 +129,7 @@ class MatchThread:
             self.steps += 1
 
     def step(self) -> None:
-        """A batch of work of each player, and a move in every row where one is decided."""
+        """Let each player do a batch of work, and make every move that is decided."""
         idle = True
         for side, player in enumerate(self.players):
             decisions = player.step()
@@ -138,11 +143,11 @@ class MatchThread:
                 player.wait(PATIENCE_SECONDS)
 
     def abandon(self, problem: str) -> None:
-        """Every game in play has failed, by no player's fault that is known."""
+        """Report every game in play as failed, by no known player's fault. Players aren't told: they may be broken."""
         for row, playing in enumerate(self._rows):
             if playing is not None:
                 self._rows[row] = None
-                self._on_outcome(_failure(playing, "crash", "", problem))
+                self._on_outcome(playing.failure("crash", "", problem))
         self.live = 0
 
     def close(self) -> None:
@@ -150,14 +155,16 @@ class MatchThread:
             player.close()
 
     def _move(self, side: int, decisions: Decisions) -> None:
-        """Make the side's moves in both players' games and in ours."""
+        """Make a side's moves on the thread's boards, and tell both players."""
         rows, actions, values = decisions.rows, decisions.actions, decisions.values
-        gone = actions == RESIGN
-        for row in rows[gone].tolist():
+        resigned = actions == RESIGN
+        for row in rows[resigned].tolist():
             challenger_won = side == CHAMPION
             first_won = challenger_won == (self._challenger_player[row] == 0)
             self._finish(row, 1 if first_won else -1, "resigned")
-        rows, actions, values = self._make(side, rows[~gone], actions[~gone], values[~gone])
+        rows, actions, values = rows[~resigned], actions[~resigned], values[~resigned]
+        legal = self._play(side, rows, actions)
+        rows, actions, values = rows[legal], actions[legal], values[legal]
         if rows.size == 0:
             return
         for player in self.players:
@@ -174,24 +181,24 @@ class MatchThread:
                 full = len(self._playing(row).moves) >= self._pairing.game.max_plies
                 self._finish(row, int(result), "full_length" if full else "played_out")
 
-    def _make(self, side: int, rows: Rows, actions: NDArray[np.int32], values: NDArray[np.float32]) -> tuple:
-        """Play on our boards; a row whose move our rules forbid fails. Returns what is left of the three arrays."""
+    def _play(self, side: int, rows: Rows, actions: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Play on the thread's boards. A row whose move the rules forbid fails; returns [n] which moves were legal."""
+        legal = np.ones(len(rows), np.bool_)
+        if rows.size == 0:
+            return legal
         try:
-            if rows.size:
-                self._boards.advance(rows, actions)
-            return rows, actions, values
+            self._boards.advance(rows, actions)
         except IllegalMove:
-            good = []
             for i in range(len(rows)):
                 try:
                     self._boards.advance(rows[i : i + 1], actions[i : i + 1])
-                    good.append(i)
                 except IllegalMove as error:
+                    legal[i] = False
                     self._fail(int(rows[i]), PlayerFault("illegal", self._pairing.names[side], str(error)))
-            return rows[good], actions[good], values[good]
+        return legal
 
     def _begin(self, rows: Rows) -> None:
-        """Ask the player to move in each of rows [n]."""
+        """Ask, in each of rows [n], the player whose turn it is."""
         if rows.size == 0:
             return
         sides = np.where(self._boards.to_move(rows) == self._challenger_player[rows], CHALLENGER, CHAMPION)
@@ -201,7 +208,7 @@ class MatchThread:
                 player.begin(theirs)
 
     def _start(self, free: Rows) -> None:
-        """Begin the next games in free rows, past their openings."""
+        """Begin the next games in free rows, and play their openings."""
         begun = []
         for row in free.tolist():
             index = self._queue.take()
@@ -231,22 +238,22 @@ class MatchThread:
 
     def _finish(self, row: int, result_first_player: int, end: str) -> None:
         playing = self._playing(row)
-        game = MatchGame(
-            index=playing.index,
-            challenger_player=playing.index % 2,  # type: ignore[arg-type]
-            opening_plies=playing.opening_plies,
-            moves=playing.moves,
-            values_to_move=playing.values,
-            result_first_player=result_first_player,  # type: ignore[arg-type]
-            end=end,  # type: ignore[arg-type]
-        )
-        self._let_go(row, game)
+        game = {
+            "index": playing.index,
+            "challenger_player": playing.index % 2,
+            "opening_plies": playing.opening_plies,
+            "moves": playing.moves,
+            "values_to_move": playing.values,
+            "result_first_player": result_first_player,
+            "end": end,
+        }
+        self._release(row, MatchGame.model_validate(game))
 
     def _fail(self, row: int, fault: PlayerFault) -> None:
-        self._let_go(row, _failure(self._playing(row), fault.kind, fault.player, str(fault)))
+        self._release(row, self._playing(row).failure(fault.kind, fault.player, str(fault)))
 
-    def _let_go(self, row: int, outcome: Outcome) -> None:
-        """Handed over first: whatever a player does when it hears of it, no game gets lost."""
+    def _release(self, row: int, outcome: Outcome) -> None:
+        """Free a row. The outcome is handed over first: whatever the players do then, no game gets lost."""
         self._rows[row] = None
         self.live -= 1
         self._on_outcome(outcome)
@@ -257,9 +264,3 @@ class MatchThread:
         playing = self._rows[row]
         assert playing is not None
         return playing
-
-
-def _failure(playing: _Unfinished, kind: str, player: str, problem: str) -> MatchFailure:
-    return MatchFailure(
-        failed=playing.index, attempt=1, kind=kind, player=player, problem=problem, moves=playing.moves
-    )  # whoever counts attempts sets the number

@@ -1,9 +1,8 @@
 """A worker of a match: ``python -m pipeline.matches.worker``, started by a command with --workers.
 
-Reads a job and numbers of games on its standard input, plays them in threads, and writes what comes of them to its
-standard output; the lines are described in worker_pool.py. It keeps no files, so it may be killed at any
-moment, and it
-ends by itself when its standard input does: whoever started it wants no more, or is gone.
+Reads a job and numbers of games on its standard input, plays them in threads, and writes the outcomes to its standard
+output; worker_pool.py describes the lines. It writes no files, so it may be killed at any moment, and it ends by itself
+when its standard input does: then whoever started it wants no more, or is gone.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TextIO
 
-GRACE_SECONDS = 3.0  # for letting go of players, engines above all, before it just ends
+GRACE_SECONDS = 3.0  # for closing players, engines above all, before the process just ends
 
 
 def main() -> None:
-    # Our pipes are ours alone. What libraries print must not get between our lines: they are given the standard error.
-    # And a process that one of them forks closes its standard input: for ever, while a thread of ours reads there.
+    # The pipes must be used by nothing else. What libraries print must not get between the lines: it goes to standard
+    # error. And a process that a library forks closes its standard input, which would block while a thread reads there.
     out = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     orders_in = os.fdopen(os.dup(sys.stdin.fileno()))
@@ -41,7 +40,7 @@ def main() -> None:
                 os._exit(1)
 
     line = orders_in.readline()
-    if not line.endswith("\n"):  # whoever began to write it is gone
+    if not line.endswith("\n"):  # its writer is gone
         return
     job = json.loads(line)
     orders: queue.SimpleQueue[list[int] | None] = queue.SimpleQueue()
@@ -58,16 +57,16 @@ def main() -> None:
 def _play(
     job: dict[str, Any], orders: queue.SimpleQueue[list[int] | None], say: Callable[[dict[str, Any]], None]
 ) -> None:
-    """Until there are no more orders. Raises MuGoError if players can't be made."""
+    """Play until the orders end. Raises MuGoError if players can't be made."""
     from pipeline.matches.runner import job_pairing
     from pipeline.matches.worker_pool import ThreadPool
     from pipeline.storage.matches import MatchGame
 
-    worker_pool = ThreadPool(job_pairing(job), job["threads"], job["rows"])
+    pool = ThreadPool(job_pairing(job), job["threads"], job["rows"])
 
     def beat() -> None:
         while True:
-            threads = [(thread.steps, thread.live) if thread else (0, 0) for thread in worker_pool.threads]
+            threads = [(thread.steps, thread.live) if thread else (0, 0) for thread in pool.match_threads]
             say({"beat": [steps for steps, _ in threads], "live": [live for _, live in threads]})
             time.sleep(job["beat_seconds"])
 
@@ -75,16 +74,16 @@ def _play(
     while True:
         with suppress(queue.Empty):
             while (order := orders.get_nowait()) is not None:
-                worker_pool.give(order)
-            worker_pool.close()
+                pool.give(order)
+            pool.close()
             return
-        for outcome in worker_pool.outcomes(0.1):
+        for outcome in pool.outcomes(0.1):
             kind = "game" if isinstance(outcome, MatchGame) else "failure"
             say({kind: outcome.model_dump(mode="json")})
 
 
 def _listen(orders_in: TextIO, orders: queue.SimpleQueue[list[int] | None]) -> None:
-    """Take orders until there is nobody to give any; then see to it that this process ends, whatever it is doing."""
+    """Read orders until standard input ends; then make sure that this process ends, whatever it is doing."""
     for line in orders_in:
         if line.endswith("\n"):
             orders.put(json.loads(line)["play"])

@@ -1,15 +1,15 @@
-"""Worker pools: who plays the games of a match at once, and what happens to a game that fails.
+"""Worker pools: what plays the games of a match at once, and what becomes of a game that fails.
 
-A worker_pool takes numbers of games and gives back outcomes, in any order: games, or failures. ThreadPool plays in this
-process, a thread a thread; ProcessPool has workers, processes that may die or hang without harm to anything but the
-games they were playing. conduct() gives a worker_pool its games, and those that failed again.
+A worker pool takes numbers of games and gives back outcomes in any order: games, or failures. ThreadPool plays in this
+process, with a MatchThread in each thread; ProcessPool has workers, processes that may die or hang without harm to
+anything but the games they were playing. conduct() gives a pool its games, and failed ones again.
 
 A worker is any command that reads a job and then numbers of games as JSON lines, and writes JSON lines:
     stdin   the job, then {"play": [0, 1, …]} any number of times; end of file: stop at once
-    stdout  {"game": MatchGame}  {"failure": MatchFailure}  {"beat": [steps of each thread], "live": [games of each
-    thread]}
+    stdout  {"game": MatchGame}  {"failure": MatchFailure}
+            {"beat": [steps of each thread], "live": [games of each thread]}
             {"error": one line}: the job itself is impossible
-Whatever else it writes is its end: a line that can't be read may have been a game.
+A worker that writes anything else is ended: a line that can't be read may have been a game.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from pipeline.matches.match import GameQueue, MatchThread, Outcome, Pairing
 from pipeline.storage.matches import MatchFailure, MatchGame
 
 ATTEMPTS = 2  # a game that fails is tried once more
-LAST_WORDS_SECONDS = 1.0  # for reading what stands in the pipe of a worker that has ended
-GRACE_SECONDS = 5.0  # a worker that is told to stop lets go of its players in that time
-PAUSE_SECONDS = 5.0  # when nobody looked after the workers for so long (Ctrl-Z, a slow disk), that time isn't theirs
-LOADING = 10  # a worker may take so many times longer to load than it may take for a step
+LAST_WORDS_SECONDS = 1.0  # for reading what is left in the pipe of a worker that has ended
+GRACE_SECONDS = 5.0  # for a worker that is asked to stop to close its players
+PAUSE_SECONDS = 5.0  # if outcomes() isn't called for this long (Ctrl-Z, a slow disk), that isn't the workers' fault
+LOADING = 10  # loading may take this many times longer than a step
 
 
 class WorkerPool(ABC):
@@ -42,33 +42,31 @@ class WorkerPool(ABC):
 
     @abstractmethod
     def give(self, numbers: Sequence[int]) -> None:
-        """Further games to play, before those that wait: what never works is then found out soon."""
+        """Further games, to be played before those that wait: so a game that always fails is found out soon."""
 
     @abstractmethod
     def outcomes(self, seconds: float) -> list[Outcome]:
-        """What has ended since the last call, after waiting for the first of it for at most so long."""
+        """What has ended since the last call; waits at most this long for the first outcome."""
 
     @abstractmethod
     def close(self) -> None:
-        """Stop playing. What ended before can still be had from outcomes()."""
+        """Stop playing. outcomes() still returns what ended before."""
 
 
 def conduct(
-    worker_pool: WorkerPool,
+    pool: WorkerPool,
     numbers: Sequence[int],
     on_outcomes: Callable[[list[MatchGame], list[MatchFailure]], bool],
     given_up: set[int] | None = None,
 ) -> None:
-    """Let the worker_pool play the games; each that fails is tried again, up to ATTEMPTS times in all. Closes the
-    worker_pool.
+    """Let the pool play the games, then close it; a game that fails is tried again, up to ATTEMPTS times in all.
 
-    Where a thread or a worker crashed, nobody knows which of its games it was. So games that had their attempts and
-    were
-    not alone are tried further, apart from the others and in ever smaller groups, until one that crashes was alone.
+    When a thread or a worker crashes, it isn't known which of its games is to blame. So games that had their attempts
+    and were not alone are tried further, apart from the others and in ever smaller groups, until one crashes alone.
 
-    on_outcomes: called with what has ended since the last call; returns whether to play on. If it says no, or on
-    KeyboardInterrupt, the worker_pool is closed, and what had ended by then is handed over.
-    given_up: numbers of failed games that are not tried again are added to it, before on_outcomes hears of the failure.
+    on_outcomes  called with what has ended since the last call; returns whether to play on. After False, or on
+                 KeyboardInterrupt, the pool is closed, and the games that had ended by then are handed over
+    given_up     numbers of failed games that won't be tried again are added, before on_outcomes gets the failure
     """
     trials = _Trials(numbers, set() if given_up is None else given_up)
 
@@ -77,34 +75,33 @@ def conduct(
         failures, again = trials.judge(outcomes)
         play_on = on_outcomes(games, failures) if outcomes else True
         if play_on and again:
-            worker_pool.give(again)
+            pool.give(again)
         return play_on
 
     closed = False
     try:
-        worker_pool.give(numbers)
-        while trials.left:
-            if not hand_over(worker_pool.outcomes(0.5)):
-                break
-        worker_pool.close()
+        pool.give(numbers)
+        while trials.left and hand_over(pool.outcomes(0.5)):
+            pass
+        pool.close()
         closed = True
     finally:
-        if not closed:
-            worker_pool.close()
-        hand_over([one for one in worker_pool.outcomes(0.0) if isinstance(one, MatchGame)])
+        if not closed:  # also if Ctrl-C came while it closed
+            pool.close()
+        hand_over([one for one in pool.outcomes(0.0) if isinstance(one, MatchGame)])
 
 
 class _Trials:
-    """Which games are still to be played, and how often each was tried. left: neither finished nor given up."""
+    """Which games are still to be played, and how often each was tried. left: those neither finished nor given up."""
 
     def __init__(self, numbers: Collection[int], given_up: set[int]) -> None:
         self.left = set(numbers)
         self._given_up = given_up
         self._attempts: dict[int, int] = {}
-        self._suspects: list[list[int]] = []  # groups; one of each may be what crashes
+        self._suspects: list[list[int]] = []  # groups of games set apart, any of which may be the one that crashes
 
     def judge(self, outcomes: Sequence[Outcome]) -> tuple[list[MatchFailure], list[int]]:
-        """The failures among them with their attempts counted, and what is to be played now."""
+        """(the failures among the outcomes, their attempts counted; the games to be played again now)."""
         in_play = self._in_play()
         failures, again, crashed = [], [], []
         for one in outcomes:
@@ -135,7 +132,10 @@ class _Trials:
 
 
 class ThreadPool(WorkerPool):
-    """Threads in threads of this process. A thread that raises loses its games and goes on with fresh players."""
+    """MatchThreads in this process. One that raises loses its games and is replaced by one with fresh players.
+
+    match_threads: by number; None before the first has its players.
+    """
 
     def __init__(self, pairing: Pairing, num_threads: int, num_rows: int) -> None:
         self._pairing = pairing
@@ -143,9 +143,9 @@ class ThreadPool(WorkerPool):
         self._arrived: queue.SimpleQueue[Outcome | BaseException] = queue.SimpleQueue()
         self._problem: BaseException | None = None
         self._games = GameQueue()
-        self.threads: list[MatchThread | None] = [None] * num_threads
+        self.match_threads: list[MatchThread | None] = [None] * num_threads
         self._threads = [
-            threading.Thread(target=self._run, args=(thread,), daemon=True) for thread in range(num_threads)
+            threading.Thread(target=self._run, args=(number,), daemon=True) for number in range(num_threads)
         ]
         for thread in self._threads:
             thread.start()
@@ -154,7 +154,7 @@ class ThreadPool(WorkerPool):
         self._games.give(numbers)
 
     def outcomes(self, seconds: float) -> list[Outcome]:
-        """Raises what kept a thread from starting at all."""
+        """Raises the error that kept a thread's players from being made."""
         if self._problem is not None and not self._games.closed:
             raise self._problem
         found: list[Outcome] = []
@@ -177,15 +177,15 @@ class ThreadPool(WorkerPool):
     def _run(self, number: int) -> None:
         try:
             while not self._games.closed:
-                thread = MatchThread(self._pairing, self._num_rows, number, self._games, self._arrived.put)
-                self.threads[number] = thread
+                match_thread = MatchThread(self._pairing, self._num_rows, number, self._games, self._arrived.put)
+                self.match_threads[number] = match_thread
                 try:
-                    thread.run()
-                except BaseException as error:  # of a thread: nobody interrupts it, so this is a player's doing
-                    thread.abandon(f"{type(error).__name__}: {' '.join(str(error).split())}")
+                    match_thread.run()
+                except BaseException as error:  # KeyboardInterrupt comes to the main thread, so this is a player's
+                    match_thread.abandon(f"{type(error).__name__}: {' '.join(str(error).split())}")
                 finally:
-                    thread.close()
-        except BaseException as error:  # no player, no game: handed to the calling thread, which raises it
+                    match_thread.close()
+        except BaseException as error:  # without players there are no games: outcomes() raises it
             self._arrived.put(error)
 
 
@@ -194,11 +194,12 @@ class ThreadPool(WorkerPool):
 
 @dataclass(eq=False)
 class _Worker:
-    """A process, the games it has been given and not finished, and when it was last seen to get on.
+    """A process, the games it has been given and not finished, and when it last made progress.
 
-    steps: of each thread, as far as it said; moved: when each thread last made one, or had nothing to do; loaded:
-    whether
-    any step or game shows that it has begun to play.
+    steps   of each thread, as last reported
+    moved   when each thread last made a step or had nothing to do
+    loaded  whether a step or a game has shown that it has begun to play
+    ended   when its process was first found to have ended; 0: not yet
     """
 
     number: int
@@ -208,7 +209,7 @@ class _Worker:
     moved: list[float] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
     loaded: bool = False
-    ended: float = 0.0  # when its process was first seen to be no more
+    ended: float = 0.0
     listener: threading.Thread | None = None
 
     def beat(self, steps: list[int], live: list[int]) -> None:
@@ -221,8 +222,7 @@ class _Worker:
         self.loaded = self.loaded or any(steps)
 
     def stuck(self, limit: float) -> float:
-        """For how long a thread has made no step, if that is too long; else 0. The first may take LOADING times
-        that."""
+        """For how long a thread has made no step, if that is beyond the limit, else 0. Loading may take longer."""
         seconds = time.monotonic() - min(self.moved, default=self.started)
         return seconds if seconds > limit * (1 if self.loaded else LOADING) else 0.0
 
@@ -242,7 +242,7 @@ class ProcessPool(WorkerPool):
         hang_seconds: float,
         environment: dict[str, str] | None = None,
     ) -> None:
-        """jobs: one per worker; capacity: how many games a worker plays at a time."""
+        """jobs: one per worker; capacity: games that a worker plays at a time."""
         self._environment = environment
         self._command = list(command)
         self._jobs = jobs
@@ -250,8 +250,8 @@ class ProcessPool(WorkerPool):
         self._hang_seconds = hang_seconds
         self._waiting: list[int] = []
         self._arrived: queue.SimpleQueue[tuple[_Worker, bytes | None]] = queue.SimpleQueue()  # None: its pipe's end
-        self._looked = time.monotonic()
-        self._stillborn = 0  # workers, since one made a step, that ended before they made any
+        self._looked = time.monotonic()  # when outcomes() last returned
+        self._stillborn = 0  # workers in a row that ended before they made a step
         self._problem: MuGoError | None = None
         self._closed = False
         self.workers: list[_Worker] = []
@@ -298,7 +298,7 @@ class ProcessPool(WorkerPool):
                 worker.listener.join(LAST_WORDS_SECONDS)
 
     def _start(self, number: int) -> _Worker:
-        # A session of its own: Ctrl-C is for the process that leads; a worker stops when its standard input ends.
+        # In a session of its own: Ctrl-C is for the leading process; a worker stops when its standard input ends.
         process = subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
@@ -320,7 +320,7 @@ class ProcessPool(WorkerPool):
 
     def _feed(self, worker: _Worker) -> None:
         room = self._capacity - len(worker.games)
-        # Shared out, not all to the first: each takes at most its part of what waits.
+        # Shared out evenly: each takes at most its share of what waits.
         fair = -(-(len(self._waiting) + sum(len(one.games) for one in self.workers)) // len(self.workers))
         count = min(room, fair - len(worker.games), len(self._waiting))
         if count > 0:
@@ -329,14 +329,14 @@ class ProcessPool(WorkerPool):
             _send(worker.process, {"play": numbers})
 
     def _forgive_pause(self) -> None:
-        """Nobody listened for a while: what they did meanwhile has not been heard yet."""
+        """After a pause of this process, what the workers did meanwhile hasn't been read yet."""
         pause = time.monotonic() - self._looked
         if pause > PAUSE_SECONDS:
             for worker in self.workers:
                 worker.forgive(pause)
 
     def _look_after(self, worker: _Worker) -> list[Outcome]:
-        """What isn't heard of: that it hangs, or that it ended while a process of its own keeps its pipe open."""
+        """Find what no line tells: that it hangs, or that it ended while a process of its own keeps its pipe open."""
         if worker.games and (stuck := worker.stuck(self._hang_seconds)):
             return self._lost(worker, f"it made no step for {stuck:.0f} seconds and was stopped")
         if worker.process.poll() is None:
@@ -347,7 +347,7 @@ class ProcessPool(WorkerPool):
         return self._lost(worker, f"its process ended ({_end(worker.process, 0.0)})")
 
     def _heard(self, worker: _Worker, line: bytes | None) -> list[Outcome]:
-        """What a line of a worker brings. Lines of one that was given up count for nothing."""
+        """The outcomes of a line, or of a pipe's end. Lines of a worker that was replaced are ignored."""
         if self.workers[worker.number] is not worker:
             return []
         if line is None:
@@ -359,7 +359,7 @@ class ProcessPool(WorkerPool):
             return [] if self._closed else self._lost(worker, problem)
 
     def _understand(self, worker: _Worker, line: bytes) -> list[Outcome]:
-        """Raises ValueError, TypeError, KeyError or RecursionError for what is none of the module docstring's lines."""
+        """Raises ValueError, TypeError, KeyError or RecursionError for none of the module docstring's lines."""
         message = json.loads(line)
         outcome: Outcome
         if "game" in message:
@@ -381,17 +381,11 @@ class ProcessPool(WorkerPool):
         return [outcome]
 
     def _lost(self, worker: _Worker, problem: str) -> list[Outcome]:
-        """The worker is gone or has to go: its games failed, another takes its place."""
+        """End a worker, report its games as failed, and start another in its place."""
         _end(worker.process, 0.0)
+        problem = f"worker {worker.number}: {problem}"
         lost: list[Outcome] = [
-            MatchFailure(
-                failed=number,
-                attempt=1,
-                kind="crash",
-                player="",
-                problem=f"worker {worker.number}: {problem}",
-                moves=[],
-            )
+            MatchFailure(failed=number, attempt=1, kind="crash", player="", problem=problem, moves=[])
             for number in sorted(worker.games)
         ]
         worker.games = set()
@@ -399,7 +393,7 @@ class ProcessPool(WorkerPool):
             self._stillborn += 1
         if self._stillborn > ATTEMPTS * len(self.workers):
             self._problem = MuGoError(
-                f"worker {worker.number}: {problem}, before it played anything, like {self._stillborn - 1} before it; "
+                f"{problem}, before it played anything, like {self._stillborn - 1} before it; "
                 "what it wrote on the standard error says more"
             )
             return lost
@@ -410,19 +404,19 @@ class ProcessPool(WorkerPool):
 
 def _send(process: subprocess.Popen[bytes], message: dict[str, Any]) -> None:
     assert process.stdin is not None
-    with suppress(OSError, ValueError):  # it has died: its last word, on the other pipe, says so
+    with suppress(OSError, ValueError):  # it has died: the end of the other pipe will tell
         process.stdin.write(json.dumps(message).encode() + b"\n")
         process.stdin.flush()
 
 
 def _close_input(process: subprocess.Popen[bytes]) -> None:
     assert process.stdin is not None
-    with suppress(OSError):  # what it never read is flushed in vain
+    with suppress(OSError):  # what it never read can't be flushed
         process.stdin.close()
 
 
 def _end(process: subprocess.Popen[bytes], grace_seconds: float) -> str:
-    """Stop a worker, if it doesn't end by itself in time; how it ended. It writes no files, so nothing is damaged."""
+    """Kill a worker unless it ends by itself in time; says how it ended. It writes no files, so nothing is damaged."""
     try:
         process.wait(max(0.0, grace_seconds))
     except subprocess.TimeoutExpired:

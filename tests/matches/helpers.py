@@ -91,8 +91,8 @@ def spoilt(mode, indices, side=0, times=None, match_seed=0):
     return lambda game, rows, thread: Spoilt(game, rows, mode, seeds, times)
 
 
-def conducted(worker_pool: WorkerPool, numbers):
-    """(games by number, failures in order, numbers given up) of a worker_pool that plays to the end."""
+def conducted(pool: WorkerPool, numbers):
+    """(games by number, failures in order, numbers given up) of a pool that plays to the end."""
     games: dict[int, MatchGame] = {}
     failures = []
     given_up: set[int] = set()
@@ -103,7 +103,7 @@ def conducted(worker_pool: WorkerPool, numbers):
         failures.extend(failed)
         return True
 
-    conduct(worker_pool, list(numbers), on_outcomes, given_up)
+    conduct(pool, list(numbers), on_outcomes, given_up)
     return games, failures, given_up
 
 

@@ -115,7 +115,7 @@ def test_greedy_players_without_openings_repeat_one_game_per_colour():
         (random_player, random_player),
     ],
 )
-def test_a_game_depends_on_neither_lanes_rows_nor_on_what_was_played_before(challenger, champion):
+def test_a_game_depends_on_neither_threads_rows_nor_on_what_was_played_before(challenger, champion):
     openings = openings_for("go:5", 8, 4)
     pairing = pairing_of("go:5", openings, challenger, champion)
     wanted = play(pairing, threads=1, rows=16)
@@ -220,7 +220,7 @@ def test_whoever_resigns_loses():
 
 
 @pytest.mark.parametrize("mode", ["raise", "exit"])
-def test_a_lane_whose_player_breaks_loses_its_games_once(mode):
+def test_a_thread_whose_player_breaks_loses_its_games_once(mode):
     openings = openings_for("connect4", 6, 2)
     wanted = play(pairing_of("connect4", openings, random_player, heuristic_player))
     pairing = pairing_of("connect4", openings, spoilt(mode, [5], times=[1]), heuristic_player)
@@ -260,7 +260,7 @@ def test_no_game_is_lost_where_a_player_breaks_on_hearing_that_one_is_over():
     assert {one.problem for one in failures} == {"RuntimeError: can't let go"}
 
 
-def test_an_idle_lane_waits_for_its_players_instead_of_spinning():
+def test_an_idle_thread_waits_for_its_players_instead_of_spinning():
     class Waiting(RandomPlayer):
         waits = 0
 
@@ -348,7 +348,7 @@ def test_games_finished_at_an_interruption_are_handed_over(error):
     assert threading.active_count() == before
 
 
-def test_a_lane_that_never_gets_its_players_stops_the_others_and_what_they_finished_is_handed_over():
+def test_a_thread_that_never_gets_its_players_stops_the_others_and_what_they_finished_is_handed_over():
     some_ended = threading.Event()
 
     def make(game, rows, thread):

@@ -33,20 +33,20 @@ def pool_of(mode="play", games=(), workers=2, capacity=4, hang_seconds=60.0, **j
     return ProcessPool(COMMAND, jobs, capacity, hang_seconds)
 
 
-def played(worker_pool: ProcessPool, num_games=20):
-    """conducted(); afterwards no process that this worker_pool ever started may be left."""
+def played(pool: ProcessPool, num_games=20):
+    """conducted(); afterwards no process that this pool ever started may be left."""
     seen: set[int] = set()
-    start = worker_pool._start
+    start = pool._start
 
     def watched(number):
         worker = start(number)
         seen.add(worker.process.pid)
         return worker
 
-    worker_pool._start = watched  # type: ignore[method-assign]
-    seen.update(worker.process.pid for worker in worker_pool.workers)
+    pool._start = watched  # type: ignore[method-assign]
+    seen.update(worker.process.pid for worker in pool.workers)
     try:
-        return conducted(worker_pool, range(num_games))
+        return conducted(pool, range(num_games))
     finally:
         for pid in seen:
             assert not is_alive(pid)
@@ -186,44 +186,44 @@ def test_a_worker_that_is_slow_but_steps_is_left_alone():
 def test_time_in_which_nobody_looked_is_not_held_against_workers(monkeypatch):
     """As after Ctrl-Z: the workers went on, but nobody has read yet that they did."""
     monkeypatch.setattr(worker_pool_module, "PAUSE_SECONDS", 0.5)
-    worker_pool = pool_of("mute", workers=1, hang_seconds=1.0)
+    pool = pool_of("mute", workers=1, hang_seconds=1.0)
     try:
-        worker_pool.give([0])
-        while not worker_pool.workers[0].moved:
-            worker_pool.outcomes(0.05)
+        pool.give([0])
+        while not pool.workers[0].moved:
+            pool.outcomes(0.05)
         time.sleep(1.5)
-        assert worker_pool.outcomes(0.0) == []
+        assert pool.outcomes(0.0) == []
     finally:
-        worker_pool.close()
-    assert worker_pool.workers[0].process.returncode == 0
+        pool.close()
+    assert pool.workers[0].process.returncode == 0
 
 
 # The end
 
 
 def test_a_worker_that_is_told_to_stop_ends_by_itself():
-    worker_pool = pool_of(workers=3)
-    worker_pool.give(range(6))
-    while not all(worker.moved for worker in worker_pool.workers):
-        worker_pool.outcomes(0.1)
-    worker_pool.close()
-    assert [worker.process.returncode for worker in worker_pool.workers] == [0, 0, 0]
+    pool = pool_of(workers=3)
+    pool.give(range(6))
+    while not all(worker.moved for worker in pool.workers):
+        pool.outcomes(0.1)
+    pool.close()
+    assert [worker.process.returncode for worker in pool.workers] == [0, 0, 0]
 
 
 def test_a_worker_that_cannot_stop_is_killed(monkeypatch, tmp_path):
     monkeypatch.setattr(worker_pool_module, "GRACE_SECONDS", 0.2)
-    worker_pool = pool_of("stop", [0, 1], marker=str(tmp_path / "marker"))
-    worker_pool.give([0, 1])
+    pool = pool_of("stop", [0, 1], marker=str(tmp_path / "marker"))
+    pool.give([0, 1])
     while not (tmp_path / "marker").exists():
         time.sleep(0.01)
-    worker_pool.close()
-    assert sorted(worker.process.returncode for worker in worker_pool.workers)[0] == -signal.SIGKILL
-    assert not any(is_alive(worker.process.pid) for worker in worker_pool.workers)
+    pool.close()
+    assert sorted(worker.process.returncode for worker in pool.workers)[0] == -signal.SIGKILL
+    assert not any(is_alive(worker.process.pid) for worker in pool.workers)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), MuGoError("disk full")])
 def test_no_worker_outlives_an_interruption_and_what_was_finished_is_handed_over(error):
-    worker_pool = pool_of(workers=3, capacity=2)
+    pool = pool_of(workers=3, capacity=2)
     found: list[MatchGame] = []
 
     def on_outcomes(games, failures):
@@ -234,9 +234,9 @@ def test_no_worker_outlives_an_interruption_and_what_was_finished_is_handed_over
         return True
 
     with pytest.raises(type(error)):
-        conduct(worker_pool, range(200), on_outcomes)
+        conduct(pool, range(200), on_outcomes)
     assert 0 < len(found) < 200
-    assert not any(is_alive(worker.process.pid) for worker in worker_pool.workers)
+    assert not any(is_alive(worker.process.pid) for worker in pool.workers)
 
 
 def test_workers_end_when_whoever_leads_them_is_killed(tmp_path):
@@ -244,11 +244,11 @@ def test_workers_end_when_whoever_leads_them_is_killed(tmp_path):
     script = """
 import sys
 from tests.matches.test_worker_pool import pool_of
-worker_pools = [pool_of(mode, [0], 1) for mode in ("play", "mute", "slow")]
-for worker_pool in worker_pools:
-    worker_pool.give([0])
-print(*[worker.process.pid for worker_pool in worker_pools for worker in worker_pool.workers], flush=True)
-worker_pools[0].outcomes(600)
+pools = [pool_of(mode, [0], 1) for mode in ("play", "mute", "slow")]
+for pool in pools:
+    pool.give([0])
+print(*[worker.process.pid for pool in pools for worker in pool.workers], flush=True)
+pools[0].outcomes(600)
 import time; time.sleep(600)
 """
     root = Path(__file__).parent.parent.parent
@@ -276,7 +276,7 @@ def test_threads_and_files_are_let_go():
 
 
 class Scripted(WorkerPool):
-    """A worker_pool whose games end as a function says: of all that are in play, which end in one go, and how."""
+    """A pool whose games end as a function says: of all that are in play, which end in one go, and how."""
 
     def __init__(self, crashes) -> None:
         self._crashes = crashes
@@ -304,8 +304,8 @@ class Scripted(WorkerPool):
 @pytest.mark.parametrize("guilty", [{0}, {7}, {63}, {0, 63}, {5, 6, 40}, set(range(64))])
 def test_crashes_are_narrowed_down_to_the_games_at_fault(guilty):
     """A crash takes everything that is in play with it."""
-    worker_pool = Scripted(lambda playing: playing if guilty.intersection(playing) else [])
-    games, failures, given_up = conducted(worker_pool, range(64))
+    pool = Scripted(lambda playing: playing if guilty.intersection(playing) else [])
+    games, failures, given_up = conducted(pool, range(64))
     assert given_up == guilty
     assert set(games) == set(range(64)) - guilty
     most = max(Counter(one.failed for one in failures).values())
@@ -321,13 +321,13 @@ def test_a_crash_that_happens_once_is_tried_again_together():
         left[0] -= 1
         return playing if left[0] >= 0 else []
 
-    worker_pool = Scripted(twice)
-    games, _, given_up = conducted(worker_pool, range(8))
+    pool = Scripted(twice)
+    games, _, given_up = conducted(pool, range(8))
     assert len(games) == 8 and not given_up
-    assert [len(numbers) for numbers in worker_pool.given] == [8, 8, 4, 4]
+    assert [len(numbers) for numbers in pool.given] == [8, 8, 4, 4]
 
 
 def test_a_game_alone_that_crashes_twice_is_given_up():
-    worker_pool = Scripted(lambda playing: playing)
-    games, failures, given_up = conducted(worker_pool, [4])
+    pool = Scripted(lambda playing: playing)
+    games, failures, given_up = conducted(pool, [4])
     assert (games, given_up) == ({}, {4}) and [one.attempt for one in failures] == [1, 2]
