@@ -1,9 +1,8 @@
 """Openings: where the games of a match begin, so that they aren't all the same game.
 
 An opening is a list of moves from the initial position; pair k of a match plays opening k twice, with colours swapped.
-Its first moves are uniformly random, none to MOST_RANDOM of them; the rest are drawn from the mean of the raw
-policies of those players that have one (all at random where nobody has). So openings are varied but sensible, and
-favour neither player.
+Its first moves, none to MOST_RANDOM of them, are uniformly random; the rest are sampled from the mean of the players'
+raw policies (uniformly, if no player has one). So openings are varied but sensible, and favour neither player.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from pipeline.players.searching import Evaluate
 
 MOST_RANDOM = 2
 ATTEMPTS = 12
-WARMING = 1.25  # each attempt at an opening that isn't taken yet is so much warmer than the one before
+WARMING = 1.25  # the factor by which the temperature rises with each attempt at an opening
 
 
 def make_openings(
@@ -32,10 +31,10 @@ def make_openings(
 ) -> list[list[int]]:
     """Openings of `plies` moves each for num_pairs pairs, to follow those already known.
 
-    None of them ends the game, and they differ from each other as far as possible: what is taken or ends the game is
-    drawn again, a little warmer each time; after ATTEMPTS a repetition is accepted, and so is an opening cut
-    short before the move that ends the game. Each is drawn from a stream of its own: opening k is the same however
-    many are asked for, but for those that it would repeat.
+    None of them ends the game, and they differ as far as possible: an opening that exists already or ends the game is
+    sampled again, a little warmer each time; after ATTEMPTS a repetition is accepted, and so is an opening cut short
+    before the move that ends the game. Each is sampled from a random stream of its own: opening k is the same however
+    many are made, except where it would repeat another.
     """
     taken = {tuple(opening) for opening in known}
     before = len(known)
@@ -62,7 +61,7 @@ def make_openings(
 def _sample(
     game: Game, policies: Sequence[Evaluate], plies: int, temperature: float, streams: Sequence[np.random.Generator]
 ) -> list[list[int]]:
-    """One opening per stream; one that ended its game stops before the move that did."""
+    """One opening per stream; it stops before a move that would end the game."""
     states = game.initial(len(streams))
     history = game.initial_history(states)
     openings: list[list[int]] = [[] for _ in streams]
@@ -77,7 +76,7 @@ def _sample(
             mean = sum(_policy(evaluate(planes)[0], legal, temperature) for evaluate in policies) / len(policies)
             chances = np.where((ply < num_random[rows])[:, None], chances, mean)
         bounds = np.cumsum(chances, axis=1)
-        # A point drawn in [0, total) falls into exactly one move's interval; an illegal move's is empty.
+        # A point in [0, total) lies in exactly one move's interval; an illegal move's is empty.
         points = np.array([streams[row].random() for row in rows.tolist()]) * bounds[:, -1]
         actions = np.array([np.searchsorted(b, p, side="right") for b, p in zip(bounds, points, strict=True)], np.int32)
         after = game.play(states[rows], actions, history.select(rows))

@@ -1,10 +1,8 @@
-"""Matches from an empty folder to their last game: what evaluate and tournament share.
+"""``MatchRunner``: matches from an empty folder to their last game, for evaluate and tournament.
 
-A *entrant* is a player that has been found: its spec, what the records say of it, and a model's weights. A
-MatchRunner opens
-match folders on the terms of a command's config, and plays what is missing there with a worker_pool of threads or of
-worker
-processes. Doesn't know what a result means: the caller says when a match is settled.
+An *entrant* is a player that takes part in a match: its spec, what the records say about it, and a model's weights. A
+MatchRunner opens match folders on the terms of a command's config, and plays what is missing there with a pool of
+threads or of worker processes. It doesn't know what a result means: the caller says when a match is settled.
 """
 
 from __future__ import annotations
@@ -24,6 +22,7 @@ from pipeline.games.go.game import Go
 from pipeline.games.registry import parse_game
 from pipeline.matches.match import Pairing
 from pipeline.matches.openings import make_openings
+from pipeline.matches.results import score_of
 from pipeline.matches.worker_pool import ProcessPool, ThreadPool, WorkerPool, conduct
 from pipeline.players.base import MakePlayer
 from pipeline.players.builtin import BUILT_INS, make_builtin
@@ -45,16 +44,16 @@ from pipeline.storage.matches import (
 from pipeline.storage.models import Model, check_game, read_model
 from pipeline.storage.sgf import SgfText, game_sgf, has_sgf, sgf_name
 
-ENGINE_ROWS = 4  # games of a thread against an engine: one thinks at a time, the others are a batch for the network
-LEAST_BATCH = 16  # below, networks may round otherwise (backends.MIN_BATCH), and games would depend on their number
+ENGINE_ROWS = 4  # games of a thread against an engine: it thinks about one, the others make a batch for the network
+LEAST_BATCH = 16  # below, networks may round differently (backends.MIN_BATCH), and games depend on how many there are
 NETWORKS_KEPT = 6
-GAMES_NAMED = 8  # of those that failed for one reason, in a warning
-BEAT_SECONDS = 1.0  # how often a worker says that it gets on, at least
+GAMES_NAMED = 8  # of those that failed for the same reason, in a warning
+BEAT_SECONDS = 1.0  # the longest time between two reports of a worker's progress
 
 
 @dataclass(frozen=True)
 class Entrant:
-    """A player that has been found."""
+    """A player that takes part in a match. model: None for a built-in player or an engine."""
 
     spec: PlayerSpec
     info: PlayerInfo
@@ -73,9 +72,9 @@ class Entrant:
 
 
 def load_entrant(text: str, readouts: int) -> Entrant:
-    """The player of a spec string; a model that says no readouts gets these.
+    """The player that a spec string names. readouts: for a model whose spec gives none.
 
-    Raises UsageError for what is no spec, FileError for a model that can't be read.
+    Raises UsageError for anything but a spec, FileError for a model that can't be read.
     """
     spec = parse_player(text)
     if spec.path is None:
@@ -94,9 +93,9 @@ def load_entrant(text: str, readouts: int) -> Entrant:
 
 
 def common_game(asked: str | None, entrants: Sequence[Entrant]) -> Game:
-    """The game that all of them can play: the models', or the one asked for.
+    """The game that all entrants can play: the one asked for, or else the models'.
 
-    Raises UsageError if nobody says which, FileError if a model plays another.
+    Raises UsageError if neither names one, FileError if a model plays another.
     """
     specs = [entrant.model.info.game for entrant in entrants if entrant.model]
     if asked is None and not specs:
@@ -111,12 +110,15 @@ def common_game(asked: str | None, entrants: Sequence[Entrant]) -> Game:
         if entrant.info.kind == "gtp":
             from pipeline.players.gtp import find_program
 
-            find_program(entrant.spec.command)  # if it isn't there, that is said before anything is loaded or played
+            find_program(entrant.spec.command)  # if it is missing, say so before anything is loaded or played
     return game
 
 
 class PlayerFactory:
-    """Makes the players of entrants; keeps the networks of the last few models loaded."""
+    """Makes the players of entrants, for up to num_threads threads of num_rows games each.
+
+    Keeps the networks of the last few models loaded.
+    """
 
     def __init__(
         self,
@@ -146,8 +148,14 @@ class PlayerFactory:
         evaluators, readouts = self._evaluators(entrant), entrant.info.readouts or 0
         return lambda game, rows, thread: SearchPlayer(game, rows, evaluators[thread], self._search, readouts)
 
+    def pairing(self, game: Game, entrants: Sequence[Entrant], seed: int, openings: Sequence[Sequence[int]]) -> Pairing:
+        """entrants: challenger, champion."""
+        challenger, champion = entrants
+        makers = (self.maker(challenger), self.maker(champion))
+        return Pairing(game, makers, (challenger.name, champion.name), seed, openings)
+
     def policies(self, entrants: Sequence[Entrant]) -> list[Evaluate]:
-        """The raw policies of those that have one, for the calling thread."""
+        """The networks of those entrants that are models, for the calling thread."""
         return [self._evaluators(entrant)[0] for entrant in entrants if entrant.model]
 
     def _evaluators(self, entrant: Entrant) -> list[Any]:
@@ -190,12 +198,12 @@ class MatchRunner:
     ) -> MatchWriter:
         """Go on with the match in the folder, or begin it with fresh openings; call it under its match_lock.
 
-        entrants: challenger, champion. settings: what else the verdict depends on.
+        entrants: challenger, champion. settings: what else the decision depends on.
         """
         config = self.config
         openings: list[list[int]] = [[]] * (num_games // 2)
         if not has_match(folder):
-            # The match doesn't exist before it has its openings, and those come from the players.
+            # A match exists once it has its openings, and those come from the players.
             openings = self._openings(entrants, num_games // 2, [])
         header = MatchHeader(
             players=(entrants[0].info, entrants[1].info),
@@ -215,15 +223,15 @@ class MatchRunner:
         return writer
 
     def extend(self, writer: MatchWriter, entrants: tuple[Entrant, Entrant], num_pairs: int) -> None:
-        """Further openings for a match that grows."""
+        """Add openings to a match that grows."""
         writer.extend(self._openings(entrants, num_pairs, writer.openings))
 
     def play(
         self, writer: MatchWriter, entrants: tuple[Entrant, Entrant], settled: Callable[[MatchWriter], bool]
     ) -> None:
-        """Play what is missing until it is settled, or every game was played or has failed twice.
+        """Play the missing games until the match is settled, or every game was played or has failed twice.
 
-        Raises MuGoError if games only failed; KeyboardInterrupt after recording what was finished.
+        Raises MuGoError if every game failed; KeyboardInterrupt after recording the finished ones.
         """
         missing = writer.missing()
         if not missing or settled(writer):
@@ -239,20 +247,18 @@ class MatchRunner:
             _warn_of(failed, given_up, progress)
             failures.extend(failed)
             progress.advance(len(games))
-            results = [game.challenger_result for game in writer.games.values()]
-            progress.describe(f"{results.count(1)} won, {results.count(0)} drawn, {results.count(-1)} lost")
-            if nothing_works():
-                return False
-            return not settled(writer)
+            score = score_of(writer.games.values())
+            progress.describe(f"{score.wins} won, {score.draws} drawn, {score.losses} lost")
+            return not nothing_works() and not settled(writer)
 
         def nothing_works() -> bool:
-            """Don't try hundreds of games."""
+            """Whether the first games all failed: then the others, maybe hundreds, aren't tried."""
             return not writer.added and len(missing) > len(given_up) >= 2 * ENGINE_ROWS
 
         progress.start(f"{writer.header.challenger} against {writer.header.champion}", writer.num_games, "games")
         try:
             progress.advance(len(writer.games))
-            conduct(self._worker_pool(writer, entrants, len(missing)), missing, on_outcomes, given_up)
+            conduct(self._pool(writer, entrants, len(missing)), missing, on_outcomes, given_up)
         finally:
             progress.finish()
         if nothing_works() or (failures and not writer.games):
@@ -270,13 +276,12 @@ class MatchRunner:
         batch = max(LEAST_BATCH, rows)
         return make_openings(self.game, policies, num_pairs, self.config.opening_plies, self.config.seed, batch, known)
 
-    def _worker_pool(self, writer: MatchWriter, entrants: tuple[Entrant, Entrant], num_games: int) -> WorkerPool:
+    def _pool(self, writer: MatchWriter, entrants: tuple[Entrant, Entrant], num_games: int) -> WorkerPool:
         config = self.config
         threads, rows = self._threads_and_rows(entrants, num_games)
         if config.workers == 0:
-            makers = tuple(self._factory_for(threads, rows).maker(entrant) for entrant in entrants)
-            names = (entrants[0].name, entrants[1].name)
-            return ThreadPool(Pairing(self.game, makers, names, config.seed, writer.openings), threads, rows)  # type: ignore[arg-type]
+            factory = self._factory_for(threads, rows)
+            return ThreadPool(factory.pairing(self.game, entrants, config.seed, writer.openings), threads, rows)
         workers = min(config.workers, num_games)
         each = max(1, threads // workers)
         rows = min(rows, -(-config.parallel_games // (workers * each)))
@@ -308,7 +313,7 @@ class MatchRunner:
         return threads, min(rows, ENGINE_ROWS) if any(entrant.info.kind == "gtp" for entrant in entrants) else rows
 
     def _factory_for(self, threads: int, rows: int) -> PlayerFactory:
-        """The players' makers, made anew if they were made for fewer games at once."""
+        """The factory for this many threads and rows; another replaces it."""
         if self._factory is None or self._factory[0] != (threads, rows):
             config = self.config
             factory = PlayerFactory(
@@ -319,9 +324,9 @@ class MatchRunner:
 
 
 def write_sgfs(game: Game, writer: MatchWriter, directory: Path | None) -> None:
-    """A record of every new game, and of older ones that have none, where the game has a format for it.
+    """Write a record of every new game, and of older ones that have none, if there is SGF of this game.
 
-    directory: may hold those of several matches; None: the match's own folder.
+    directory: may hold the records of several matches; None: the match's own folder.
     """
     if not has_sgf(game):
         return
@@ -344,7 +349,7 @@ def write_sgfs(game: Game, writer: MatchWriter, directory: Path | None) -> None:
 
 
 def _warn_of(failed: Sequence[MatchFailure], given_up: set[int], progress: Progress) -> None:
-    """One line for all that failed for the same reason: a worker takes many games with it."""
+    """Write one line for all games that failed for the same reason: a worker that ends takes many along."""
     alike: dict[tuple[bool, str], list[int]] = {}
     for failure in failed:
         alike.setdefault((failure.failed in given_up, failure.problem), []).append(failure.failed)
@@ -356,9 +361,9 @@ def _warn_of(failed: Sequence[MatchFailure], given_up: set[int], progress: Progr
 
 
 def job_pairing(job: dict[str, Any]) -> Pairing:
-    """What a worker plays: the other end of MatchRunner._worker_pool.
+    """What a worker plays; MatchRunner wrote the job.
 
-    Raises what can't be found, or FileError if a model isn't the one that was asked for.
+    Raises UsageError or FileError for a player that can't be found, FileError if a model's weights have changed.
     """
     entrants = [load_entrant(text, 0) for text in job["players"]]
     for entrant, weights in zip(entrants, job["weights"], strict=True):
@@ -368,5 +373,4 @@ def job_pairing(job: dict[str, Any]) -> Pairing:
             )
     search = SearchConfig(**job["search"])
     factory = PlayerFactory(search, job["threads"], job["rows"], job["backend"], job["engine_seconds"])
-    makers = (factory.maker(entrants[0]), factory.maker(entrants[1]))
-    return Pairing(parse_game(job["game"]), makers, (entrants[0].name, entrants[1].name), job["seed"], job["openings"])
+    return factory.pairing(parse_game(job["game"]), entrants, job["seed"], job["openings"])
