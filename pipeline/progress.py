@@ -1,10 +1,10 @@
-"""How a stage tells what it is doing, without printing. main.py passes one that draws; tests pass none."""
+"""How a stage reports what it is doing without printing: main.py passes a Progress that draws, tests pass none."""
 
 from __future__ import annotations
 
 
 class Progress:
-    """Silent base. A stage calls start once per phase, advance as units are done, say for a line worth reading."""
+    """Silent base. A stage calls start once per phase, advance when units are done, say for a line worth reading."""
 
     def start(self, what: str, total: int | None = None, unit: str = "it") -> None:
         """A phase begins. total: how many units it has, if known."""
@@ -13,7 +13,10 @@ class Progress:
         """count more units of the phase are done."""
 
     def describe(self, text: str) -> None:
-        """A short state beside the bar, e.g. the current loss."""
+        """A short state beside the bar, e.g. the current loss or "12,345 positions, 402/s".
+
+        Shown even while no unit is done, so call it every second or so where units take long.
+        """
 
     def say(self, text: str) -> None:
         """One line for the user."""

@@ -11,14 +11,17 @@ from tqdm import tqdm
 
 from pipeline.progress import Progress
 
-LOG_SECONDS = 30.0  # between two lines about the same phase in a log
+FIRST_LOG_SECONDS = 5.0  # from the start of a phase to the first line about it in a log
+LOG_SECONDS = 30.0  # between further lines about the same phase
+DRAW_SECONDS = 0.2  # between two drawings of a bar on which only the state moves
 
 
 class ConsoleProgress(Progress):
     """One phase at a time. Leaving the context ends the phase that is open, so that an error starts on its own line.
 
-    quiet    only warnings are shown
-    stream   where lines go; bars are drawn only if it is a terminal
+    quiet        only warnings are shown
+    stream       where lines go; bars are drawn only if it is a terminal
+    log_seconds  between two lines about a phase in a log
     """
 
     def __init__(self, quiet: bool = False, stream: TextIO | None = None, log_seconds: float = LOG_SECONDS) -> None:
@@ -32,7 +35,7 @@ class ConsoleProgress(Progress):
         self.total: int | None = None
         self.count = 0
         self.state = ""
-        self.started = self.last_line = time.monotonic()
+        self.started = self.next_time = 0.0  # when something is shown next, even if no unit is done by then
 
     def __enter__(self) -> ConsoleProgress:
         return self
@@ -45,8 +48,10 @@ class ConsoleProgress(Progress):
     def start(self, what: str, total: int | None = None, unit: str = "it") -> None:
         self.finish()
         self.what, self.total, self.unit, self.count, self.state = what, total, unit, 0, ""
-        self.started = self.last_line = time.monotonic()
+        self.started = time.monotonic()
+        self.next_time = self.started + min(FIRST_LOG_SECONDS, self.log_seconds)
         if self.draws:
+            self.next_time = self.started
             self.bar = tqdm(
                 total=total, desc=what, unit=f" {unit}", file=self.stream, dynamic_ncols=True, smoothing=0.05
             )
@@ -55,13 +60,14 @@ class ConsoleProgress(Progress):
         self.count += count
         if self.bar is not None:
             self.bar.update(count)
-        elif not self.quiet and self.what and time.monotonic() - self.last_line >= self.log_seconds:
-            self._log_line()
+        else:
+            self._show_when_due()
 
     def describe(self, text: str) -> None:
         self.state = text
         if self.bar is not None:
             self.bar.set_postfix_str(text, refresh=False)
+        self._show_when_due()
 
     def say(self, text: str) -> None:
         if not self.quiet:
@@ -78,10 +84,20 @@ class ConsoleProgress(Progress):
             self._log_line()
         self.what = ""
 
+    def _show_when_due(self) -> None:
+        if self.quiet or not self.what or time.monotonic() < self.next_time:
+            return
+        if self.bar is None:
+            self._log_line()
+        else:
+            self.bar.refresh()
+            self.next_time = time.monotonic() + DRAW_SECONDS
+
     def _log_line(self) -> None:
         """E.g. "playing: 120 of 400 games in 31 s (3.9/s)  loss 2.31"."""
-        self.last_line = time.monotonic()
-        seconds = self.last_line - self.started
+        now = time.monotonic()
+        self.next_time = now + self.log_seconds
+        seconds = now - self.started
         total = "" if self.total is None else f" of {self.total:,}"
         rate = f" ({self.count / seconds:,.1f}/s)" if seconds > 0 and self.count else ""
         self._write(f"{self.what}: {self.count:,}{total} {self.unit} in {seconds:.0f} s{rate}  {self.state}".rstrip())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 
+import pytest
+
 from pipeline.reports.progress import ConsoleProgress
 
 
@@ -21,8 +23,9 @@ def test_log_gets_plain_lines() -> None:
         progress.say("half way")
         progress.advance(200)
     lines = log.getvalue().splitlines()
-    assert lines[0].startswith("playing: 1,000 of 1,200 games in 0 s") and lines[0].endswith("value 0.5")
-    assert lines[1] == "half way"
+    assert lines[0] == "playing: 0 of 1,200 games in 0 s  value 0.5"
+    assert lines[1].startswith("playing: 1,000 of 1,200 games in 0 s") and lines[1].endswith("value 0.5")
+    assert lines[2] == "half way"
     assert lines[-1].startswith("playing: 1,200 of 1,200 games")
     assert "\r" not in log.getvalue()
 
@@ -34,6 +37,26 @@ def test_log_is_not_flooded() -> None:
         for _ in range(500):
             progress.advance()
     assert len(log.getvalue().splitlines()) == 1
+
+
+def test_state_is_shown_before_the_first_unit_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Games take minutes; how fast they are played is known after seconds."""
+    now = 100.0
+    monkeypatch.setattr("pipeline.reports.progress.time.monotonic", lambda: now)
+    log, terminal = io.StringIO(), Terminal()
+    with ConsoleProgress(stream=log) as in_log, ConsoleProgress(stream=terminal) as on_terminal:
+        for progress in (in_log, on_terminal):
+            progress.start("selfplay", total=500, unit="games")
+        for seconds in range(1, 60):
+            now = 100.0 + seconds
+            for progress in (in_log, on_terminal):
+                progress.describe(f"{40 * seconds:,} positions, 40/s")
+        assert "2,360 positions, 40/s" in terminal.getvalue()
+    assert [line.split(" games ")[1] for line in log.getvalue().splitlines()] == [
+        "in 5 s  200 positions, 40/s",
+        "in 35 s  1,400 positions, 40/s",
+        "in 59 s  2,360 positions, 40/s",
+    ]
 
 
 def test_terminal_gets_a_bar_and_lines_above_it() -> None:
