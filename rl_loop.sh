@@ -9,19 +9,19 @@ usage: ./rl_loop.sh [--preset P] [--generations N] [--minutes M] [--directory D]
 
 Sets up .venv if that is missing, then trains generation after generation:
   selfplay   the champion plays games against itself       data/selfplay/
-  gather     positions of the newest games are drawn       data/training_data/
+  gather     positions are sampled from the newest games   data/training_data/
   train      a new model learns from them                  saved_models/
   evaluate   it plays the champion and may take its place  saved_models/best_model
-and ends with a summary.
+It ends with a summary of the run.
 
   --preset P        settings of all stages: a name from `python main.py presets`, or a .yaml file [default: go9-tour]
-  --generations N   go on until this many trained models exist; 0 = until stopped [default: 5; with --minutes 0]
-  --minutes M       end with the generation in which it has run for so long, in all; what a preset says by `until_share`
-                    goes by the share of this that is over
+  --generations N   stop when this many trained models exist; 0 = never [default: 5; with --minutes 0]
+  --minutes M       stop after the generation in which the loop's total time here reaches M minutes; `until_share` in a
+                    preset means the share of this time
   --directory D     where data/ and saved_models/ live [default: the folder of this script]
 
-Stop it with Ctrl-C or kill at any moment; the same command goes on where it stood. A second copy in the same directory
-exits at once.
+Stop it with Ctrl-C or kill at any moment; run the same command again to go on where it stood. A second copy in the same
+directory exits at once.
 
 exit codes: 0 done, 1 a stage failed, 2 wrong usage, 75 another copy is running, 130 Ctrl-C, 143 SIGTERM
 HELP
@@ -62,7 +62,7 @@ if ! lock 4 2>/dev/null; then # 4 = LOCK_NB
     if [[ -z ${other:-} ]] || kill -0 "$other" 2>/dev/null; then
         fail "another copy is running here already (process ${other:-unknown}, in $PWD); nothing to do" 75
     fi
-    say "the loop that ran here was killed; stopping the command it left behind (process ${command:-unknown})"
+    say "the loop that ran here was killed; stopping the command that it left running (process ${command:-unknown})"
     started "${command:-}"
     [[ -z ${command:-} ]] || kill -TERM "$command" 2>/dev/null || true
     run lock 0
@@ -71,7 +71,7 @@ started ""
 
 set_up fast
 
-# The time that the loop has had in this directory, in seconds; kill -9 loses that of the command it cuts off.
+# How long the loop has run in this directory, in seconds; kill -9 loses the time of the command it cuts off.
 limit=0
 [[ -z $minutes ]] || limit=$("$base" -c 'import sys; print(max(1, round(60 * float(sys.argv[1]))))' "$minutes")
 spent=$(cat data/.rl_loop.seconds 2>/dev/null || true)
@@ -79,7 +79,7 @@ spent=$(cat data/.rl_loop.seconds 2>/dev/null || true)
 SECONDS=$((10#$spent)) # counts on from there
 note_time() { echo "$SECONDS" >data/.rl_loop.seconds; }
 trap note_time EXIT
-# time_share: sets $share to the option that says how much of the time is over, to nothing if it isn't limited.
+# time_share: sets $share to the option that says which share of the time has passed, to nothing without a limit.
 time_share() {
     local thousandths
     share=()
@@ -88,13 +88,21 @@ time_share() {
     share=(--time-share "$((thousandths / 1000)).$(printf %03d $((thousandths % 1000)))")
 }
 
-newest_generation() {
-    local models=(saved_models/[0-9][0-9][0-9][0-9][0-9][0-9]-*/) name
-    name=$(basename "${models[-1]}")
-    [[ $name =~ ^([0-9]{6})- ]] && echo $((10#${BASH_REMATCH[1]})) || echo 0
+newest_model() {
+    local models=(saved_models/[0-9][0-9][0-9][0-9][0-9][0-9]-*/)
+    basename "${models[-1]}"
 }
-# main COMMAND …: run a command of main.py. Returns 0, or 75 if there is nothing to do yet (but for init and show); any
-# other exit code ends the loop.
+newest_generation() { [[ $(newest_model) =~ ^([0-9]{6})- ]] && echo $((10#${BASH_REMATCH[1]})) || echo 0; }
+# evaluated: whether nothing is left to evaluate: the newest model is the champion, or its match with the champion is over.
+# A promotion that was cut off is pending in a summary until evaluate runs again.
+evaluated() {
+    local newest champion
+    newest=$(newest_model) champion=$(basename "$(readlink saved_models/best_model)")
+    [[ $newest == "$champion" || -e data/evaluate/$newest-vs-$champion/summary.json ]] &&
+        ! grep -qs promotion_pending data/evaluate/*/summary.json
+}
+# main COMMAND …: run a command of main.py. Returns 0, or 75 if evaluate, selfplay, gather or train has nothing to do yet;
+# any other exit code ends the loop.
 main() {
     local code=0 share=()
     [[ $1 == init ]] || time_share
@@ -108,14 +116,16 @@ main() {
 [[ -e saved_models/best_model ]] || { say "init: a model with random weights"; main init --preset "$preset"; }
 while true; do
     generation=$(newest_generation)
-    say "generation $generation: evaluate"
-    main evaluate --preset "$preset" || true # 75: nothing new to evaluate
+    evaluated || {
+        say "generation $generation: evaluate"
+        main evaluate --preset "$preset" || true # 75: nothing new to evaluate
+    }
     ((generations == 0 || generation < generations)) && ((limit == 0 || SECONDS < limit)) || break
 
     next="generation $((generation + 1))"
     ((generations == 0)) || next+=" of $generations"
     say "$next: selfplay"
-    main selfplay --preset "$preset" --top-up || true # 75: all its games are there
+    main selfplay --preset "$preset" --top-up || true # 75: nothing to play yet
     say "$next: gather, train"
     until main gather --preset "$preset" && main train --preset "$preset"; do # 75: too few positions yet
         say "$next: more selfplay"
@@ -133,4 +143,4 @@ else
     echo "  $again --generations $((generation + 5))"
     echo "  $again --generations 0     (until stopped)"
 fi
-[[ -n ${MUGO_PYTHON:-} ]] || echo "where python is that of .venv: source .venv/bin/activate"
+[[ -n ${MUGO_PYTHON:-} ]] || echo "Here python is the one in .venv; to use it: source .venv/bin/activate"

@@ -18,6 +18,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PASS = ["evaluate", "selfplay --top-up", "gather", "train"]
+FIRST_PASS = PASS[1:]  # the first model has nobody to meet
 
 # Stands in for Python. `python -c …` is really run; `python main.py COMMAND …` is noted and does what plan.json says:
 # a list of exit codes per command (0 when used up), or "hang": wait for SIGTERM, note it, exit 143.
@@ -151,7 +152,8 @@ def test_order_of_commands(loop: Loop) -> None:
     loop.plan(evaluate=[75])
     code, said = loop.run("--generations", "2")
     assert code == 0, said
-    assert loop.notes() == ["init", *PASS, *PASS, "evaluate", "show"]
+    assert loop.notes() == ["init", *FIRST_PASS, *PASS, "evaluate", "show"]
+    assert "generation 0: evaluate" not in said
 
 
 def test_finished_run_only_sums_up_and_a_larger_number_goes_on(loop: Loop) -> None:
@@ -164,6 +166,26 @@ def test_finished_run_only_sums_up_and_a_larger_number_goes_on(loop: Loop) -> No
     assert loop.notes() == [*PASS, "evaluate", "show"]
 
 
+def test_a_newest_model_whose_match_is_over_is_not_evaluated_again(loop: Loop) -> None:
+    loop.run("--generations", "1")
+    match = loop.folder / "run/data/evaluate/000001-x-vs-000000-init"
+    match.mkdir(parents=True)
+    for summary, notes in (
+        ('{"passed": false}', ["show"]),
+        ('{"passed": true, "promotion_pending": true}', ["evaluate", "show"]),  # cut off: it must be made
+    ):
+        (match / "summary.json").write_text(summary)
+        loop.forget()
+        code, said = loop.run("--generations", "1")
+        assert code == 0 and loop.notes() == notes, said
+    champion = loop.folder / "run/saved_models/best_model"
+    champion.unlink()
+    champion.symlink_to("000001-x")
+    (match / "summary.json").write_text('{"passed": true, "promoted": true}')
+    loop.forget()
+    assert loop.run("--generations", "1")[0] == 0 and loop.notes() == ["show"]
+
+
 def test_a_preset_that_wants_minutes_is_refused_before_anything_is_done(loop: Loop) -> None:
     loop.plan(presets=[2])
     code, _ = loop.run("--generations", "1")
@@ -174,13 +196,13 @@ def test_a_preset_that_wants_minutes_is_refused_before_anything_is_done(loop: Lo
 def test_too_few_positions_means_more_games(loop: Loop) -> None:
     loop.plan(gather=[75, 75, 0])
     assert loop.run("--generations", "1")[0] == 0
-    assert loop.notes()[2:8] == ["selfplay --top-up", "gather", "selfplay", "gather", "selfplay", "gather"]
+    assert loop.notes()[1:7] == ["selfplay --top-up", "gather", "selfplay", "gather", "selfplay", "gather"]
 
 
 def test_selfplay_goes_on_while_training_may_not(loop: Loop) -> None:
     loop.plan(train=[75, 0])
     assert loop.run("--generations", "1")[0] == 0
-    assert loop.notes()[2:8] == ["selfplay --top-up", "gather", "train", "selfplay", "gather", "train"]
+    assert loop.notes()[1:7] == ["selfplay --top-up", "gather", "train", "selfplay", "gather", "train"]
 
 
 @pytest.mark.parametrize("command", ["init", "evaluate", "selfplay", "gather", "train"])
@@ -215,7 +237,7 @@ def test_signal_reaches_the_command_and_a_rerun_goes_on(
     assert loop.notes()[-1] == f"{command} stopped"
     loop.forget()
     assert loop.run("--generations", "1")[0] == 0
-    assert loop.notes() == [*PASS, "evaluate", "show"]
+    assert loop.notes() == [*FIRST_PASS, "evaluate", "show"]
 
 
 def test_command_left_by_a_killed_loop_is_stopped_by_the_next(loop: Loop) -> None:
@@ -227,7 +249,7 @@ def test_command_left_by_a_killed_loop_is_stopped_by_the_next(loop: Loop) -> Non
     code, said = loop.run("--generations", "1")
     assert code == 0 and "was killed" in said
     notes = loop.notes()
-    assert notes[notes.index("hanging") + 1 :] == ["train stopped", *PASS, "evaluate", "show"]
+    assert notes[notes.index("hanging") + 1 :] == ["train stopped", *FIRST_PASS, "evaluate", "show"]
 
 
 def test_zero_generations_go_on_until_stopped(loop: Loop) -> None:
@@ -240,11 +262,14 @@ def test_zero_generations_go_on_until_stopped(loop: Loop) -> None:
 
 
 def shares(loop: Loop) -> list[float]:
-    """Of the time that is over, as the commands were told; the file is forgotten."""
+    """The shares of time that the commands were given; the file is forgotten."""
     path = loop.folder / "shares"
     lines = [line.split() for line in path.read_text().splitlines()]
     path.unlink()
-    assert [command for command, _ in lines[:5]] == ["evaluate", "selfplay", "gather", "train", "evaluate"]
+    commands = [command for command, _ in lines]
+    first = commands.index("selfplay")
+    assert commands[:first] in ([], ["evaluate"])
+    assert commands[first : first + 4] == ["selfplay", "gather", "train", "evaluate"]
     return [float(share) for _, share in lines]
 
 
