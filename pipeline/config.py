@@ -1,7 +1,8 @@
-"""One frozen, validated config per stage.
+"""One frozen, validated config per command.
 
-A config's fields *are* the command's options: name, type, default and help text stand here once, and main.py
-makes the command line from them. Presets fill them: see presets/.
+The fields of a config *are* the command's options: name, type, default and help text stand here once. options.py makes
+the command line from them, presets/ fills them from YAML. Files keep copies of configs (``stored``), so fields keep
+their order.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ Backend = Annotated[
     str,
     Field(
         pattern=f"^({'|'.join(BACKENDS)})$",
-        description="Inference; auto measures once per machine, openvino is without int8.",
+        description="How the network runs; auto takes the fastest, measured once per machine; openvino excludes int8.",
     ),
 ]
 
 
 TimeShare = Annotated[
     float | None,
-    Field(ge=0, le=1, description="How much of the run's time is over, 0 to 1, for schedules that go by it."),
+    Field(ge=0, le=1, description="Share of the run's time that has passed, 0 to 1, for schedules by until_share."),
 ]
 
 
-# Options that have another name in files, and had it in presets once.
+# Options whose former names live on in files; presets may use either.
 STORED_NAMES = {
     "full_search_fraction": "full_share",
     "holdout_fraction": "holdout_share",
@@ -39,13 +40,13 @@ STORED_NAMES = {
 
 
 def current_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same values by the names that options have now."""
+    """The same values under the options' present names."""
     current = {stored: name for name, stored in STORED_NAMES.items()}
     return {current.get(name, name): value for name, value in values.items()}
 
 
 class StageConfig(BaseModel):
-    """Base of every stage's config: frozen, unknown fields refused, defaults validated."""
+    """Base of every command's config: frozen, unknown fields refused, defaults validated."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, protected_namespaces=())
 
@@ -55,26 +56,28 @@ class StageConfig(BaseModel):
         return current_names(given) if isinstance(given, dict) else given
 
     def stored(self, exclude: Collection[str] = ()) -> dict[str, Any]:
-        """What files keep of it, as JSON. Names never change there, so that a rerun finds what it made before."""
+        """The JSON that files keep. Names never change there, so that a rerun recognises what it made before."""
         values = self.model_dump(mode="json", exclude=set(exclude))
         return {STORED_NAMES.get(name, name): value for name, value in values.items()}
 
 
 class SearchConfig(StageConfig):
-    """What a search does with its readouts; shared by self-play and evaluation."""
+    """How a search spends its readouts; shared by self-play and matches."""
 
     algorithm: str = Field(
         "puct",
         pattern="^(puct|gumbel|mixed)$",
-        description="puct; gumbel: learns from few readouts; mixed: gumbel for self-play's full moves, and puct, which "
-        "keeps its tree from move to move, for the cheap ones and in matches.",
+        description="puct; gumbel, which learns from few readouts; or mixed: gumbel for self-play's full searches, and "
+        "puct, which keeps its tree from move to move, for cheap searches and matches.",
     )
     c_puct: float = Field(1.5, gt=0, description="Exploration constant of PUCT.")
     fpu_reduction: float = Field(
-        0.2, ge=0, description="An unvisited move counts as the parent's value minus this times sqrt(prior visited)."
+        0.2,
+        ge=0,
+        description="An unvisited move's value is its parent's, minus this times sqrt(prior of the visited moves).",
     )
     root_fpu_reduction: float = Field(0.0, ge=0, description="The same at the root.")
-    noise_weight: float = Field(0.25, ge=0, le=1, description="Share of Dirichlet noise in the root prior (self-play).")
+    noise_weight: float = Field(0.25, ge=0, le=1, description="Share of Dirichlet noise in the root prior.")
     noise_total: float = Field(
         10.83, gt=0, description="Sum of the Dirichlet parameters, spread evenly over the legal moves."
     )
@@ -82,206 +85,217 @@ class SearchConfig(StageConfig):
         0.0,
         ge=0,
         le=1,
-        description="Share of the Dirichlet parameters that goes to the moves of higher prior (KataGo: 0.5).",
+        description="Share of the Dirichlet parameters that favours moves of higher prior (KataGo: 0.5).",
     )
     forced_playouts: float = Field(
         0.0,
         ge=0,
-        description="k: a root move that noise found gets at least sqrt(k * prior * readouts) of the readouts; targets "
-        "leave out what was forced (KataGo: 2); 0 = off.",
+        description="k: a root move that is searched at all gets at least sqrt(k * prior * readouts) readouts; policy "
+        "targets leave out the forced ones (KataGo: 2); 0 = off.",
     )
-    max_num_considered_actions: int = Field(16, ge=2, description="Gumbel: root moves that share the readouts.")
+    max_num_considered_actions: int = Field(16, ge=2, description="Gumbel: most root moves that share the readouts.")
     gumbel_scale: float = Field(1.0, ge=0, description="Gumbel: noise in self-play; matches have none.")
-    value_scale: float = Field(0.1, gt=0, description="Gumbel: weight of a move's rescaled value beside its logit.")
-    max_visit_init: float = Field(50.0, ge=0, description="Gumbel: added to the most visits in that weight.")
-    virtual_loss: float = Field(1.0, ge=0, description="Losses that a pending leaf counts as, when one tree has many.")
+    value_scale: float = Field(0.1, gt=0, description="Gumbel: weight of a move's rescaled value, added to its logit.")
+    max_visit_init: float = Field(50.0, ge=0, description="Gumbel: added to the largest visit count in that weight.")
+    virtual_loss: float = Field(1.0, ge=0, description="A leaf under evaluation counts as this many losses.")
 
     def search_config(self) -> SearchConfig:
-        """Only what concerns the search, of a stage's config that has more."""
+        """Only the fields that concern the search."""
         return SearchConfig(**{name: getattr(self, name) for name in SearchConfig.model_fields})
 
 
 class InitConfig(StageConfig):
     game: str = Field(
         "go:9",
-        description="Game spec: go:9, go:9,komi=7, gomoku:15, gomoku:19,capture, connect4, tictactoe; README has all.",
+        description="Game spec: go:9, go:9,komi=7, gomoku:15, gomoku:19,capture, connect4, tictactoe; docs/ lists all.",
     )
     network_size: str = Field("b2c32", description="Blocks and channels of the network, e.g. b2c32, b4c64, b6c96.")
     new_model: Path = Field(
-        Path("saved_models/000000-init"), description="Directory to make. An existing one is never overwritten."
+        Path("saved_models/000000-init"), description="Directory to create; an existing one is never overwritten."
     )
     value_head: str = Field(
-        "scalar", pattern="^(scalar|wdl)$", description="What the value is learned as: scalar, or wdl: win, draw, loss."
+        "scalar", pattern="^(scalar|wdl)$", description="How the value is learned: scalar, or wdl for win, draw, loss."
     )
     seed: int = Field(0, ge=0, description="Seed of the random weights.")
 
 
 class SelfplayConfig(SearchConfig):
     network: Path = Field(Path("saved_models/best_model"), description="Directory of the model that plays.")
-    output_dir: Path = Field(Path("data/selfplay"), description="Where games go, as $MODEL/$WORKER/*.gz with .meta.")
+    output_dir: Path = Field(Path("data/selfplay"), description="Where games are written: $MODEL/$WORKER/*.gz, .meta.")
     readouts: int = Field(0, ge=0, description="Simulations per move; 0 plays the raw policy.")
     games: int = Field(1, ge=1, description="Games to play.")
-    verbose: int = Field(1, ge=0, description="0 quiet, 1 progress, 2 debug lines, 3 boards.")
-    top_up: bool = Field(
-        False, description="Play only the games still missing: count those made since the newest model was trained."
+    verbose: int = Field(
+        1,
+        ge=0,
+        description="0 warnings only, 1 progress and a short summary, 2 also a line per game and the whole summary, "
+        "3 also boards.",
     )
-    parallel_games: int = Field(256, ge=1, description="Games that share the batches.")
+    top_up: bool = Field(
+        False, description="Play only the missing games: those played since the newest model was trained count."
+    )
+    parallel_games: int = Field(256, ge=1, description="Games that are played at once and share batches.")
     threads: int = Field(0, ge=0, description="Threads that play; 0 = one per core.")
-    worker: str = Field("w00", pattern=r"^[A-Za-z0-9_-]+$", description="Name of this worker's folder.")
-    commit_seconds: float = Field(1.0, ge=0, description="Finished games are committed this often; 0 = each its own.")
-    temperature_plies: int = Field(16, ge=0, description="Opening plies played with temperature 1; greedy after.")
+    worker: str = Field("w00", pattern=r"^[A-Za-z0-9_-]+$", description="Name of this worker, and of its folder.")
+    commit_seconds: float = Field(1.0, ge=0, description="Seconds between commits of finished games; 0 = commit each.")
+    temperature_plies: int = Field(16, ge=0, description="Opening plies played with temperature 1; greedy afterwards.")
     random_plies: int = Field(
-        0, ge=0, description="Each game begins with up to so many uniformly random moves, which are no policy targets."
+        0,
+        ge=0,
+        description="Each game begins with up to this many uniformly random moves, none of them a policy target.",
     )
     full_search_fraction: float = Field(
         1.0, gt=0, le=1, description="Share of moves searched in full; only those are policy targets (KataGo: 0.25)."
     )
-    cheap_readouts: int = Field(0, ge=0, description="Simulations of the other moves, without noise.")
+    cheap_readouts: int = Field(0, ge=0, description="Simulations of the other moves, which have no noise.")
     decided_value: float = Field(
         1.0,
         gt=0,
         le=1,
-        description="A game is decided when at two moves of each side in a row the same one was this sure of "
-        "winning; it is then played to its end with few readouts and without policy targets (KataGo: 0.9); 1 = never.",
+        description="A game is decided once, over two moves of each side in a row, one side is this sure of winning; "
+        "the rest is played with few readouts and without policy targets (KataGo: 0.9); 1 = never.",
     )
-    decided_readouts: int = Field(4, ge=1, description="Simulations of a move in a decided game.")
+    decided_readouts: int = Field(4, ge=1, description="Simulations per move in a decided game.")
     resign_threshold: float = Field(
-        -1.0, ge=-1, le=0, description="Resign when the mover's value is below this for two of its moves; -1 = never."
+        -1.0, ge=-1, le=0, description="Resign when the mover's value is below this at two moves in a row; -1 = never."
     )
     resign_false_rate: float = Field(
         0.0,
         ge=0,
         lt=1,
-        description="Calibrate the threshold instead: at most this share of resignations would have been wrong in "
-        "games that never resign, with 95 % certainty; where no threshold is that sure, nobody resigns; 0 = off.",
+        description="Calibrate the threshold on games that never resign: with 95 % confidence, at most this share of "
+        "resignations would have been wrong. If no threshold is that safe, nobody resigns. 0 = off.",
     )
-    resign_lowest: float = Field(-0.99, ge=-1, le=0, description="The calibrated threshold is at least this ...")
-    resign_highest: float = Field(-0.8, ge=-1, le=0, description="... and at most this.")
+    resign_lowest: float = Field(-0.99, ge=-1, le=0, description="Lower bound of the calibrated threshold.")
+    resign_highest: float = Field(-0.8, ge=-1, le=0, description="Upper bound of the calibrated threshold.")
     no_resign_fraction: float = Field(
         0.1, ge=0, le=1, description="Share of games that never resign and measure false resignations."
     )
     opponents: str = Field(
         "mirror=1",
-        description="Whom the model meets, with weights, e.g. 'random=5,previous=30,mirror=65'. mirror: itself; "
-        "previous: the champion before; random, heuristic; pool:MODE with MODE uniform, champion, lagged=FROM-TO, "
-        "mirror, fixed=NAME, top-k=K, nearest[=ELO], match-quality[=TEMPERATURE] or exploration. An opponent's moves "
-        "are recorded, but are no policy targets.",
+        description="The model's opponents and their weights, e.g. 'random=5,previous=30,mirror=65'. mirror: the model "
+        "itself; previous: the champion before it; random, heuristic; pool:MODE with MODE uniform, champion, "
+        "lagged=FROM-TO, mirror, fixed=NAME, top-k=K, nearest[=ELO], match-quality[=TEMPERATURE] or exploration. An "
+        "opponent's moves are recorded, but are no policy targets.",
     )
-    pool: Path = Field(Path("data/pool.json"), description="The pool that pool:MODE chooses from.")
+    pool: Path = Field(Path("data/pool.json"), description="The pool of opponents that pool:MODE chooses from.")
     backend: Backend = "auto"
-    seed: int | None = Field(None, ge=0, description="Seed of all randomness; fresh randomness if absent.")
+    seed: int | None = Field(None, ge=0, description="Seed of all randomness [default: a fresh one].")
     time_share: TimeShare = None
 
 
 class GatherConfig(StageConfig):
-    directory: Path = Field(Path("data/selfplay"), description="Holds $MODEL/$WORKER/*.gz; names sort by age.")
-    output_directory: Path = Field(Path("data/training_data"), description="Where chunks go.")
+    directory: Path = Field(Path("data/selfplay"), description="Holds $MODEL/$WORKER/*.gz; models' names sort by age.")
+    output_directory: Path = Field(Path("data/training_data"), description="Where chunks are written.")
     max_positions: int = Field(2_500_000, ge=1, description="How many of the newest positions form the window.")
     replacement: str = Field(
         "fifo",
         pattern="^(fifo|ring|random)$",
-        description="Who leaves a full window: fifo and ring the oldest positions, random any.",
+        description="Which positions leave a full window: the oldest (fifo, ring), or any (random).",
     )
     window_start: int = Field(
         0,
         ge=0,
-        description="The window grows from so many positions by a power of all there ever were; 0 = max-positions.",
+        description="The window starts at this many positions and grows by a power of their total; 0 = fixed size.",
     )
     window_exponent: float = Field(0.65, gt=0, le=1, description="That power (KataGo: 0.65).")
-    window_slope: float = Field(0.4, gt=0, description="How fast it grows at its start (KataGo: 0.4).")
+    window_slope: float = Field(0.4, gt=0, description="How fast the window grows at first (KataGo: 0.4).")
     surprise_weight: float = Field(
         0.0,
         ge=0,
         le=1,
-        description="Share of the draws that goes to positions whose search surprised the network (KataGo: 0.5).",
+        description="Share of the samples that goes to positions whose search surprised the network (KataGo: 0.5).",
     )
     td_lambda: float = Field(
         1.0,
         ge=0,
         le=1,
-        description="What the value learns: this times what it learns of the next position, the rest what the search "
-        "said; 1 = the result alone.",
+        description="The value target is this times the next position's target, plus the rest times the search's own "
+        "value; 1 = the game's result alone.",
     )
     positions_per_chunk: int = Field(2_048, ge=1, description="Positions in each chunk.")
     chunks_to_make: int = Field(190, ge=1, description="Chunks to make.")
-    min_positions: int = Field(0, ge=0, description="Exit 75 (not yet) while the window holds fewer positions.")
+    min_positions: int = Field(0, ge=0, description="Exit with 75 (not yet) while the window holds fewer positions.")
     as_many_as_possible: bool = Field(
-        False, description="If the window has too few positions for all chunks, make fewer instead of failing."
+        False, description="Make fewer chunks instead of failing if the window has too few positions for all of them."
     )
-    holdout_fraction: float = Field(0.05, ge=0, lt=1, description="Share of games kept for a hold-out loss.")
-    keep_sets: int = Field(2, ge=1, description="How many sets of chunks to keep, this one included.")
+    holdout_fraction: float = Field(0.05, ge=0, lt=1, description="Share of games held out to measure the loss.")
+    keep_sets: int = Field(2, ge=1, description="Sets of chunks to keep, including the new one.")
     seed: int = Field(0, ge=0, description="Seed of the sampling.")
     time_share: TimeShare = None
 
 
 class TrainConfig(StageConfig):
     directory: Path = Field(Path("data/training_data"), description="Chunks; the newest complete set is used.")
-    original_model: Path | None = Field(None, description="Model to start from [default: newest in saved_models/].")
-    new_model: Path | None = Field(None, description="Model to make [default: next number in saved_models/].")
+    original_model: Path | None = Field(None, description="Model to start from [default: the newest in saved_models/].")
+    new_model: Path | None = Field(None, description="Model to create [default: the next number in saved_models/].")
     network_size: str | None = Field(
         None,
         pattern=r"^b\d{1,4}c\d{1,6}$",
-        description="Grow the network to this size first, e.g. b4c64; it goes on saying what it said "
-        "[default: the original's].",
+        description="Grow the network to this size first, e.g. b4c64, without changing its outputs "
+        "[default: the original's size].",
         json_schema_extra={"scheduled": True},
     )
-    epochs: int = Field(10, ge=1, description="Times that each position of the set is seen.")
-    logdir: Path = Field(Path("data/logs"), description="TensorBoard event files.")
+    epochs: int = Field(10, ge=1, description="Passes over the set of chunks.")
+    logdir: Path = Field(Path("data/logs"), description="Where TensorBoard event files are written.")
     batch_size: int = Field(512, ge=1, description="Samples per step.")
-    symmetries: bool = Field(True, description="Show each example turned and mirrored at random, as the game allows.")
+    symmetries: bool = Field(True, description="Turn and mirror each example at random, as far as the game allows.")
     optimizer: str = Field(
-        "adam", pattern="^(adam|muon)$", description="adam, or muon: orthogonal steps within blocks, adam elsewhere."
+        "adam", pattern="^(adam|muon)$", description="adam; or muon: orthogonal steps in the blocks, adam elsewhere."
     )
-    learning_rate: float = Field(0.002, gt=0, description="The optimiser's peak rate.")
-    warmup_steps: int = Field(50, ge=0, description="Steps of linear warm-up from 0.")
-    weight_decay: float = Field(1e-4, ge=0, description="L2 by decoupled weight decay, on weights only.")
+    learning_rate: float = Field(0.002, gt=0, description="The optimiser's peak learning rate.")
+    warmup_steps: int = Field(50, ge=0, description="Steps in which the rate rises linearly from 0.")
+    weight_decay: float = Field(1e-4, ge=0, description="Decoupled weight decay (L2), on weights only.")
     value_weight: float = Field(1.0, ge=0, description="Weight of the value loss.")
     ownership_weight: float = Field(0.3, ge=0, description="Weight of the ownership loss.")
     score_weight: float = Field(0.05, ge=0, description="Weight of the score loss.")
-    reply_weight: float = Field(0.0, ge=0, description="Weight of predicting the opponent's reply (KataGo: 0.15).")
-    soft_policy_weight: float = Field(0.0, ge=0, description="Weight of the softened policy (KataGo: 8).")
-    soft_policy_temperature: float = Field(4.0, ge=1, description="How much softer it is.")
+    reply_weight: float = Field(0.0, ge=0, description="Weight of the loss for the opponent's reply (KataGo: 0.15).")
+    soft_policy_weight: float = Field(0.0, ge=0, description="Weight of the loss for the softened policy (KataGo: 8).")
+    soft_policy_temperature: float = Field(4.0, ge=1, description="Temperature of the softened policy.")
     ema_decay: float = Field(
         0.0,
         ge=0,
         lt=1,
-        description="The model gets a moving average of the weights with this decay a step; 0 = the last ones.",
+        description="The model is a moving average of the weights with this decay per step; 0 = the last weights.",
     )
     priority_exponent: float = Field(
-        0.0, ge=0, description="alpha: positions are drawn by (error of the value)^alpha (usual: 0.6); 0 = all alike."
+        0.0,
+        ge=0,
+        description="alpha: sample positions in proportion to (value error)^alpha (usual: 0.6); 0 = uniformly.",
     )
-    priority_correction: float = Field(0.4, ge=0, le=1, description="beta: how much that is corrected by weights.")
-    priority_floor: float = Field(0.001, gt=0, description="epsilon: added to every error.")
+    priority_correction: float = Field(0.4, ge=0, le=1, description="beta: how far weights correct for that, 0 to 1.")
+    priority_floor: float = Field(0.001, gt=0, description="epsilon: added to every value error.")
     max_samples_per_position: float = Field(
         0.0,
         ge=0,
-        description="Never train on more samples than this per position that self-play made (KataGo: 8); 0 = no cap.",
+        description="Train on at most this many samples per position that self-play made (KataGo: 8); 0 = no cap.",
     )
-    gradient_clip: float = Field(5.0, gt=0, description="Largest gradient norm.")
+    gradient_clip: float = Field(5.0, gt=0, description="Largest norm of a gradient; longer ones are scaled down.")
     precision: str = Field(
-        "auto", pattern="^(auto|float32|bfloat16)$", description="auto = bfloat16 where the processor is fast at it."
+        "auto",
+        pattern="^(auto|float32|bfloat16)$",
+        description="auto: bfloat16 where the processor is fast at it, else float32.",
     )
-    checkpoint_seconds: float = Field(60.0, ge=0, description="How often a resumable checkpoint is written.")
-    seed: int = Field(0, ge=0, description="Seed of the order and of the symmetries.")
+    checkpoint_seconds: float = Field(60.0, ge=0, description="Seconds between checkpoints to resume from.")
+    seed: int = Field(0, ge=0, description="Seed of the order of examples and of their symmetries.")
     time_share: TimeShare = None
 
 
 class ArenaConfig(SearchConfig):
-    """How games between players are played; shared by all commands that play matches."""
+    """How games between players are played; shared by the commands that play matches."""
 
-    game: str | None = Field(None, description="Game spec, where no player is a model that says it.")
-    readouts: int = Field(800, ge=0, description="Simulations per move of every model that says no number of its own.")
+    game: str | None = Field(None, description="Game spec, needed if no player is a model.")
+    readouts: int = Field(800, ge=0, description="Simulations per move of each model given without @READOUTS.")
     opening_plies: int = Field(
-        6, ge=0, description="Each opening: so many plies, some at random, the rest sampled from the policies."
+        6, ge=0, description="Plies of each opening; some are random, the others sampled from the players' policies."
     )
     noise_weight: float = Field(0.0, ge=0, le=1, description="Share of Dirichlet noise in the root prior.")
-    engine_seconds: float = Field(60.0, gt=0, description="An external engine that takes longer for a move has failed.")
-    parallel_games: int = Field(256, ge=1, description="Games that share the batches.")
+    engine_seconds: float = Field(60.0, gt=0, description="An engine that thinks longer than this has failed.")
+    parallel_games: int = Field(256, ge=1, description="Games that are played at once and share batches.")
     threads: int = Field(0, ge=0, description="Threads that play; 0 = one per core.")
     workers: int = Field(
-        0, ge=0, description="Processes that play; 0 = this one. A worker that dies or hangs costs only its games."
+        0, ge=0, description="Processes that play; 0 = this one. A worker that dies or hangs loses only its own games."
     )
-    hang_seconds: float = Field(120.0, gt=0, description="A worker that makes no step for so long is replaced.")
+    hang_seconds: float = Field(120.0, gt=0, description="A worker that makes no progress for this long is replaced.")
     backend: Backend = "auto"
     seed: int = Field(0, ge=0, description="Seed of openings, random players and noise.")
 
@@ -293,73 +307,76 @@ class EvaluateConfig(ArenaConfig):
         "NAME=PLAYER gives it a name.",
     )
     white_model: str | None = Field(
-        None, description="The challenger, likewise [default: newest model not yet evaluated]."
+        None, description="The challenger, written likewise [default: the newest model not yet evaluated]."
     )
-    games: int = Field(400, ge=2, description="Games, half with each colour; an even number.")
+    games: int = Field(400, ge=2, description="Games to play, half with each colour; an even number.")
     threshold: float | None = Field(
         None,
         ge=0,
         le=1,
-        description="Share of the points (a draw is half) to win [default: 1/2 + 1/sqrt(games)]; 0 promotes every "
-        "challenger without a game.",
+        description="Share of the points that promotes, a draw counting half [default: 1/2 + 1/sqrt(games)]; 0 "
+        "promotes every challenger without a game.",
     )
     sprt: str | None = Field(
         None,
         description="Decide by a sequential test instead: elo0,elo1,alpha,beta, e.g. 0,35,0.05,0.05. "
-        "--games is then the most that are played.",
+        "--games is then the largest number of games.",
     )
     require: list[str] = Field(
         [], description="A further condition of promotion, e.g. 'random>=0.95'; may be given several times."
     )
-    require_games: int = Field(100, ge=2, description="Games of each further condition; an even number.")
-    exclude_duplicates: bool = Field(False, description="Of games with the same moves and colours only one counts.")
-    output_dir: Path = Field(Path("data/evaluate"), description="Match records, as <challenger>-vs-<champion>/.")
-    sgf_output: Path | None = Field(None, description="Game records [default: in the match's folder, sgf/].")
+    require_games: int = Field(100, ge=2, description="Games to play for each further condition; an even number.")
+    exclude_duplicates: bool = Field(False, description="Of games with the same moves and colours count only one.")
+    output_dir: Path = Field(Path("data/evaluate"), description="Holds the matches, <challenger>-vs-<champion>/.")
+    sgf_output: Path | None = Field(None, description="Folder for SGF records [default: the match's folder, sgf/].")
     promote: bool = Field(True, description="Re-point best_model when the challenger passes.")
     pool: Path = Field(Path("data/pool.json"), description="The pool of opponents, which a promoted model joins.")
-    ratings: Path = Field(Path("data/ratings.json"), description="Ratings, which say who leaves a full pool.")
+    ratings: Path = Field(Path("data/ratings.json"), description="The ratings, which decide who leaves a full pool.")
     time_share: TimeShare = None
 
 
 class RatingsConfig(StageConfig):
     directory: list[Path] = Field(
         [Path("data/evaluate"), Path("data/evaluate/required"), Path("data/tournament")],
-        description="Folders of matches; may be given several times.",
+        description="Folder of matches; may be given several times.",
     )
     method: str = Field(
         "bradley-terry", pattern="^(bradley-terry|elo|trueskill)$", description="bradley-terry, elo or trueskill."
     )
     anchor: str | None = Field(
         None,
-        description="NAME or NAME=ELO: this player's Bradley-Terry rating [default: random=0, else the oldest model].",
+        description="NAME or NAME=ELO: fixes a player's Bradley-Terry rating [default: random=0, else the oldest "
+        "model].",
     )
-    output: Path = Field(Path("data/ratings.json"), description="Where the ratings of all three methods are kept.")
+    output: Path = Field(Path("data/ratings.json"), description="Where the ratings by all three methods are written.")
 
 
 class TournamentConfig(ArenaConfig):
     player: list[str] = Field(
-        [], description="Who plays, as in evaluate; may be given several times [default: the pool]."
+        [], description="A player, written as for evaluate; may be given several times [default: the pool]."
     )
-    place: str | None = Field(None, description="Place this player against the others, instead of all against all.")
-    against: int = Field(0, ge=0, description="With --place: how many of the others, nearest in rating; 0 = all.")
-    games: int = Field(200, ge=2, description="Games between these players in all; those of earlier runs count.")
-    until: float = Field(0.0, ge=0, description="Stop when every rating is known to +- so many Elo (95 %); 0 = never.")
-    pairs_per_round: int = Field(8, ge=1, description="Pairs of games between two looks at the ratings.")
+    place: str | None = Field(None, description="Play this player against the others, instead of all against all.")
+    against: int = Field(0, ge=0, description="With --place: only this many others, nearest in rating; 0 = all.")
+    games: int = Field(200, ge=2, description="Games between these players in total; those of earlier runs count.")
+    until: float = Field(
+        0.0, ge=0, description="Stop once every rating is known to +- this many Elo (95 %); 0 = never."
+    )
+    pairs_per_round: int = Field(8, ge=1, description="Pairs of games between two updates of the ratings.")
     schedule: str = Field(
         "uncertainty",
         pattern="^(uncertainty|round-robin)$",
-        description="uncertainty: whoever tells most; or round-robin.",
+        description="Who plays next: uncertainty, the players who tell most about the ratings; or round-robin.",
     )
     pool: Path = Field(Path("data/pool.json"), description="The pool of opponents.")
-    output_dir: Path = Field(Path("data/tournament"), description="Match records, as <one>-vs-<other>/.")
-    background: bool = Field(False, description="Lowest priority and one thread: lets training go on beside it.")
+    output_dir: Path = Field(Path("data/tournament"), description="Holds the matches, <one>-vs-<other>/.")
+    background: bool = Field(False, description="Lowest priority and one thread, so that training can go on.")
 
 
 class EngineConfig(SearchConfig):
-    protocol: str = Field("gomocup", pattern="^(gomocup)$", description="gomocup (Piskvork): Gomoku.")
+    protocol: str = Field("gomocup", pattern="^(gomocup)$", description="gomocup: of Gomocup and Piskvork, for Gomoku.")
     model: Path = Field(Path("saved_models/best_model"), description="Directory of the model that plays.")
     readouts: int = Field(
-        800, ge=0, description="Simulations per move at most; fewer where the manager's time limits say so."
+        800, ge=0, description="Most simulations per move; fewer where the manager's time limits demand it."
     )
     noise_weight: float = Field(0.0, ge=0, le=1, description="Share of Dirichlet noise in the root prior.")
     backend: Backend = "auto"
@@ -369,11 +386,11 @@ class BenchConfig(StageConfig):
     what: str = Field(
         "pipeline",
         pattern="^(pipeline|evaluate)$",
-        description="pipeline: every stage; evaluate: a match in batches, and one game after another.",
+        description="pipeline: every command; evaluate: a match in batches, and one game after another.",
         json_schema_extra={"argument": True},
     )
     game: str = Field("go:9", description="Game spec, e.g. gomoku:15; see init --help.")
-    network_size: str = Field("b6c96", description="Blocks and channels of a randomly initialised network.")
+    network_size: str = Field("b6c96", description="Blocks and channels of the network, which has random weights.")
     games: int | None = Field(
         None, ge=1, description="Games in parallel [default: 256]; with evaluate, games of the match [default: 400]."
     )
@@ -381,7 +398,7 @@ class BenchConfig(StageConfig):
     preset: str | None = Field(
         None, description="Play and train with this preset's settings, readouts included [default: plain search]."
     )
-    seconds: float = Field(10.0, gt=0, description="How long each measurement runs; each is repeated and paired.")
+    seconds: float = Field(10.0, gt=0, description="Seconds per measurement; each is repeated and paired.")
 
 
 CONFIGS: dict[str, type[StageConfig]] = {
