@@ -1,8 +1,8 @@
-"""ratings: from the records of all matches to a table of strengths and ``data/ratings.json``.
+"""``ratings``: from the records of all matches to a table of strengths and ``data/ratings.json``.
 
-Everything is computed anew from the match records whenever asked, by all three methods; the file is a copy for readers,
-and a damaged one costs nothing. Matches count in order of time where the method has an order: by the time at which they
-were begun. Failed games count for nobody. Doesn't play.
+Everything is computed anew from the match records, by all three methods; the file is a copy for readers, and nothing is
+lost if it is damaged. For methods that have an order, matches count in the order in which they began. Failed games
+count for nobody. Plays nothing.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ NAMES_SHOWN = 3
 class RatingRow:
     """A player in the table, rated by the method asked for.
 
-    rating, average_opponent  in the method's points: Elo, or TrueSkill's
-    error                     half of the 95 % interval; None where the method has none
-    group                     0 for the largest group of players that games connect; ranks count within a group
+    rating, average_opponent  on the method's scale: Elo, or TrueSkill's
+    error                     half of the 95 % interval; None if the method has none
+    group                     0: the largest group of players that games connect; ranks count within a group
     """
 
     rank: int
@@ -63,7 +63,7 @@ class RatingsSummary:
 
 @dataclass(frozen=True)
 class Rated:
-    """Everything known about everybody's strength."""
+    """The ratings of all players, and what they were computed from."""
 
     ratings: Ratings
     encounters: list[strength.Encounter]  # in order of time
@@ -71,10 +71,10 @@ class Rated:
 
 
 def ratings(config: RatingsConfig, progress: Progress = SILENT) -> RatingsSummary:
-    """Rate every player of every match; write the ratings file unless that of the run would tell of other folders.
+    """Rate every player of every match, and write the ratings file.
 
-    Folders that were asked for must exist, the usual ones need not; ratings of folders that were asked for are written
-    only if config.output was, too.
+    Folders given by config.directory must exist, the default ones need not. Ratings of given folders are written only
+    if config.output is given, too: the run's own file stays about the run.
     Raises NotYet if no game was played, UsageError for a folder that isn't there or an anchor that isn't rated,
     MuGoError if the matches are of several games, FileError if the ratings file can't be written.
     """
@@ -91,9 +91,9 @@ def ratings(config: RatingsConfig, progress: Progress = SILENT) -> RatingsSummar
 def rate_and_write(
     config: RatingsConfig, progress: Progress = SILENT, among: Sequence[str] | None = None
 ) -> RatingsSummary:
-    """The same for any folders, which may be missing, and always written.
+    """Like ratings(), but folders may be missing, and the file is always written.
 
-    among: the summary has these players only, errors relative to their own mean; all are written.
+    among: restricts the summary to these players, with errors relative to their own mean; the file has all.
     """
     _refuse_none([path for directory in config.directory for path in list_matches(directory)], config)
     atomic.make_folder(config.output.parent)
@@ -106,7 +106,7 @@ def rate_and_write(
 
 
 def _rated(config: RatingsConfig, progress: Progress) -> tuple[Rated, list[Match], int]:
-    """(ratings, the matches they come from, how many are damaged)."""
+    """(ratings, the matches they come from, the number of damaged matches)."""
     anchor = strength.parse_anchor(config.anchor) if config.anchor is not None else None
     matches, skipped = read_matches(config.directory, progress)
     _refuse_none(matches, config)
@@ -128,15 +128,15 @@ def _warn_of_damage(path: Path, progress: Progress) -> None:
         progress.warn(f"{path} was unusable and is made anew from the match records: {error.problem}")
 
 
-# From match records to ratings, also for other stages
+# From match records to ratings
 
 
 def read_matches(
     directories: Sequence[Path], progress: Progress = SILENT, with_empty: bool = False
 ) -> tuple[list[Match], int]:
-    """(the matches with games in these folders, oldest first; how many are damaged, each named in a warning).
+    """(the matches with games in these folders, oldest first; the number of damaged ones, each named in a warning).
 
-    A damaged summary is named, too, but the games count. with_empty: also matches that have no game yet.
+    A damaged summary is named, too, but the games count. with_empty: includes matches without a game yet.
     """
     matches, skipped = [], 0
     folders = {folder.resolve(): folder for directory in directories for folder in list_matches(directory)}
@@ -157,7 +157,7 @@ def read_matches(
 
 
 def encounter_of(match: Match) -> strength.Encounter:
-    """A match's finished games, as the ratings name its players."""
+    """A match's finished games, with its players' names in ratings."""
     challenger, champion = match.header.players
     return strength.Encounter(
         challenger.rated_as, champion.rated_as, tuple(game.challenger_result for game in match.games)
@@ -165,9 +165,9 @@ def encounter_of(match: Match) -> strength.Encounter:
 
 
 def rate(matches: Sequence[Match], anchor: tuple[str, float] | None = None) -> Rated:
-    """The ratings of everybody in these matches, which must be in order of time; at least one must have games.
+    """The ratings of all players of these matches, which must be in order of time; at least one must have games.
 
-    anchor: (name, Elo) for Bradley-Terry; None: random at 0, without it the oldest model at 0.
+    anchor: (name, Elo) for Bradley-Terry; None: random at 0, or the oldest model if random didn't play.
     Raises UsageError for an anchor that isn't rated, MuGoError if the matches are of several games.
     """
     game = _one_game(matches)
@@ -275,7 +275,7 @@ def _rows(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> list[Ra
     opponents = strength.average_opponents(rated.encounters, {name: rating(player) for name, player in players.items()})
     rows = []
     for number, group in enumerate(groups):
-        # An error of one alone, relative to itself, says nothing.
+        # The error of a single player relative to itself says nothing.
         errors = dict(rated.fit.errors_among(group)) if len(group) > 1 else dict.fromkeys(group)
         best_first = sorted((players[name] for name in group), key=lambda player: -rating(player))
         rows += [

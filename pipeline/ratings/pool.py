@@ -1,12 +1,13 @@
-"""The pool of opponents: who is in it, who has to leave, and whom of it to meet.
+"""The pool of opponents: its command, its members and their eviction, and the modes that choose an opponent.
 
-Members are kept in ``data/pool.json``, their ratings in ``data/ratings.json``: ratings outlive eviction. A member that
-has no rating counts as the mean of all rated players, where the Bradley-Terry prior puts it.
+Members are kept in ``data/pool.json``, their ratings in ``data/ratings.json``: ratings outlive eviction. An unrated
+member counts as the mean of all rated players, where the Bradley-Terry prior puts it. Every change reads and writes the
+pool under its lock: a person and `evaluate` don't undo each other's.
 
-Whom to meet is a *mode*, a string; each is a probability distribution over the candidates' names:
+A *mode* is a string that stands for a probability distribution over the candidates' names:
 
-    uniform               everybody alike
-    champion              the newest champion there is
+    uniform               all alike
+    champion              the newest champion
     lagged=1-5            the champions 1 to 5 before ``me`` (before the newest, if ``me`` never was one), alike
     mirror                ``me`` itself, whoever else there is
     fixed=NAME            that one
@@ -15,7 +16,7 @@ Whom to meet is a *mode*, a string; each is a probability distribution over the 
     match-quality=0.1     softmax of TrueSkill's match quality / 0.1
     exploration           in proportion to 1 / (1 + games): the least played first
 
-``me`` is no candidate but of mirror, champion and fixed. Chooses names; makes no players.
+``me`` is a candidate only of mirror, champion and fixed. Chooses names; makes no players.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ from pipeline.progress import SILENT, Progress
 from pipeline.ratings.strength import resolve_name
 from pipeline.storage.ratings import Member, Pool, RatedPlayer, pool_lock, read_pool, read_ratings, write_pool
 
-NEAREST_ELO = 200.0  # a difference of which is chosen e times less often
-QUALITY_STEP = 0.1  # the same for TrueSkill's quality, which lies between 0 and 1
+NEAREST_ELO = 200.0  # an opponent this much farther away is chosen e times less often
+QUALITY_STEP = 0.1  # the same for TrueSkill's match quality, which lies between 0 and 1
 MODES = (
     "uniform, champion, lagged=FROM-TO, mirror, fixed=NAME, top-k=K, nearest[=ELO], match-quality[=TEMPERATURE], "
     "exploration"
@@ -53,9 +54,10 @@ RatedPlayers = Mapping[str, RatedPlayer]
 
 @dataclass(frozen=True)
 class PoolRow:
-    """A member. rated_as: the rated player it counts as, a model with its readouts; rating, error: Bradley-Terry.
+    """A member of the pool.
 
-    These three are None while it is unrated.
+    rated_as       the rated player it counts as, a model with its readouts; None while it is unrated
+    rating, error  Bradley-Terry's, in Elo; None while it is unrated
     """
 
     name: str
@@ -70,7 +72,7 @@ class PoolRow:
 class PoolSummary:
     """The pool after the command. members: best first, the unrated last.
 
-    added, removed, evicted, already (was to be added, but is there): names.
+    added, removed, evicted: names; already: those that were to be added but are members.
     """
 
     path: str
@@ -92,7 +94,7 @@ def pool(
 ) -> PoolSummary:
     """Show the pool (no action), "add" the player of a spec string, or "remove" a name; capacity changes its size.
 
-    Ratings that can't be read are warned of: then all are unrated, and who has been there longest leaves a full pool.
+    If the ratings can't be read, it warns, all count as unrated, and the oldest member leaves a full pool.
     Raises UsageError for a wrong action, spec or name, FileError for a damaged pool.
     """
     if action is not None and action not in ACTIONS:
@@ -134,7 +136,7 @@ def _add(member: Member, path: Path, rated: RatedPlayers, capacity: int | None) 
 
 
 def _rated_players(ratings_path: Path, progress: Progress) -> dict[str, RatedPlayer]:
-    """The rated players by name; nobody if there are no ratings yet, or if they can't be read, which is warned of."""
+    """The rated players by name; none if there are no ratings yet, or, with a warning, if they can't be read."""
     if not ratings_path.exists():
         return {}
     try:
@@ -177,7 +179,7 @@ def _summary(
 def make_member(spec: str) -> Member:
     """The member that a spec string names. A link such as best_model stands for the model it points to now.
 
-    Raises UsageError for an unknown built-in or anything else that is no player, FileError where no model is.
+    Raises UsageError for anything but a player, FileError for a path without a model.
     """
     player = parse_player(spec)
     if player.path is None:
@@ -192,7 +194,7 @@ def make_member(spec: str) -> Member:
 
 @dataclass(frozen=True)
 class Change:
-    """What a change did. evicted: in the order in which they had to go."""
+    """The pool after a change. evicted: in the order in which they left."""
 
     pool: Pool
     added: bool = False
@@ -200,10 +202,10 @@ class Change:
 
 
 def add(pool: Pool, member: Member, rated: RatedPlayers) -> Change:
-    """The pool with a new member. If it is full, the lowest rated other leaves, of equals the one longest there.
+    """The pool with a new member. If it is full, the lowest rated other leaves; of equals, the oldest member.
 
-    The newcomer isn't evicted by its own arrival, however low its rating: it came to be met. A member that is there
-    already changes nothing. Raises UsageError if its name belongs to another player.
+    The newcomer isn't evicted by its own arrival, however low its rating: it was added to be played against. Adding a
+    member again changes nothing. Raises UsageError if its name belongs to another player.
     """
     for other in pool.members:
         if other.name == member.name and other.spec != member.spec:
@@ -218,14 +220,14 @@ def add(pool: Pool, member: Member, rated: RatedPlayers) -> Change:
 
 
 def remove(pool: Pool, name: str) -> Pool:
-    """Raises UsageError if it isn't there."""
+    """The pool without a member. Raises UsageError if there is none of that name."""
     if name not in pool.names:
         raise UsageError(f"pool: no member {name!r}; there are: {', '.join(pool.names) or 'none'}")
     return pool.model_copy(update={"members": tuple(one for one in pool.members if one.name != name)})
 
 
 def resize(pool: Pool, capacity: int, rated: RatedPlayers) -> Change:
-    """The pool with room for so many; the lowest rated leave, of equals the one longest there."""
+    """The pool with another capacity; the lowest rated leave, of equals the oldest member."""
     kept, evicted = _evict(pool.members, capacity, rated)
     return Change(pool.model_copy(update={"capacity": capacity, "members": kept}), False, evicted)
 
@@ -233,7 +235,7 @@ def resize(pool: Pool, capacity: int, rated: RatedPlayers) -> Change:
 def _evict(
     members: Sequence[Member], capacity: int, rated: RatedPlayers
 ) -> tuple[tuple[Member, ...], tuple[Member, ...]]:
-    """(who stays, who leaves), so that at most `capacity` stay."""
+    """(members that stay, at most `capacity` of them; members that leave)."""
     stay, leave = list(members), []
     while len(stay) > capacity:
         lowest = min(stay, key=lambda member: rating_of(member.name, rated))
@@ -243,13 +245,13 @@ def _evict(
 
 
 def rated_player(name: str, rated: RatedPlayers) -> RatedPlayer | None:
-    """A model that is named without readouts is rated as the NAME@READOUTS with the most games; None: unrated."""
+    """None: unrated. A model named without readouts is rated as the NAME@READOUTS with the most games."""
     found = resolve_name(name, {one: player.games for one, player in rated.items()})
     return rated[found] if found is not None else None
 
 
 def rating_of(name: str, rated: RatedPlayers) -> float:
-    """Bradley-Terry; that of the unrated is the mean of all."""
+    """Bradley-Terry's, in Elo; an unrated player's is the mean of all."""
     one = rated_player(name, rated)
     if one is not None:
         return one.bradley_terry
@@ -261,7 +263,7 @@ def rating_of(name: str, rated: RatedPlayers) -> float:
 
 @dataclass(frozen=True)
 class Mode:
-    """A choosing mode. text: as it was given; the rest is what its kind needs."""
+    """A mode. text: as it was given; the other fields are the parameters of its kind."""
 
     text: str
     kind: str
@@ -294,11 +296,11 @@ def parse_mode(text: str) -> Mode:
 def distribution(
     mode: Mode, candidates: Sequence[str], rated: RatedPlayers, me: str | None = None, champions: Sequence[str] = ()
 ) -> dict[str, float]:
-    """How likely each opponent is; the probabilities sum to 1. Empty if the mode finds none.
+    """The probability of each opponent; they sum to 1. Empty if the mode finds none.
 
-    candidates  names of those that can be met, e.g. the pool's members
-    rated   of the rated ones, by the name they are rated as
-    me          who asks, as candidates or champions name it; None: somebody else than all of them
+    candidates  names of possible opponents, e.g. the pool's members
+    rated       the rated players, by the name that they are rated as
+    me          the player that looks for an opponent, as candidates or champions name it; None: none of them
     champions   all champions so far, oldest first, the present one last
     """
     if mode.kind == "mirror":
@@ -334,7 +336,7 @@ def choose(
     generator: np.random.Generator,
     say: Callable[[str], None],
 ) -> str | None:
-    """One opponent, drawn from distribution(); None if there is none, which say() is told why."""
+    """An opponent sampled from distribution(); None if there is none, and say() gets the reason."""
     chances = distribution(mode, candidates, rated, me, champions)
     if not chances:
         found = f"nobody of {', '.join(candidates)} fits" if candidates else "the pool is empty"
@@ -344,7 +346,7 @@ def choose(
 
 
 def match_quality(one: str, other: str, rated: RatedPlayers) -> float:
-    """TrueSkill's: the chance of a draw, relative to that between two whose equal strength is known; 0 to 1.
+    """TrueSkill's: the chance of a draw, relative to that of two players known to be equal; 0 to 1.
 
     Source: Herbrich, Minka & Graepel 2006, section 4 ("matchmaking").
     """
@@ -356,7 +358,7 @@ def match_quality(one: str, other: str, rated: RatedPlayers) -> float:
 
 
 def _is(name: str, model: str) -> bool:
-    """Whether these two name one model, whatever readouts either says."""
+    """Whether both names mean the same model, whatever their readouts."""
     return name == model or name == model.rpartition("@")[0] or name.rpartition("@")[0] == model
 
 

@@ -1,12 +1,12 @@
-"""Who plays whom next, in pairs of games (one opening, both colours), and when enough is known.
+"""Which players meet next, in pairs of games (one opening, both colours), and when enough is known.
 
     round-robin   the pair of players that met least; so in the end all met equally often
     uncertainty   the pair of players whose next games shrink the summed variance of the ratings most
 
 The variance of uncertainty is Bradley-Terry's: with Σ the covariance of the ratings and d = e_i − e_j, a game of i and
 j adds Fisher information w = p(1 − p) along d, so that Σ becomes Σ − w Σd dᵀΣ / (1 + w dᵀΣd) (Sherman & Morrison 1950).
-What counts are ratings less their mean, since what all have in common no game tells. This is A-optimal design: Chaloner
-& Verdinelli 1995, "Bayesian experimental design: a review".
+It is the variance of ratings less their mean, since no game tells what all have in common. This is A-optimal design:
+Chaloner & Verdinelli 1995, "Bayesian experimental design: a review".
 
 Pure: names and numbers. Plays nothing.
 """
@@ -16,32 +16,31 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Literal
 
 import numpy as np
 
-from pipeline.ratings.strength import ELO_PER_LOGIT, BradleyTerry, Encounter, Matrix, bradley_terry, centred
+from pipeline.ratings.strength import ELO_PER_LOGIT, BradleyTerry, Encounter, Matrix, bradley_terry
 
-Schedule = Literal["uncertainty", "round-robin"]
 GAMES_PER_PAIR = 2
-TIE = 1e-9  # gains that differ by less than this share are equal
+TIE = 1e-9  # gains that differ by a smaller share than this are equal
 
 
 def next_pairs(
     players: Sequence[str],
     encounters: Sequence[Encounter],
     num_pairs: int,
-    schedule: Schedule = "uncertainty",
+    schedule: str = "uncertainty",
     place: str | None = None,
     against: int = 0,
 ) -> list[tuple[str, str]]:
     """The players of the next pairs of games, in order; the same two may come several times.
 
-    players     who can be asked to play; the first named of two stands first in a pair
-    encounters  all that is known, also of games with and between others
-    place       only pairs with this player; what counts is then its own variance alone
-    against     with place: only so many, whose ratings are nearest to its own; 0, or while it is unrated: anybody
-    Ties go to the two with fewest games against each other, then with fewest games, then to those named first.
+    players     those that can play; the first named of two is the first of a pair
+    encounters  all that is known, also games with and between others
+    schedule    uncertainty or round-robin
+    place       only pairs with this player; then its own variance alone counts
+    against     with place: only this many opponents, those with the nearest ratings; 0, or while it is unrated: all
+    Ties go to the two with the fewest games against each other, then with the fewest games, then to those named first.
     """
     names = list(dict.fromkeys([*players, *([place] if place is not None else [])]))
     fit = bradley_terry(encounters, players=names)
@@ -58,9 +57,9 @@ def next_pairs(
 
 
 def worst_error(fit: BradleyTerry, players: Sequence[str], place: str | None = None) -> float:
-    """The largest error bar among these players, in Elo (95 %, relative to their mean); with place its own.
+    """The largest error bar among these players, in Elo (95 %, relative to their mean); with place, that player's.
 
-    Infinite as long as games don't connect them all.
+    Infinite until games connect them all.
     """
     errors = fit.errors_among(list(dict.fromkeys([*players, *([place] if place is not None else [])])))
     return errors[place] if place is not None else max(errors.values(), default=math.inf)
@@ -69,7 +68,7 @@ def worst_error(fit: BradleyTerry, players: Sequence[str], place: str | None = N
 def _allowed(
     names: Sequence[str], fit: BradleyTerry, encounters: Sequence[Encounter], place: str | None, against: int
 ) -> list[tuple[int, int]]:
-    """Indexes of the players of every pair that may be asked for."""
+    """Indexes of the players of every possible pair."""
     pairs = list(combinations(range(len(names)), 2))
     if place is None:
         return pairs
@@ -81,7 +80,7 @@ def _allowed(
 
 
 class _Plan:
-    """What will be known once the pairs chosen so far are played. Players are known by their index."""
+    """What will be known once the pairs chosen so far are played. Players are given by their index."""
 
     def __init__(
         self, names: Sequence[str], fit: BradleyTerry, encounters: Sequence[Encounter], place: str | None
@@ -114,9 +113,9 @@ class _Plan:
         return min((pairs[k] for k in tied.tolist()), key=self.round_robin)
 
     def gains(self) -> Matrix:
-        """[n, n] by how much a pair of games of row and column shrinks the variance that counts."""
+        """[n, n] by how much a pair of games between row and column shrinks the variance that counts."""
         spread = np.diag(self.covariance)[:, None] + np.diag(self.covariance)[None, :] - 2 * self.covariance  # dᵀΣd
-        half = self.covariance - self.covariance.mean(axis=0)  # PΣ, P takes the mean off
+        half = self.covariance - self.covariance.mean(axis=0)  # PΣ; P subtracts the mean
         if self.place is None:
             squares = half.T @ half
             moved = np.diag(squares)[:, None] + np.diag(squares)[None, :] - 2 * squares  # |PΣd|²
@@ -130,8 +129,3 @@ class _Plan:
         along = self.covariance[:, i] - self.covariance[:, j]
         weight = self.information[i, j]
         self.covariance = self.covariance - weight * np.outer(along, along) / (1 + weight * (along[i] - along[j]))
-
-    def variance(self) -> float:
-        """That which counts, in logits²."""
-        variances = np.diag(centred(self.covariance))
-        return float(variances.sum() if self.place is None else variances[self.place])

@@ -1,11 +1,11 @@
 """Ratings of players from the results of their games: Bradley-Terry with error bars, Elo, TrueSkill.
 
-An *encounter* is what one match contributes: two names and one result per game, seen by the first of them. Ratings are
-in Elo: 400 points are odds of 10 to 1. TrueSkill has a scale of its own.
+An *encounter* is the contribution of one match: two names and one result per game, seen by the first of them. Ratings
+are in Elo: 400 points are odds of 10 to 1. TrueSkill has a scale of its own.
 
-    bradley_terry  all games at once, whoever met whom and when: the strengths that make the results likeliest
-    elo            match after match in order of time, as the SPEC of this pipeline writes it
-    true_skill     game after game in order of time, through the trueskill library
+    bradley_terry  all games at once, in any order: the strengths that make the results likeliest
+    elo            match after match in order of time
+    true_skill     game after game in order of time, by the trueskill library
 
 Pure: names and numbers. A game of a player against itself says nothing and is left out everywhere.
 """
@@ -28,9 +28,9 @@ Matrix = NDArray[np.float64]
 
 ELO_PER_LOGIT = 400 / math.log(10)  # Elo of a difference whose odds are e to 1
 PRIOR_SD_ELO = 1500.0
-"""Standard deviation of the prior on a rating, around the mean of all. From random moves to strong play are some 3,000
-Elo on a small board, so that a pool's players lie within about one of it. It is weak: at one standard deviation it
-weighs as much as 0.12 points of all that a player scored. It puts 60 wins of 60 games at +1,230 instead of infinity."""
+"""Standard deviation of the prior on a rating, around the mean of all. Random and strong play are some 3,000 Elo apart
+on a small board, so a pool's players lie within about one standard deviation. The prior is weak: at one standard
+deviation it weighs as much as 0.12 points of a player's score. It puts 60 wins of 60 games at +1,230, not infinity."""
 K_FACTOR = 32.0
 ELO_START = 1500.0
 MAX_NEWTON_STEPS = 100
@@ -38,7 +38,7 @@ MAX_NEWTON_STEPS = 100
 
 @dataclass(frozen=True)
 class Encounter:
-    """The games of one match. results: one's, +1 won, 0 drawn, −1 lost, in the order of the games."""
+    """The games of one match. results: those of `one`: +1 won, 0 drawn, −1 lost, in the order of the games."""
 
     one: str
     other: str
@@ -46,7 +46,7 @@ class Encounter:
 
     @cached_property
     def score(self) -> Score:
-        """one's."""
+        """The score of `one`."""
         return Score.of(self.results)
 
     @property
@@ -55,12 +55,12 @@ class Encounter:
 
     @property
     def points(self) -> float:
-        """one's points: a draw is half."""
+        """The points of `one`; a draw is half a point."""
         return self.score.half_points / 2
 
 
 def total_scores(encounters: Sequence[Encounter]) -> dict[str, Score]:
-    """Every player's score against all others, in order of appearance; only of those that played a game."""
+    """The score against all others of every player that played a game, in order of appearance."""
     found: dict[str, Score] = {}
     for met in _between_two(encounters):
         for name, score in ((met.one, met.score), (met.other, met.score.reversed)):
@@ -69,7 +69,7 @@ def total_scores(encounters: Sequence[Encounter]) -> dict[str, Score]:
 
 
 def average_opponents(encounters: Sequence[Encounter], ratings: Mapping[str, float]) -> dict[str, float]:
-    """The mean rating of a player's opponents, each as often as it was met."""
+    """The mean rating of each player's opponents, weighted by games."""
     sums: dict[str, float] = {}
     for met in _between_two(encounters):
         for name, opponent in ((met.one, met.other), (met.other, met.one)):
@@ -90,9 +90,9 @@ class BradleyTerry:
 
     names       in the order of the arrays
     elo         [n] likeliest ratings under the prior; the mean of every group is 0 before anchoring
-    covariance  [n, n] of the ratings in Elo², as the prior and the games leave it: what all ratings of a group have in
-                common is known by the prior alone, so differences are what to ask it for
-    groups      players that are connected by games, the largest group first; ratings of two groups don't compare
+    covariance  [n, n] of the ratings in Elo², from the prior and the games. Only the prior knows what all ratings of a
+                group have in common, so take differences
+    groups      players that games connect, the largest group first; ratings of different groups can't be compared
     """
 
     names: tuple[str, ...]
@@ -111,13 +111,13 @@ class BradleyTerry:
     def errors(self) -> dict[str, float]:
         """Half the 95 % interval of each rating, relative to the mean of its group. Infinite for a group of one.
 
-        Anchoring moves all ratings and leaves these as they are: they don't say how well the distance to the anchor is
-        known. For two players that is difference().
+        Anchoring moves all ratings and leaves the errors as they are: they aren't errors of the distance to the
+        anchor. The error of a distance between two players is in difference().
         """
         return {name: error for group in self.groups for name, error in self.errors_among(group).items()}
 
     def errors_among(self, names: Sequence[str]) -> dict[str, float]:
-        """The same relative to the mean of these players; infinite unless games connect at least two of them all."""
+        """The same relative to the mean of these players; infinite for one alone, or unless games connect them all."""
         if len(names) < 2 or not any(set(names) <= set(group) for group in self.groups):
             return dict.fromkeys(names, math.inf)
         rows = [self.index[name] for name in names]
@@ -125,7 +125,7 @@ class BradleyTerry:
         return dict(zip(names, (Z_95 * np.sqrt(np.maximum(variances, 0.0))).tolist(), strict=True))
 
     def difference(self, one: str, other: str) -> tuple[float, float]:
-        """(Elo of one above other, half its 95 % interval); the error is infinite between groups."""
+        """(Elo of one less that of other, half its 95 % interval); the error is infinite between groups."""
         i, j = self.index[one], self.index[other]
         if not any(one in group and other in group for group in self.groups):
             return float(self.elo[i] - self.elo[j]), math.inf
@@ -133,7 +133,7 @@ class BradleyTerry:
         return float(self.elo[i] - self.elo[j]), Z_95 * math.sqrt(max(variance, 0.0))
 
     def anchored(self, name: str, elo: float) -> BradleyTerry:
-        """The same with all ratings moved so that this player has that many."""
+        """The same strengths, moved so that this player has this Elo."""
         return BradleyTerry(self.names, self.elo + (elo - self.elo[self.index[name]]), self.covariance, self.groups)
 
 
@@ -148,11 +148,11 @@ def bradley_terry(
 ) -> BradleyTerry:
     """The ratings that make all results likeliest: P(i beats j) = 1 / (1 + 10^((Rj − Ri)/400)), a draw is half a win.
 
-    players   to be rated even if they have no game; the prior is all that is known of them then
+    players   to be rated even without a game, by the prior alone
     prior_sd  Elo; see PRIOR_SD_ELO
-    The error bars come from the curvature at the maximum (the inverse Hessian), which is an approximation: where nearly
-    all games between two went one way, the true interval reaches further away from the other than towards it. Where
-    there are draws the bars are wider than they need be, since a drawn game scatters less than one that is won or lost.
+    The error bars come from the curvature at the maximum (the inverse Hessian), which is an approximation: where one of
+    two players won nearly all games, the true interval extends farther away from the other than towards it. With draws
+    the bars are wider than necessary, since a drawn game varies less than one that is won or lost.
     Source: Bradley & Terry 1952; Newton's method and the error bars as in logistic regression, Bishop 2006, 4.3.3, 4.5.
     """
     met = _between_two(encounters)
@@ -184,7 +184,7 @@ def _likeliest(points: Matrix, precision: float) -> Matrix:
         expected = games * _logistic(logits[:, None] - logits[None, :])
         slope = (points - expected).sum(axis=1) - precision * logits
         step = np.linalg.solve(_curvature(points, logits, precision), slope)
-        # Far from the maximum a full step may go past it, to where the likelihood is flat: halve it until it gains.
+        # Far from the maximum a full step may overshoot to where the likelihood is flat: halve it until it gains.
         while (value := log_posterior(logits + step)) < best and np.abs(step).max() > 1e-12:
             step = step / 2
         if value >= best:
@@ -195,7 +195,7 @@ def _likeliest(points: Matrix, precision: float) -> Matrix:
 
 
 def _curvature(points: Matrix, logits: Matrix, precision: float) -> Matrix:
-    """[n, n] minus the Hessian of the log posterior: games' Fisher information and the prior's precision."""
+    """[n, n] the negative Hessian of the log posterior: the games' Fisher information and the prior's precision."""
     chances = _logistic(logits[:, None] - logits[None, :])
     information = (points + points.T) * chances * (1 - chances)
     return np.diag(information.sum(axis=1) + precision) - information
@@ -253,8 +253,8 @@ class Skill:
 def true_skill(encounters: Sequence[Encounter], parents: Mapping[str, Sequence[str]] | None = None) -> dict[str, Skill]:
     """TrueSkill after all games, match after match in the order given, which must be that of time.
 
-    parents  of a model: whom it was trained from. When it first plays it starts from mu and sigma of the first of them
-             that is rated by then; everybody else from the library's start
+    parents  the models that a model was trained from. It starts from mu and sigma of the first of them that is rated
+             when it first plays; everybody else starts from the library's values
     The library's own settings are used throughout: beta 25/6, tau 25/300, one draw in ten between equals.
     Source: Herbrich, Minka & Graepel 2006.
     """

@@ -1,10 +1,10 @@
-"""``tournament``: players meet each other until it is known how strong they are. Nobody is promoted.
+"""``tournament``: players meet each other until their strengths are known well enough. Nobody is promoted.
 
 Reads players, or the pool; writes a folder of matches that grow by a few pairs of games at a time, and at the end the
-ratings, also if it is interrupted. Whoever meets next follows from the games of all matches, this folder's and those of
-evaluate beside it. The number of games asked for is that of the folder, between the players of this run: a tournament
-that was stopped goes on where it stood, one that is given more players or games just goes on, and a finished one plays
-nothing. Models play under the name that they are rated as: NAME@READOUTS.
+ratings, also if it is interrupted. The games of all matches, in this folder and in evaluate's beside it, determine who
+meets next. The number of games asked for is that of the folder, between the players of this run: a tournament that was
+stopped goes on where it stopped, one that is given more players or games goes on, and a finished one plays nothing.
+Models play under the name that they are rated as: NAME@READOUTS.
 """
 
 from __future__ import annotations
@@ -29,13 +29,12 @@ from pipeline.storage.matches import Match, match_lock
 from pipeline.storage.ratings import read_pool
 
 LOWEST_PRIORITY = 19
-MATCHES = (Path("evaluate"), Path("evaluate") / layout.REQUIRED)  # evaluate's, beside this folder, are known too
+MATCHES = (Path("evaluate"), Path("evaluate") / layout.REQUIRED)  # evaluate's, beside this folder, count too
 
 
 @dataclass(frozen=True)
 class Field:
-    """Who plays. entrants: by the name that they are rated as; place: whom to place among them; None: all against
-    all."""
+    """The players. entrants: by the name that they are rated as; place: the one to be placed; None: all meet all."""
 
     entrants: dict[str, Entrant]
     place: str | None
@@ -45,19 +44,17 @@ class Field:
         return list(self.entrants)
 
     def plays(self, match: Match) -> bool:
-        """Whether this is a tournament's match, which says no number of games, that this run may ask for."""
-        names = [info.rated_as for info in match.header.players]
-        return (
-            match.header.games == 0 and set(names) <= set(self.entrants) and (self.place is None or self.place in names)
-        )
+        """Whether this run may add games to this match. A tournament's match has no fixed number of games."""
+        names = {info.rated_as for info in match.header.players}
+        return match.header.games == 0 and names <= self.entrants.keys() and self.place in {None, *names}
 
 
 def tournament(config: TournamentConfig, progress: Progress = SILENT) -> RatingsSummary:
     """Play until the folder has config.games games of these players, or their ratings are known well enough.
 
-    The summary has these players only, with errors relative to their own mean, which is what config.until is about.
+    The summary has these players only, with errors relative to their own mean; config.until is about those errors.
     Raises NotYet for a pool of fewer than two or if another process plays in this folder, UsageError for wrong players,
-    FileError for a pool's member that can't play, KeyboardInterrupt after recording what was finished.
+    FileError for a member of the pool that can't play, KeyboardInterrupt after recording the finished games.
     """
     if config.games % 2:
         raise UsageError(f"tournament --games {config.games}: wanted an even number: every opening is played twice")
@@ -75,7 +72,7 @@ def tournament(config: TournamentConfig, progress: Progress = SILENT) -> Ratings
                 _rate(config, field)
             except NotYet:
                 pass
-            except Exception as error:  # what stopped the tournament is what the user must hear of
+            except Exception as error:  # the user must see what stopped the tournament
                 progress.warn(f"the ratings were not written: {error}")
             raise
         return _rate(config, field, progress)
@@ -83,7 +80,7 @@ def tournament(config: TournamentConfig, progress: Progress = SILENT) -> Ratings
 
 @contextmanager
 def _tournament_lock(folder: Path) -> Iterator[None]:
-    """Hold a tournament against other processes: they would grow the same matches. Raises NotYet if one holds it."""
+    """Keep other processes from adding to the same matches. Raises NotYet if one plays this tournament."""
     with ExitStack() as stack:
         try:
             stack.enter_context(match_lock(folder))
@@ -96,7 +93,7 @@ def _tournament_lock(folder: Path) -> Iterator[None]:
 
 
 def _play(config: TournamentConfig, field: Field, runner: MatchRunner, progress: Progress) -> None:
-    begun: set[str] = set()  # matches of this run: games that are missing there have failed twice
+    begun: set[str] = set()  # matches that this run played: games missing there have failed twice
     while True:
         known = _known(config)
         ours = [match for match in known if match.folder.parent == config.output_dir and field.plays(match)]
@@ -117,8 +114,7 @@ def _play(config: TournamentConfig, field: Field, runner: MatchRunner, progress:
             one, other = (info.rated_as for info in cut_short[0].header.players)
             games = cut_short[0].num_games - len(cut_short[0].games)
         else:
-            found = next_pairs(field.names, encounters, 1, config.schedule, field.place, config.against)  # type: ignore[arg-type]
-            one, other = found[0]
+            [(one, other)] = next_pairs(field.names, encounters, 1, config.schedule, field.place, config.against)
             games = 2 * min(-(-left // 2), config.pairs_per_round)
         begun |= {layout.match_name(one, other), layout.match_name(other, one)}
         if not _round(config, runner, field.entrants[one], field.entrants[other], games):
@@ -135,7 +131,7 @@ def _rate(config: TournamentConfig, field: Field, progress: Progress = SILENT) -
 
 
 def _field(config: TournamentConfig, progress: Progress) -> tuple[Field, Game]:
-    members: dict[str, str] = {}  # of the pool, by the name that they are rated as
+    members: dict[str, str] = {}  # the pool's, by the name that they are rated as
     entrants: dict[str, Entrant] = {}
     for text in config.player:
         _entrant(config, entrants, text, progress)
@@ -166,7 +162,7 @@ def _field(config: TournamentConfig, progress: Progress) -> tuple[Field, Game]:
 
 @contextmanager
 def _blaming(pool: Path, member: str) -> Iterator[None]:
-    """A member of the pool that can't play: say where it comes from, and how it leaves."""
+    """Turn the error of a member that can't play into one that names the pool, and how to remove the member."""
     try:
         yield
     except MuGoError as error:
@@ -176,7 +172,7 @@ def _blaming(pool: Path, member: str) -> Iterator[None]:
 
 
 def _entrant(config: TournamentConfig, entrants: dict[str, Entrant], text: str, progress: Progress = SILENT) -> str:
-    """Give a player its entrant, unless it has one, which is said; the name that it is rated as."""
+    """Add a player to the entrants, unless it is one already; returns the name that it is rated as."""
     entrant = load_entrant(text, config.readouts)
     rated = entrant.info.rated_as
     entrant = replace(entrant, info=entrant.info.model_copy(update={"name": rated}))
@@ -206,7 +202,7 @@ def _known(config: TournamentConfig) -> list[Match]:
 
 
 def _round(config: TournamentConfig, runner: MatchRunner, one: Entrant, other: Entrant, num_games: int) -> int:
-    """So many more games of these two, an even number beyond what was begun; how many games came to an end."""
+    """Play num_games more games of these two; returns how many came to an end. Games cut short come first."""
     folder = config.output_dir / layout.match_name(one.name, other.name)
     swapped = config.output_dir / layout.match_name(other.name, one.name)
     if swapped.exists():
@@ -216,7 +212,7 @@ def _round(config: TournamentConfig, runner: MatchRunner, one: Entrant, other: E
         before = len(writer.games)
         wanted = before + num_games
         more = -(-(wanted - writer.num_games) // 2)
-        if more > 0:  # games of a round that was cut short are played first
+        if more > 0:
             runner.extend(writer, (one, other), more)
         runner.play(writer, (one, other), lambda so_far: len(so_far.games) >= wanted)
         return len(writer.games) - before
