@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -64,7 +64,8 @@ def tournament(config: TournamentConfig, progress: Progress = SILENT) -> Ratings
     if config.background:
         os.nice(LOWEST_PRIORITY)
         config = config.model_copy(update={"threads": config.threads or 1})
-    with _tournament_lock(config.output_dir):
+    busy = "another process plays this tournament; wait until it is done, or choose another --output-dir"
+    with match_lock(config.output_dir, busy):  # two processes would add to the same matches
         try:
             _play(config, field, MatchRunner(config, game, progress), progress)
         except BaseException:
@@ -76,20 +77,6 @@ def tournament(config: TournamentConfig, progress: Progress = SILENT) -> Ratings
                 progress.warn(f"the ratings were not written: {error}")
             raise
         return _rate(config, field, progress)
-
-
-@contextmanager
-def _tournament_lock(folder: Path) -> Iterator[None]:
-    """Keep other processes from adding to the same matches. Raises NotYet if one plays this tournament."""
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(match_lock(folder))
-        except NotYet as error:
-            raise NotYet(
-                f"{folder}: another process plays this tournament; wait until it is done, or choose another "
-                "--output-dir"
-            ) from error
-        yield
 
 
 def _play(config: TournamentConfig, field: Field, runner: MatchRunner, progress: Progress) -> None:

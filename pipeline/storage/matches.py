@@ -1,15 +1,17 @@
-"""Matches: a folder each, ``CHALLENGER-vs-CHAMPION/``, that an interrupted match is resumed from.
+"""Matches: a folder each, ``CHALLENGER-vs-CHAMPION/``, from which an interrupted match is resumed.
 
-    games.jsonl   first line: what is played (players, settings, openings); then, in the order of happening, a line per
-                  finished game, per game that failed, and per addition of openings. Appended to and synced in small
-                  groups; a line that a kill cut off is no line.
+    games.jsonl   first line: what is played (players, settings, openings); then, as they happen, a line per finished
+                  game, per failed game, and per addition of openings. Lines are appended and synced in small groups; a
+                  line that a kill cut off doesn't count
     summary.json  the result, written when the match is decided
-    sgf/          game records, where the game has SGF
+    sgf/          game records, if the game has SGF
 
-A game of a match is known by its index: games 2k and 2k+1 are pair k, play opening k, the challenger moving first in
-the even one. Openings that are added later are numbered on. A game may fail and be played again: its failures count
-for nobody. Results are seen by the first player, values of a move by the player who made it; the names say so. Doesn't
-play, and doesn't know what a result means: see matches/ and evaluate/.
+Games 2k and 2k+1 are pair k and play opening k; the challenger moves first in the even one. Openings that are added
+later continue the numbers. A game may fail and be played again: failures count for nobody.
+
+Sides: 0 the challenger, 1 the champion; players: 0 moves first, 1 second. Results are seen by the first player, values
+of a move by the player who made it; the names say so. Plays nothing, and doesn't know what a result means: see matches/
+and evaluate/.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from pipeline.games.replay import IllegalRecord, replay
 from pipeline.storage import atomic, layout
 
 FORMAT, VERSION = "mugo-match", 2
-GAMES_AT_ONCE = 2_048  # that are verified together: bounds the memory of their histories
+GAMES_AT_ONCE = 2_048  # verified together: bounds the memory of their histories
 SIDES = ("challenger", "champion")
 
 # The lines of games.jsonl
@@ -44,16 +46,16 @@ Moves = list[Annotated[int, Field(ge=0, le=2**16 - 1)]]
 
 
 class PlayerInfo(BaseModel):
-    """Who plays one side."""
+    """The player of one side."""
 
     model_config = ConfigDict(frozen=True)
 
     name: str = Field(description="Unique in the match, and fit for a folder.")
     kind: Literal["model", "random", "heuristic", "gtp"]
-    spec: str = Field(description="What the player was asked for by.")
+    spec: str = Field(description="The spec string that named the player.")
     readouts: int | None = Field(None, description="Simulations per move; models only.")
     weights: str = Field("", description="SHA-256 of a model's weights.")
-    parents: list[str] = Field([], description="What the models it was trained from are rated as.")
+    parents: list[str] = Field([], description="The models it was trained from, as they are rated.")
 
     @field_validator("name")
     @classmethod
@@ -65,7 +67,7 @@ class PlayerInfo(BaseModel):
 
     @property
     def rated_as(self) -> str:
-        """The name in ratings: a model is as strong as its readouts make it, so its name says them."""
+        """The name in ratings. A model's has its readouts, which determine how strong it is."""
         if self.kind != "model" or re.search(r"@\d+$", self.name):
             return self.name
         return f"{self.name}@{self.readouts}"
@@ -82,7 +84,9 @@ class MatchHeader(BaseModel):
     game: str = Field(description="Canonical game spec.")
     games: int = Field(description="Games to play, without those of openings added later; even.", ge=0, multiple_of=2)
     threshold: float | None = Field(description="Share of games to win; None: derived from the number of games.")
-    settings: dict[str, Any] = Field(description="Whatever else the games depend on: search, opening plies, seed …")
+    settings: dict[str, Any] = Field(
+        description="All else that the games depend on: search, opening plies, seed …"
+    )
     openings: list[Moves] = Field(description="Moves of opening k, which games 2k and 2k+1 begin with.")
     created: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
@@ -133,20 +137,20 @@ class MatchGame(BaseModel):
 
 
 class MatchFailure(BaseModel):
-    """An attempt at a game that nobody won: a line of games.jsonl. The game may fail again, or be played after all."""
+    """An attempt at a game that failed: a line of games.jsonl. The game may fail again, or be played after all."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     failed: int = Field(description="Index of the game.", ge=0)
     attempt: int = Field(description="1: the first time that it was tried.", ge=1)
     kind: str = Field(description="broken, protocol, refusal, illegal or crash: see players/base.py.")
-    player: str = Field(description="Whose fault it was; empty if nobody's.")
+    player: str = Field(description="The player at fault; empty if none is known.")
     problem: str
     moves: Moves = Field(description="As far as they are known.")
 
 
 class MoreOpenings(BaseModel):
-    """Openings that the match grew by: a line of games.jsonl."""
+    """Openings added to the match: a line of games.jsonl."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -158,10 +162,10 @@ class MoreOpenings(BaseModel):
 
 @dataclass(frozen=True)
 class Match:
-    """A match as far as it is on disk.
+    """A match as it is on disk.
 
-    openings: all of them, of pair 0, 1, 2 …; games: sorted by index; failures: in the order of happening; summary: None
-    before the match is decided.
+    openings: of pair 0, 1, 2 …; games: sorted by index; failures: as they happened; summary: None before the match is
+    decided.
     """
 
     folder: Path
@@ -173,7 +177,7 @@ class Match:
 
     @property
     def num_games(self) -> int:
-        """Played or not."""
+        """Played or still to be played."""
         return 2 * len(self.openings)
 
 
@@ -195,9 +199,9 @@ def list_matches(directory: Path) -> list[Path]:
 
 
 def read_match(folder: Path, with_summary: bool = True) -> Match:
-    """Everything of a match. Raises FileError if games.jsonl is missing, or a file is damaged or of another version.
+    """Raises FileError if games.jsonl is missing, or a file is damaged or of another version.
 
-    with_summary: False leaves summary.json unread, and the summary None: games don't depend on it.
+    with_summary: False leaves summary.json unread and the summary None.
     """
     found = _read_games(folder / layout.MATCH_GAMES)
     games = sorted(found.games.values(), key=lambda game: game.index)
@@ -217,16 +221,16 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
 
 @dataclass
 class _Lines:
-    """What games.jsonl holds. whole: the length in bytes of its whole lines."""
+    """The contents of games.jsonl. num_bytes: the length of its whole lines."""
 
     header: MatchHeader
     openings: list[list[int]]
-    whole: int
+    num_bytes: int
     games: dict[int, MatchGame] = field(default_factory=dict)
     failures: list[MatchFailure] = field(default_factory=list)
 
     def take(self, line: bytes) -> None:
-        """Read a line behind the first. Raises ValueError that says what is wrong with it."""
+        """Read a line after the first. Raises ValueError that says what is wrong with it."""
         raw = json.loads(line)
         if not isinstance(raw, dict):
             raise ValueError(f"a JSON {type(raw).__name__}")
@@ -248,7 +252,7 @@ class _Lines:
 
 
 def _read_games(path: Path) -> _Lines:
-    """All whole lines: a last one without end doesn't count."""
+    """All whole lines."""
     data = atomic.read_bytes(path, "the games of a match")
     whole = data.rfind(b"\n") + 1
     lines = data[:whole].split(b"\n")
@@ -258,7 +262,7 @@ def _read_games(path: Path) -> _Lines:
         try:
             found.take(line)
         except (ValueError, RecursionError) as error:
-            # Games stand on the openings before them, so only those of a whole line may be left out.
+            # Later games may be those of these openings, so they can't stay without them.
             remedy = "that line and all that follow" if line.startswith(b'{"more"') else "that line to replay it"
             problem = _first_problem(error) if isinstance(error, ValidationError) else str(error)
             raise FileError(
@@ -337,7 +341,7 @@ def _verify(path: Path, game: Game, games: Sequence[MatchGame]) -> None:
 
 
 def disagreement(openings: Sequence[Sequence[int]], game: MatchGame) -> str | None:
-    """What a game has that a match with these openings can't have; None if nothing."""
+    """Why a game can't be one of a match with these openings; None if it can."""
     if game.index >= 2 * len(openings):
         return f"game {game.index} of {2 * len(openings)}"
     if game.challenger_player != game.index % 2:
@@ -354,38 +358,31 @@ def disagreement(openings: Sequence[Sequence[int]], game: MatchGame) -> str | No
 # Writing
 
 
+@dataclass
 class MatchWriter:
-    """A match folder that this process alone writes. Made by open_match.
+    """A match folder that only this process writes. Made by open_match.
 
-    openings: all of them; games: those finished so far, by index; failures: in the order of happening; added: indexes
-    of the games that came through add().
+    openings: all of them; games: finished ones by index; failures: as they happened; added: indexes of the games that
+    came through add().
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        header: MatchHeader,
-        openings: Sequence[list[int]],
-        games: Sequence[MatchGame] = (),
-        failures: Sequence[MatchFailure] = (),
-    ) -> None:
-        self.folder = folder
-        self.header = header
-        self.openings = list(openings)
-        self.games = {game.index: game for game in games}
-        self.failures = list(failures)
-        self.added: set[int] = set()
+    folder: Path
+    header: MatchHeader
+    openings: list[list[int]]
+    games: dict[int, MatchGame] = field(default_factory=dict)
+    failures: list[MatchFailure] = field(default_factory=list)
+    added: set[int] = field(default_factory=set)
 
     @property
     def num_games(self) -> int:
-        """Played or not."""
+        """Played or still to be played."""
         return 2 * len(self.openings)
 
     def add(self, games: Sequence[MatchGame]) -> None:
-        """Append finished games and sync them, once for all. Raises FileError; then none of them is there.
+        """Append finished games and sync them together. Raises FileError; then none of them was added.
 
-        A game that is there already stays as it is: of two attempts that both came to an end the first counts.
-        Raises ValueError for a game that this match can't have.
+        Of two attempts at a game that both came to an end, the first counts. Raises ValueError for a game that this
+        match can't have.
         """
         new: dict[int, MatchGame] = {}
         for game in games:
@@ -398,20 +395,20 @@ class MatchWriter:
         self.added.update(new)
 
     def add_failure(self, failure: MatchFailure) -> None:
-        """Append that a game failed. Raises FileError; then it isn't there."""
+        """Append a failed game. Raises FileError; then it wasn't added."""
         if failure.failed >= self.num_games:
             raise ValueError(f"game {failure.failed} of {self.num_games}")
         self._append([failure])
         self.failures.append(failure)
 
     def extend(self, openings: Sequence[list[int]]) -> None:
-        """Let the match grow by two games per opening. Raises FileError; then it hasn't grown."""
+        """Add two games per opening. Raises FileError; then none was added."""
         if openings:
             self._append([MoreOpenings(more=list(openings))])
             self.openings += openings
 
     def missing(self) -> list[int]:
-        """Indexes of the games that are still to be played."""
+        """Indexes of the games still to be played."""
         return [index for index in range(self.num_games) if index not in self.games]
 
     def _append(self, lines: Sequence[BaseModel]) -> None:
@@ -419,41 +416,47 @@ class MatchWriter:
             atomic.append_line(self.folder / layout.MATCH_GAMES, "\n".join(line.model_dump_json() for line in lines))
 
 
+BUSY = (
+    "this match is being played by another process; wait until it is done, or stop that one and go on with the match "
+    "here"
+)
+
+
 @contextmanager
-def match_lock(folder: Path) -> Iterator[None]:
-    """Hold a match against other processes. Raises NotYet if one holds it, FileError if the folder can't be made."""
+def match_lock(folder: Path, busy: str = BUSY) -> Iterator[None]:
+    """Keep other processes from a match. Raises NotYet that says busy if one holds it.
+
+    Raises FileError if the folder can't be made.
+    """
     atomic.make_folder(folder.parent)
     with ExitStack() as stack:
         try:
             stack.enter_context(atomic.file_lock(folder, wait=False))
         except FileError as error:
-            if not isinstance(error.__cause__, BlockingIOError):
-                raise
-            raise NotYet(
-                f"{folder}: this match is being played by another process; wait until it is done, or stop that one "
-                "and go on with the match here"
-            ) from error
+            if isinstance(error.__cause__, BlockingIOError):
+                raise NotYet(f"{folder}: {busy}") from error
+            raise
         yield
 
 
 def open_match(folder: Path, header: MatchHeader) -> MatchWriter:
     """Go on with the match in the folder, or begin it; call it under match_lock.
 
-    Where there is one, header must say the same as its first line, apart from openings and time, which are taken from
-    there. Raises FileError that names the first setting that differs, and if the folder can't be written.
+    The header of an existing match must say the same, except for openings and time, which are taken from the file.
+    Raises FileError that names the first setting that differs, and if the folder can't be written.
     """
     path = folder / layout.MATCH_GAMES
     if not path.exists():
         atomic.make_folder(folder)
         atomic.sweep(folder)
         atomic.write_text(path, header.model_dump_json() + "\n")
-        return MatchWriter(folder, header, header.openings)
+        return MatchWriter(folder, header, list(header.openings))
     found = _read_games(path)
     check_same_match(path, found.header, header)
     with atomic.os_errors(path):
-        if path.stat().st_size > found.whole:
-            os.truncate(path, found.whole)
-    return MatchWriter(folder, found.header, found.openings, list(found.games.values()), found.failures)
+        if path.stat().st_size > found.num_bytes:
+            os.truncate(path, found.num_bytes)
+    return MatchWriter(folder, found.header, found.openings, found.games, found.failures)
 
 
 def check_same_match(path: Path, found: MatchHeader, wanted: MatchHeader) -> None:
@@ -478,14 +481,14 @@ def check_same_match(path: Path, found: MatchHeader, wanted: MatchHeader) -> Non
 
 
 def _identity(header: MatchHeader) -> dict[str, Any]:
-    """What makes a match the one it is, by names that a person reads."""
+    """The facts that two descriptions of one match agree on, by names for the user."""
     facts: dict[str, Any] = {"game": header.game}
     for side, player in zip(SIDES, header.players, strict=True):
         facts |= {f"{side}'s {name}": getattr(player, name) for name in ("kind", "name", "readouts", "weights")}
         if player.kind == "gtp":
             facts[f"{side}'s command"] = player.spec
     facts |= {"games": header.games, "threshold": header.threshold}
-    return facts | json.loads(json.dumps(header.settings))  # as a file would give them back: tuples become lists
+    return facts | json.loads(json.dumps(header.settings))  # as read from a file: tuples become lists
 
 
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:

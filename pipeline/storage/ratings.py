@@ -1,11 +1,11 @@
-"""Two files about who plays how well and whom to play against.
+"""Two files about how strong players are and which of them to play against.
 
     data/ratings.json  ratings of every player that ever played a match. A copy for readers: it is made anew from the
                        match records whenever asked, so nothing is lost with it
-    data/pool.json     the members of the pool of opponents, and how many it holds; their ratings are in the other
-                       file, so that they outlive a member's eviction
+    data/pool.json     the members of the pool of opponents, and its capacity; their ratings are in the other file, so
+                       that they outlive a member's eviction
 
-Both are replaced whole. Knows names and numbers: what they mean is the business of ratings/.
+Both are replaced whole. Knows names and numbers; ratings/ knows what they mean.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class RatedPlayer(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    name: str = Field(description="What it is rated as: a model always with @READOUTS.")
+    name: str = Field(description="The name it is rated as: a model's always with @READOUTS.")
     kind: str = Field("model", description="model, random, heuristic or gtp.")
     games: int = Field(0, ge=0)
     wins: int = Field(0, ge=0)
@@ -56,7 +56,7 @@ class Ratings(BaseModel):
     format: Literal["mugo-ratings"] = "mugo-ratings"
     version: Literal[1] = 1
     game: str = Field(description="Canonical game spec.")
-    anchor: str = Field(description="Whose Bradley-Terry rating was set.")
+    anchor: str = Field(description="The player whose Bradley-Terry rating is fixed.")
     anchor_elo: float
     matches: int = Field(ge=0)
     games: int = Field(ge=0)
@@ -78,7 +78,7 @@ class Member(BaseModel):
 
 
 class Pool(BaseModel):
-    """pool.json. members: in the order in which they came."""
+    """pool.json. members: oldest first."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -102,7 +102,7 @@ class Pool(BaseModel):
 
 
 def read_ratings(path: Path) -> Ratings:
-    """Raises FileError that says how to make it anew if it is missing, damaged or of another version."""
+    """Raises FileError, which says how to make it anew, if it is missing, damaged or of another version."""
     return _read(path, Ratings, RATINGS_FORMAT, WANTED_RATINGS)
 
 
@@ -127,7 +127,7 @@ def write_pool(path: Path, pool: Pool) -> None:
 
 @contextmanager
 def pool_lock(path: Path) -> Iterator[None]:
-    """Hold the pool from reading to writing, against other processes that change it. Raises FileError."""
+    """Keep other processes from changing the pool between reading and writing it. Raises FileError."""
     atomic.make_folder(path.parent)
     with atomic.file_lock(path):
         yield
