@@ -23,8 +23,11 @@ from typer.testing import CliRunner
 import main
 from pipeline.config import CONFIGS, BenchConfig, SelfplayConfig, StageConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
+from pipeline.evaluate.summary import EvaluateSummary
 from pipeline.presets import preset_names
 from pipeline.progress import Progress
+from pipeline.reports.summaries import summary_text
+from pipeline.selfplay.command import SelfplaySummary
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -156,6 +159,67 @@ def test_summary_is_readable(stage: types.SimpleNamespace) -> None:
         "promoted": "yes",
         "seed": "-",
     }
+
+
+@dataclasses.dataclass(frozen=True)
+class ShortSummary(Summary):
+    def lines(self) -> list[str]:
+        return [f"{self.games:,} games", "promoted"]
+
+
+def test_summary_is_short_unless_the_whole_is_wanted(stage: types.SimpleNamespace) -> None:
+    stage.act = lambda config, progress: ShortSummary()
+    for verbose in ([], ["--verbose", "0"], ["--verbose", "1"]):
+        assert run("selfplay", *verbose).stdout == "1,234 games\npromoted\n"
+    assert "losses policy  2.346" in run("selfplay", "--verbose", "2").stdout
+    assert json.loads(run("selfplay", "--json").stdout)["losses"]["policy"] == 2.34567
+
+
+def test_every_command_with_a_summary_takes_verbose(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An option of the command line: no config but self-play's, which shows games by it, knows of it."""
+    module = types.ModuleType("pipeline.gather.command")
+    given = []
+
+    def gather(config: StageConfig, progress: Progress) -> Summary:
+        given.append(config)
+        progress.say("on the way")
+        return ShortSummary()
+
+    module.gather = gather  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pipeline.gather.command", module)
+    quiet, whole = run("gather", "--verbose", "0"), run("gather", "--verbose", "2")
+    assert "on the way" not in quiet.stderr and quiet.stdout == "1,234 games\npromoted\n"
+    assert "on the way" in whole.stderr and "losses policy  2.346" in whole.stdout
+    assert given == [CONFIGS["gather"]()] * 2
+    assert {name for name, command in COMMANDS.items() if "verbose" in {option.name for option in command.params}} == {
+        *CONFIGS,
+        "bench",
+    }
+
+
+def test_selfplay_that_has_nothing_to_play_says_so_in_one_line() -> None:
+    nothing: dict[str, Any] = {
+        field.name: 0 for field in dataclasses.fields(SelfplaySummary) if field.default is field.default_factory
+    }
+    summary = SelfplaySummary(**{**nothing, "model": "000003-x"}, note="already has 500 games")
+    assert summary_text(summary) == "000003-x already has 500 games: nothing to play"
+
+
+def test_evaluate_says_score_interval_and_decision() -> None:
+    facts: dict[str, Any] = {field.name: 0 for field in dataclasses.fields(EvaluateSummary)}
+    facts |= {"challenger": "000001-x", "champion": "000000-x", "games": 64, "games_played": 64}
+    facts |= {"wins": 60, "draws": 2, "losses": 2, "share": 0.953, "share_low": 0.871, "share_high": 0.984}
+    facts |= {"points_needed": 34.0, "elo": 523.4, "elo_low": 331.0, "elo_high": None, "guards": {}}
+    facts |= {"average_length": 57.25, "reason": "61 points of the 34 needed from 64 games; promoted"}
+    summary = EvaluateSummary(**facts)
+    assert summary_text(summary).splitlines() == [
+        "000001-x against 000000-x: 60 won, 2 drawn, 2 lost",
+        "95.3 % of the points (87–98), needed 53.1 %; Elo +523 (+331 to +∞); intervals of 95 %",
+        "57.2 plies a game",
+        "61 points of the 34 needed from 64 games; promoted",
+    ]
+    none_played = dataclasses.replace(summary, games_played=0, reason="0 needed; promoted")
+    assert summary_text(none_played) == "000001-x against 000000-x: no game played; 0 needed; promoted"
 
 
 def test_summary_leaves_out_empty_texts(stage: types.SimpleNamespace) -> None:
