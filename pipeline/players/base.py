@@ -1,11 +1,11 @@
-"""What a player is: whoever chooses the moves of one side in many games at once.
+"""``Player``: what chooses the moves of one side in many games at once.
 
-A player has a fixed number of rows; a row is one game, and whoever runs the games tells the player of every move made
-in it, by either side. Between begin() and the decision the player may take as many step()s as it likes, so that a
-batch of searches, a network and a process on the other end of a pipe all fit. One thread uses a player; rows never
-influence each other: what is chosen in a row depends on its seed, its moves and the player's settings only.
+A player has a fixed number of rows; a row is one game, and the owner of the games tells the player every move made in
+it, by either side. Between begin() and the decision the player may take any number of step()s, so that a batch of
+searches, a network and a process behind a pipe all fit. One thread uses a player. Rows never influence each other: the
+move chosen in a row depends only on its seed, its moves and the player's settings.
 
-Axes: R rows, n rows named in a call, S state words, A actions. Values are seen by the player to move, who is the one
+Axes: R rows, n rows named in a call, S state words, A actions. Values are seen by the player to move, which is the one
 asked.
 """
 
@@ -22,16 +22,16 @@ from pipeline.errors import MuGoError
 from pipeline.games.base import Actions, BoolArray, FloatArray, Game, History, KeyArray, States
 
 Rows = NDArray[np.int64]
-RESIGN = -1  # instead of an action: the player gives the game up
+RESIGN = -1  # instead of an action: the player resigns
 
 
 class PlayerFault(MuGoError):
     """A player failed to make a move: the game can't go on and counts for nobody.
 
-    kind: broken    the channel to it: the process ended, closed its pipe, or took longer than it may
-          protocol  it answered something that its protocol doesn't know
-          refusal   it answered that it won't: our move or the game doesn't suit it
-          illegal   it chose a move that our rules forbid
+    kind: broken    the channel to it broke: the process ended, closed its pipe, or took too long
+          protocol  its answer isn't part of its protocol
+          refusal   it refused a move or the game
+          illegal   it chose a move that the rules forbid
           crash     a bug or a failure inside the player or the worker that ran it
     """
 
@@ -43,12 +43,13 @@ class PlayerFault(MuGoError):
 
 @dataclass(frozen=True)
 class Decisions:
-    """What a step brought.
+    """The result of a step.
 
-    rows    [n] where a move is decided       actions  [n] int32, or RESIGN
-    values  [n] float32 value_to_move before the move, NaN where the player has no opinion
-    faults  row → why no move will come there
-    worked  whether the step did any work; if not, and nothing is decided, wait() before the next one
+    rows     [n] where a move is decided
+    actions  [n] int32, or RESIGN
+    values   [n] float32 value_to_move before the move; NaN where the player has no opinion
+    faults   row → why no move will come there
+    worked   whether the step did any work; if not, and nothing is decided, wait() before the next one
     """
 
     rows: Rows
@@ -67,32 +68,32 @@ class Player(ABC):
 
     @abstractmethod
     def new_games(self, rows: Rows, seeds: KeyArray) -> None:
-        """Rows [n] stand at the initial position; whatever went on there is over. seeds [n] uint64."""
+        """Begin new games in rows [n], at the initial position; earlier games there are over. seeds [n] uint64."""
 
     @abstractmethod
     def advance(self, rows: Rows, actions: Actions) -> None:
-        """These legal moves [n] were made in rows [n], by whichever side. Ends what was being thought there."""
+        """Take note of legal moves [n] made in rows [n] by either side. Ends any thinking there."""
 
     @abstractmethod
     def begin(self, rows: Rows) -> None:
-        """Choose a move in each of rows [n], whose games are not over and where it is this player's turn."""
+        """Start to choose a move in each of rows [n], where it is this player's turn and the game isn't over."""
 
     @abstractmethod
     def step(self) -> Decisions:
-        """One batch of work on what was begun; each row is decided (or faulty) exactly once per begin()."""
+        """Do one batch of work; each row is decided (or faulty) exactly once per begin()."""
 
-    def drop(self, rows: Rows) -> None:  # noqa: B027  most players have nothing to let go
-        """The games in rows [n] are over or given up; new_games() may come there."""
+    def drop(self, rows: Rows) -> None:  # noqa: B027  most players have nothing to release
+        """Stop thinking in rows [n], whose games are over or given up; new_games() may follow there."""
 
     def wait(self, seconds: float) -> None:  # noqa: B027  most players never wait for anything
-        """Return when step() may have news, or after so many seconds."""
+        """Return when step() may have something new, or after this many seconds."""
 
     def close(self) -> None:  # noqa: B027
-        """Let go of processes and threads. Nothing may be called afterwards."""
+        """End processes and threads. No other method may be called afterwards."""
 
 
 MakePlayer = Callable[[Game, int, int], Player]
-"""(game, num_rows, thread) → a player for that thread's thread. Called in that thread."""
+"""(game, num_rows, number of the thread) → a player for the calling thread."""
 
 
 class Boards:

@@ -1,15 +1,16 @@
-"""A player whose moves come from engines behind pipes: Go, by the Go Text Protocol.
+"""``EnginePlayer``: a player of Go whose moves come from engines behind pipes, by the Go Text Protocol.
 
 Each row has a process of its own, started when that row must first move and kept for the row's later games. One thread
-per player talks to all of them, one after another, so a match uses as many cores as it has players. What stands on an
-engine's board is remembered, and it is told the moves that are missing just before it must move; the moves that it
-chose itself stand there already. If its board isn't the beginning of the game at hand, it is cleared and told all.
+per player talks to all of them, one after another, so a match uses as many cores as it has players. The player
+remembers the position on an engine's board, and sends the missing moves just before the engine must move; the engine's
+own moves are on its board already. An engine whose board isn't the beginning of the game at hand is cleared and sent
+all moves.
 
-Rules and komi: boardsize, clear_board and komi are sent; all other rules are the command line's affair (gnugo:
+Rules and komi: boardsize, clear_board and komi are sent; all other rules must be set by the command line (gnugo:
 ``--chinese-rules --capture-all-dead --positional-superko``). An engine that knows ``set_random_seed`` (not part of the
-protocol; GNU Go has it) gets the game's seed, so that the game can be repeated. Engines are not told of time limits.
+protocol; GNU Go has it) gets the game's seed, so that the game can be repeated. Engines aren't told any time limit.
 
-After any fault the row's process is ended; the row's next game gets a fresh one.
+After any fault the row's process is ended; the row's next game gets a new one.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ JOIN_SECONDS = 10.0  # the thread ends sooner, unless the system itself is stuck
 
 @dataclass(eq=False)
 class _Question:
-    """One begin(): all that the thread needs, so that the two threads share nothing that changes but `dropped`."""
+    """A move asked for by begin(), with all that the player's thread needs. Only `dropped` changes."""
 
     row: int
     game_number: int  # of this row's games
@@ -44,12 +45,12 @@ class _Question:
     moves: tuple[int, ...]
     state: States  # [1, S] after the moves
     history: History  # of that game
-    dropped: bool = False  # nobody waits for the answer any more
+    dropped: bool = False  # the answer is no longer needed
 
 
 @dataclass
 class _RowEngine:
-    """A row's process, and what is on its board."""
+    """A row's process, and the game on its board."""
 
     engine: GtpEngine
     game_number: int = -1  # none yet
@@ -57,13 +58,13 @@ class _RowEngine:
 
 
 class EnginePlayer(Player):
-    """See the module docstring. close() must be called, else the thread stays until the process ends."""
+    """See the module docstring. Without close() the thread stays until the process ends."""
 
     def __init__(self, game: Game, num_rows: int, command: str, name: str, seconds: float) -> None:
-        """command: the engine's command line; seconds: limit of each of its moves, from when it is asked.
+        """command: the engine's command line; seconds: limit of each of its moves, from the question on.
 
-        Starting it and setting up a board may take max(seconds, START_SECONDS) per command: it may load a network.
-        Starts no process yet. Raises UsageError if the game isn't Go, or no such program can be found.
+        Starting an engine and setting up a board may take max(seconds, START_SECONDS) per command: it may load a
+        network. Starts no process yet. Raises UsageError if the game isn't Go, or the program can't be found.
         """
         if not isinstance(game, Go):
             raise UsageError(f"player {name}: GTP engines play Go only, not {game.spec}; name another player")
@@ -82,7 +83,7 @@ class EnginePlayer(Player):
         self._arrived: deque[tuple[_Question, int | PlayerFault]] = deque()  # taken from the queue by wait()
         self._lock = threading.Lock()  # for the two below
         self._closing = False
-        self._asked: GtpEngine | None = None  # whom the thread waits for
+        self._asked: GtpEngine | None = None  # the engine that the thread waits for
         self._row_engines: dict[int, _RowEngine] = {}  # the thread's alone
         self._thread = threading.Thread(target=self._answer_questions, name=f"engines of {name}", daemon=True)
         self._thread.start()
@@ -116,7 +117,7 @@ class EnginePlayer(Player):
             self._questions.put(question)
 
     def drop(self, rows: Rows) -> None:
-        """An engine that is thinking there thinks on, since GTP can't stop it, but its move is not used."""
+        """An engine that is thinking there goes on, since GTP can't stop it, but its move isn't used."""
         for row in rows.tolist():
             question = self._waiting.pop(row, None)
             if question is not None:
@@ -151,7 +152,7 @@ class EnginePlayer(Player):
                 self._arrived.append(self._answers.get(timeout=seconds))
 
     def close(self) -> None:
-        """End all processes: an engine that is thinking is killed, the others are asked to quit first."""
+        """End all processes: a thinking engine is killed, the others are asked to quit first."""
         with self._lock:
             self._closing = True
             if self._asked is not None:
@@ -171,7 +172,7 @@ class EnginePlayer(Player):
                 answer = fault
             except UsageError as error:  # the program was there when the player was made
                 answer = PlayerFault("broken", self._name, str(error))
-            except Exception as error:  # whoever runs the game must hear of it, and the other rows go on
+            except Exception as error:  # it becomes this row's fault; the other rows go on
                 answer = PlayerFault("crash", self._name, f"{type(error).__name__}: {error}")
             if isinstance(answer, PlayerFault) and question.row in self._row_engines:
                 self._row_engines.pop(question.row).engine.kill()
@@ -204,7 +205,7 @@ class EnginePlayer(Player):
         return action
 
     def _bring_up_to_date(self, row_engine: _RowEngine, question: _Question) -> None:
-        """Make the engine's board that of the question."""
+        """Bring the engine's board to the position of the question."""
         engine = row_engine.engine
         known = len(row_engine.moves)
         if row_engine.game_number != question.game_number or tuple(row_engine.moves) != question.moves[:known]:
@@ -221,7 +222,7 @@ class EnginePlayer(Player):
             row_engine.moves.append(action)
 
     def _check_move(self, question: _Question, vertex: str) -> int:
-        """The action that the engine named. Raises PlayerFault "protocol" for no vertex, "illegal" by our rules."""
+        """The engine's action. Raises PlayerFault: "protocol" for anything but a vertex, "illegal" by the rules."""
         try:
             action = self._game.parse_action(vertex)
         except IllegalMove:

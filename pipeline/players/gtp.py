@@ -1,16 +1,16 @@
-"""The client's side of the Go Text Protocol, version 2: one engine in a process of its own, asked through pipes.
+"""``GtpEngine``: the client's side of the Go Text Protocol, version 2, for one engine in a process of its own.
 
 A command goes out as one line, ``7 genmove black``; the answer comes back as ``=7 D4`` or ``?7 why not``, any number
-of further lines, and an empty line. Who asks waits, but never longer than a limit: the pipes are polled, never read
-blindly. What the engine says on its standard error is drained meanwhile, and its last lines stand in every complaint.
+of further lines, and an empty line. The caller waits for the answer, but never longer than a limit: the pipes are
+polled, never read blindly. The engine's standard error is drained meanwhile; its last lines are part of every fault.
 
 Three faults are kept apart (PlayerFault.kind): "broken", the process ended, closed its pipe or took too long;
-"protocol", an answer that isn't GTP; "refusal", a ``?`` answer. After the first two nothing more can be asked.
+"protocol", an answer that isn't GTP; "refusal", a ``?`` answer. After the first two the engine can't be used any more.
 
-An engine leads a session of its own, so whatever it starts ends with it, and Ctrl-C in a terminal reaches only us, who
-then close it. If we are killed ourselves, it ends all the same: at once where util-linux' ``setpriv --pdeathsig`` is
-installed (then it also ends with the *thread* that started it), else when it next reads its standard input, which is
-closed by then. What an engine itself has started must notice that by itself.
+An engine leads a session of its own, so the processes that it starts end with it, and Ctrl-C in a terminal reaches only
+this process, which then closes it. If this process is killed, the engine ends all the same: at once if util-linux'
+``setpriv --pdeathsig`` is installed (then it also ends with the *thread* that started it), otherwise when it next reads
+its standard input, which is closed by then. Processes started by the engine must notice that by themselves.
 
 This module knows no board: vertices are text here, and no rule is checked.
 Source: Farnebäck, "Specification of the Go Text Protocol, version 2, draft 2", 2002.
@@ -35,12 +35,12 @@ from pipeline.errors import UsageError
 from pipeline.players.base import PlayerFault
 
 NEEDED_COMMANDS = ("boardsize", "clear_board", "komi", "play", "genmove")
-GAMES_FOLDER = "/usr/games"  # Debian installs gnugo there and leaves it out of many a PATH
+GAMES_FOLDER = "/usr/games"  # Debian installs gnugo there, and many a PATH lacks it
 START_SECONDS = 20.0  # an engine may load a network before it answers for the first time
-GRACE_SECONDS = 1.0  # for quitting when asked, and again for ending when told
+GRACE_SECONDS = 1.0  # for quitting when asked, and again for ending on SIGTERM
 MAX_REPLY_BYTES = 1 << 20
 MAX_STDERR_BYTES = 4096
-MAX_QUOTED = 200  # characters of an engine's words in a message
+MAX_QUOTED = 200  # characters of an engine's output in a message
 LAST_LINES = 3  # of standard error in a message
 
 _REPLY = re.compile(r"([=?])(\d*)(?: (.*))?")
@@ -49,9 +49,9 @@ _TAB_TO_BLANK = bytes.maketrans(b"\t", b" ")
 
 
 def find_program(command: str) -> list[str]:
-    """A command line's words, split as a shell does, the first replaced by the path of the program that it names.
+    """A command line's words, split as by a shell, with the path of the program first.
 
-    Raises UsageError if there are no words, or no such program that may be run.
+    Raises UsageError if there are no words, or the program doesn't exist or can't be run.
     """
     try:
         words = shlex.split(command)
@@ -74,13 +74,13 @@ def find_program(command: str) -> list[str]:
 
 
 class GtpEngine:
-    """An engine that was started and not yet greeted: handshake() comes first, then send() as often as wanted.
+    """A running engine. handshake() comes first, then send() any number of times.
 
-    One thread uses it, except for interrupt(). commands holds the names that list_commands told.
+    One thread uses it, except for interrupt(). commands: what list_commands answered.
     """
 
     def __init__(self, command: str, name: str, seconds: float) -> None:
-        """Start the process. seconds: limit of each command that is sent without one of its own.
+        """Start the process. seconds: limit of each command that is sent without a limit of its own.
 
         Raises UsageError if there is no such program, PlayerFault "broken" if the system won't start it.
         """
@@ -118,7 +118,7 @@ class GtpEngine:
         return self._process.pid
 
     def handshake(self) -> None:
-        """See that it speaks GTP 2 and knows what a game needs. Raises PlayerFault "protocol" if it doesn't.
+        """Check that it speaks GTP 2 and knows the commands of a game. Raises PlayerFault "protocol" if it doesn't.
 
         Each of its two answers may take the limit of a command, or START_SECONDS if that is longer.
         """
@@ -154,10 +154,10 @@ class GtpEngine:
             if not line:
                 if lines:
                     break
-                continue  # nothing was begun that an empty line could end
+                continue  # no answer has begun that an empty line could end
             text, comment, _ = line.partition("#")
             if comment and not text.strip():
-                continue  # a line that is all comment doesn't end an answer
+                continue  # a comment alone doesn't end an answer
             if not lines and text[0] not in "=?":
                 raise self._fault(
                     "protocol", f"answered {command!r} with {_quote(line)}; wanted a line that begins with = or ?"
@@ -180,7 +180,7 @@ class GtpEngine:
             self._signal(signal.SIGKILL)
 
     def kill(self) -> None:
-        """End the process and what it started at once, and let go of everything. May come twice."""
+        """End the process and those it started at once, and release everything. May be called twice."""
         with self._lock:
             self._signal(signal.SIGKILL)
             with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in the kernel: subprocess reaps it later
@@ -192,7 +192,7 @@ class GtpEngine:
             pipe.close()
 
     def close(self) -> None:
-        """Ask it to quit, then tell it to end, then kill it. Takes 2 GRACE_SECONDS at most, besides the killing."""
+        """Ask it to quit, then send SIGTERM, then kill it. Takes 2 GRACE_SECONDS at most, besides the killing."""
         close_engines([self])
 
     def _ask_to_quit(self) -> None:
@@ -205,7 +205,7 @@ class GtpEngine:
             self._signal(signal.SIGTERM)
 
     def _wait_until_silent(self, deadline: float) -> bool:
-        """Whether it and its children closed their output in time; what they still say is drained, and lost."""
+        """Whether it and its children closed their output in time; output until then is drained and lost."""
         while self._out in self._open:
             left = deadline - time.monotonic()
             if left <= 0:
@@ -215,7 +215,7 @@ class GtpEngine:
         return True
 
     def _signal(self, number: signal.Signals) -> None:
-        """To the whole group. Only while our lock is held: until the leader is reaped, nobody else has its number."""
+        """Signal the whole group. Only under the lock: until the leader is reaped, its number can't be reused."""
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
@@ -241,7 +241,7 @@ class GtpEngine:
         return line
 
     def _receive(self, seconds: float) -> None:
-        """Take what stands in the pipes; wait for it so long at most."""
+        """Read what is in the pipes; wait at most this long for it."""
         for fd, _ in self._poll.poll(max(1.0, seconds * 1000)):
             try:
                 chunk = os.read(fd, 1 << 16)
@@ -259,12 +259,12 @@ class GtpEngine:
         self._open.discard(fd)
 
     def _how_it_ended(self) -> str:
-        """Of a pipe that is at its end: "ended with status 1", "was ended by SIGSEGV", "closed its pipe"."""
+        """Why a pipe is at its end: "ended with status 1", "was ended by SIGSEGV", "closed its pipe"."""
         deadline = time.monotonic() + GRACE_SECONDS
         while self._open and time.monotonic() < deadline:  # its last words may be on their way
             self._receive(deadline - time.monotonic())
         while self._process.returncode is None:
-            # Not reaped: until kill() has ended what it started, its number must stay taken.
+            # Not reaped: its number must stay taken until kill() has ended its group.
             ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
             if ended is not None and ended.si_code == os.CLD_EXITED:
                 return f"ended with status {ended.si_status}"
@@ -297,10 +297,10 @@ def close_engines(engines: Sequence[GtpEngine]) -> None:
 
 @functools.cache
 def _ends_with_us() -> tuple[str, ...]:
-    """What stands before a command line so that the kernel ends the process with the thread that started it; or ().
+    """Words before a command line that make the kernel end the process with the thread that started it; or ().
 
-    setpriv becomes the program after prctl(PR_SET_PDEATHSIG): no code of ours runs between fork and exec, where a
-    process with threads can lock up. Tried first, because not every setpriv knows the option (busybox).
+    setpriv becomes the program after prctl(PR_SET_PDEATHSIG): no Python code runs between fork and exec, where a
+    process with threads can lock up. It is tried first, because not every setpriv knows the option (busybox).
     """
     words = ("setpriv", "--pdeathsig", "KILL")
     if shutil.which(words[0]) is None:
@@ -310,7 +310,7 @@ def _ends_with_us() -> tuple[str, ...]:
 
 
 def _quote(text: str, tail: bool = False) -> str:
-    """An engine's words in one line, cut to what a message can bear: their beginning, or their end."""
+    """An engine's output in one line, cut to its beginning or its end."""
     line = " ".join(text.split())
     if len(line) > MAX_QUOTED:
         line = "…" + line[-MAX_QUOTED:] if tail else line[:MAX_QUOTED] + "…"

@@ -1,4 +1,4 @@
-"""What selfplay and evaluate share: how many threads play, and a model's evaluators for them."""
+"""A model's evaluators for the threads that play, and the positions that int8 networks are calibrated with."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.config import EvaluateConfig, SelfplayConfig, available_cores
+from pipeline.config import SelfplayConfig, available_cores
 from pipeline.errors import naming
 from pipeline.games.base import Game, Planes
 from pipeline.games.registry import parse_game
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pipeline.networks.inference import Evaluator
 
 
-def threads_and_rows(config: SelfplayConfig | EvaluateConfig, num_games: int) -> tuple[int, int]:
-    """How many threads play num_games, and how many games each has at a time."""
+def threads_and_rows(config: SelfplayConfig, num_games: int) -> tuple[int, int]:
+    """(threads that play num_games, games that each plays at a time)."""
     threads = max(1, min(config.threads or available_cores(), num_games))
     return threads, -(-min(config.parallel_games, num_games) // threads)
 
@@ -29,7 +29,7 @@ def threads_and_rows(config: SelfplayConfig | EvaluateConfig, num_games: int) ->
 def load_evaluators(
     model: Model, max_batch: int, num_threads: int, backend: str, progress: Progress
 ) -> list[Evaluator]:
-    """One evaluator per thread. Raises FileError, naming the model, if its weights don't make a network."""
+    """One evaluator per thread. Raises FileError that names the model if its weights don't make a network."""
     from pipeline.networks.architecture import Architecture
     from pipeline.networks.inference import make_evaluators
 
@@ -47,12 +47,12 @@ def load_evaluators(
 
 @cache
 def calibration_positions(game: Game) -> Planes:
-    """[N, C, H, W] planes from random games, in the order of their plies, N at most CALIBRATION_POSITIONS; always
-    the same ones,
-    made once per game and not to be changed.
+    """[N, C, H, W] planes from random games, in the order of plies; N is at most CALIBRATION_POSITIONS.
 
-    Weaker play than a trained network's, but boards as full as real ones: what a network's activations reach on them is
-    what they reach in its own games, or a little more (LOG.md).
+    They are always the same, and made once per game; don't change them.
+
+    Random play is weaker than a trained network's, but the boards are as full as real ones: a network's activations
+    reach about the same values as in its own games, or slightly higher ones (LOG.md).
     """
     rng = np.random.default_rng(0)
     states = game.initial(CALIBRATION_GAMES)

@@ -1,15 +1,15 @@
 """Spec strings: how the command line, a pool and a match record name a player.
 
-    PATH             a model directory or a link to one; its readouts are the command's
+    PATH             a model directory or a link to one; the command says how many readouts it gets
     PATH@READOUTS    the same with readouts of its own; policy:PATH is PATH@0, the raw policy
     random           uniform over the legal moves
-    heuristic        one ply of sense, per game
+    heuristic        the move that a heuristic evaluation of the game prefers, one ply deep
     gtp:COMMAND      an engine behind a pipe, started by this command line
-    NAME=SPEC        any of these under a name of one's own
+    NAME=SPEC        any of these under a given name
 
-A model's directory called like a built-in is reached as ``./random``; a path that looks like NAME=… likewise. Digits
-behind the last '@' are always readouts. Knows names only: whether a model plays the game and whether an engine starts
-is found out by whoever makes the player.
+Write ``./random`` for a model's directory named like a built-in player, and likewise for a path that looks like NAME=….
+Digits after the last '@' are always readouts. Knows names only: whether a model plays the game, or an engine starts,
+turns out when the player is made.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pipeline.storage import layout
 from pipeline.storage.models import resolve_champion
 
 Kind = Literal["model", "random", "heuristic", "gtp"]
-KNOWN: tuple[Literal["random", "heuristic"], ...] = ("random", "heuristic")  # those that need nothing but their name
+KNOWN: tuple[Literal["random", "heuristic"], ...] = ("random", "heuristic")  # players that are just a name
 POLICY, GTP = "policy:", "gtp:"
 
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._@-]*)=(.*)", re.DOTALL)
@@ -37,12 +37,12 @@ _WANTED = "PATH, PATH@READOUTS or policy:PATH of a model, gtp:COMMAND, " + " or 
 
 @dataclass(frozen=True)
 class PlayerSpec:
-    """One player, named.
+    """A player and its name.
 
     text      the spec as it was given
-    name      what matches and folders call it; see layout.check_player_name
-    own_name  whether the spec itself says the name
-    path      a model's real directory, links resolved: best_model may be re-pointed later; None for others
+    name      its name in matches and folders; see layout.check_player_name
+    own_name  whether the spec itself gives the name
+    path      a model's real directory, links resolved, since best_model may be re-pointed later; None for others
     readouts  a model's own number; None: the command's. None for others
     command   an engine's command line; empty for others
     """
@@ -57,10 +57,7 @@ class PlayerSpec:
 
 
 def parse_player(text: str) -> PlayerSpec:
-    """The player that a spec string names.
-
-    Raises UsageError for what is no spec, and FileError for a path where no model is.
-    """
+    """Raises UsageError for anything but a spec, and FileError for a path without a model."""
     match = _NAMED.fullmatch(text.strip())
     own_name, body = (match[1], match[2].strip()) if match else (None, text.strip())
     if own_name is not None:
@@ -92,7 +89,7 @@ def _engine_name(text: str, command: str) -> str:
 
 
 def _resolve_model(text: str, body: str) -> tuple[Path, int | None]:
-    """The model's real directory and the readouts that the spec says."""
+    """(the model's real directory, the readouts that the spec gives)."""
     raw_policy = body.startswith(POLICY)
     where = body.removeprefix(POLICY)
     match = _READOUTS.fullmatch(where)

@@ -1,14 +1,14 @@
 """The Gomocup (Piskvork) protocol: lines in, lines out, so that public managers can run a model of Gomoku.
 
-A manager sends START, then BEGIN or TURN X,Y or BOARD … DONE, and is answered with the engine's own move ``X,Y``; X is
-the column and Y the row, both counted from 0 at the upper left. A line that can't be followed is answered with ERROR,
-one that means nothing with UNKNOWN; the position stays what it was and the engine goes on. (A TURN that ends the game
-is played before it is answered with ERROR: there is no move left.) What stands between BOARD and DONE isn't answered by
-itself, nor is INFO, unless its rule is another than the model's. Stones of BOARD may come in any order; lines of a
-continuous game (third field 3) are refused.
+A manager sends START, then BEGIN or TURN X,Y or BOARD … DONE, and gets the engine's own move ``X,Y`` as the answer; X
+is the column and Y the row, both counted from 0 at the upper left. A line that can't be followed is answered with
+ERROR, an unknown one with UNKNOWN; the position stays as it was and the engine goes on. (A TURN that ends the game is
+played before it is answered with ERROR, because there is no move left.) Lines between BOARD and DONE have no answers of
+their own, nor has INFO, unless its rule isn't the model's. Stones of BOARD may come in any order; lines of a continuous
+game (third field 3) are refused.
 
-Of the limits that INFO sets, those of time are kept, as far as one batch of the network allows. SWAP2BOARD and other
-opening rules aren't known.
+Of the limits that INFO sets, those of time are kept, to within one batch of the network. SWAP2BOARD and other opening
+rules aren't known.
 Source: https://plastovicka.github.io/protocl2en.htm
 """
 
@@ -23,28 +23,28 @@ from pipeline.protocols.session import SearchSession
 
 ABOUT = 'name="MuGo", version="0.1", author="the MuGo developers", country="international"'
 OWN, THEIRS = "1", "2"  # fields of BOARD
-MARGIN_SECONDS = 0.1  # kept back of every limit for what isn't thinking
-MOVES_LEFT = 20  # that the rest of a match's time is meant for
+MARGIN_SECONDS = 0.1  # of every limit, for everything but thinking
+MOVES_LEFT = 20  # moves that the rest of a match's time must last for
 FREE_RULE, EXACT_RULE = "0", "1"  # INFO rule is a sum of bits: 1 exactly five, 2 continuous, 4 renju, 8 caro
-WITHIN_BOARD = {"INFO", "ABOUT", "END"}  # what may come between BOARD and DONE
+WITHIN_BOARD = {"INFO", "ABOUT", "END"}  # commands that may come between BOARD and DONE
 MILLISECONDS = {"timeout_turn", "timeout_match", "time_left"}
 
 
 class ProtocolError(Exception):
-    """A line that can't be followed; its text is the answer."""
+    """A line that can't be followed; the error's text is the answer."""
 
 
 class Gomocup:
-    """One manager's session. answer() never raises for what a manager sends."""
+    """The protocol's state for one manager. answer() never raises, whatever the manager sends."""
 
     def __init__(self, session: SearchSession) -> None:
         assert isinstance(session.game, Gomoku)
         self.session, self._game = session, session.game
         self._started = False
-        self._begin: States | None = None  # where the moves begin; None: the initial position
+        self._begin: States | None = None  # the position before the moves; None: the initial one
         self._moves: list[int] = []
         self._board: list[tuple[str, int]] | None = None  # lines of BOARD so far
-        self._broken = ""  # what was wrong with one of them
+        self._broken = ""  # what is wrong with the first bad one
         self._limits: dict[str, float] = {}  # by INFO key, in seconds
         self.ended = False
 
@@ -148,7 +148,7 @@ class Gomocup:
                     )
                 self._board.append((parts[2], self._point("BOARD", ",".join(parts[:2]))))
             except ProtocolError as error:
-                self._broken = self._broken or str(error)  # answered at DONE: a manager expects nothing before
+                self._broken = self._broken or str(error)  # for the answer to DONE: a manager expects none before
             return []
         stones, self._board = self._board, None
         if self._broken:
@@ -222,5 +222,5 @@ class Gomocup:
 
 
 def _shown(word: str) -> str:
-    """What a manager sent, as one short printable word of an answer."""
+    """A manager's word, short and printable, for an answer."""
     return "".join(letter if letter.isprintable() else "?" for letter in word[:20])

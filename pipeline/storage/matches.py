@@ -84,9 +84,7 @@ class MatchHeader(BaseModel):
     game: str = Field(description="Canonical game spec.")
     games: int = Field(description="Games to play, without those of openings added later; even.", ge=0, multiple_of=2)
     threshold: float | None = Field(description="Share of games to win; None: derived from the number of games.")
-    settings: dict[str, Any] = Field(
-        description="All else that the games depend on: search, opening plies, seed …"
-    )
+    settings: dict[str, Any] = Field(description="All else that the games depend on: search, opening plies, seed …")
     openings: list[Moves] = Field(description="Moves of opening k, which games 2k and 2k+1 begin with.")
     created: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 

@@ -202,7 +202,7 @@ def test_stones_of_a_board_are_not_captured_by_each_other() -> None:
     session = Gomocup(FirstFree("gomoku:9,capture"))
     lines = ["1,1,1", "2,1,2", "8,8,1", "3,1,2", "4,1,1", "7,7,2"]
     assert said(session, "START 9", "BOARD", *lines, "DONE") == ["OK", "0,0"]
-    assert int((session._game.ownership(session.session.state) != 0).sum()) == 7
+    assert int((session.session.game.ownership(session.session.state) != 0).sum()) == 7
     answers = said(session, "BOARD", "1,1,2", "2,2,2", "3,3,2", "DONE")
     assert answers[0].startswith("ERROR BOARD with 0 own stones and 3") and "captured" in answers[0]
 
