@@ -3,10 +3,10 @@
     MuGoError                 exit 1   something failed; the message says where, found, wanted, next step
     ├── UsageError            exit 2   a wrong option, preset or game spec
     ├── NotYet                exit 75  nothing to do yet; says which number is missing
-    ├── FileError             exit 1   a file of ours that is missing, damaged, of another version or game
+    ├── FileError             exit 1   a file is missing, damaged, or of another version or game
     └── IllegalMove           exit 1   an action the rules forbid
 
-Anything else that escapes is a bug of ours and shows its traceback.
+Anything else that escapes is a bug and shows its traceback.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class NotYet(MuGoError):
 
 
 class FileError(MuGoError):
-    """A file of ours can't be used. Its text is always ``path: found; wanted; next step``."""
+    """A file can't be used. Its text is always ``path: found; wanted; next step``."""
 
     def __init__(self, path: Path | str, problem: str) -> None:
         super().__init__(f"{path}: {problem}")
@@ -77,7 +77,7 @@ class IllegalMove(MuGoError):
 
 @contextmanager
 def naming(path: Path | str) -> Iterator[None]:
-    """Put the path of the file at hand before errors of code that knows arrays only."""
+    """Put the path of a file before errors raised by code that knows arrays only."""
     try:
         yield
     except (FileError, UsageError):

@@ -1,4 +1,4 @@
-"""Where a run stands when a stage begins, for settings that follow a schedule: read from the models that there are."""
+"""How far a run has come when a command begins, read from its models: what settings with a schedule depend on."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from pipeline.storage.models import list_models, read_info, resolve_champion
 
 
 def run_state_of(config: StageConfig) -> RunState:
-    """The state of the run that this stage's schedules are read at; only the paths of config matter.
+    """The state of the run that this config is for; of config only the paths and time_share matter.
 
-    Self-play, gathering and training make the next generation: one more than the newest model's number, or the number
-    in the name of the model that training was told to make. A match judges a challenger: its generation is its own,
-    without --white-model that of the newest model. Samples are those that model was trained on in all, which its
-    manifest tells; with --original-model those of that one. Gathering and tournaments look into saved_models/, the
-    others to where their models are. The share of the run's time is what --time-share says. Raises FileError for models
-    that can't be read.
+    Self-play, gathering and training make the next generation: the newest model's number plus one, or the number in
+    --new-model. A match judges a challenger: the generation is that model's number, or the newest model's without
+    --white-model. Samples are all that the newest model (training: --original-model) was trained on, by its manifest.
+    Gathering and tournaments look into saved_models/, the other commands into the folder of their models.
+    Raises FileError for models that can't be read.
     """
     if isinstance(config, InitConfig):
         return START
@@ -29,7 +28,7 @@ def run_state_of(config: StageConfig) -> RunState:
 
 
 def _state_of_run(config: StageConfig) -> RunState:
-    """Generation and samples."""
+    """Generation and samples only."""
     if isinstance(config, SelfplayConfig):
         return _next(_newest(resolve_champion(config.network).parent))
     if isinstance(config, TrainConfig):
@@ -57,7 +56,7 @@ def _newest(folder: Path) -> Path | None:
 
 
 def _state_of(model: Path | None) -> RunState:
-    """A model's own generation and samples; the start of all if there is none."""
+    """A model's own generation and samples; START without a model."""
     if model is None:
         return START
     info = read_info(model)
@@ -65,6 +64,6 @@ def _state_of(model: Path | None) -> RunState:
 
 
 def _next(newest: Path | None) -> RunState:
-    """The generation after the newest model's, which is the first if there is none."""
+    """The generation after the newest model's; the first one without a model."""
     standing = _state_of(newest)
     return RunState(standing.generation + 1, standing.samples)

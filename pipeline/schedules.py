@@ -1,15 +1,14 @@
-"""Schedules: settings that change while a run goes on, as data.
+"""Schedules: settings that change in the course of a run, as data.
 
     learning_rate: [{until: 30, value: .002}, {until: 137, value: .0008}]
     readouts: [{until_samples: 1000000, value: 16}, {until_samples: 5000000, value: 32}]
     network_size: [{until_share: 0.4, value: b2c32}, {until_share: 1, value: b4c64}]
 
-An entry's value holds while the generation that is being made is at most its ``until``, while fewer samples than its
-``until_samples`` have been trained, or while a smaller share than its ``until_share`` is over of the time that the run
-was given; the first entry that holds counts, and the last one's value stays for ever.
-Generations count from 1, so ``until: 30`` is the first thirty; what comes before the first (the initial model) is 0.
-Knows no stages and no files: which settings may follow a schedule, and what their values may be, is the presets'
-business.
+An entry holds up to and including generation ``until``, until ``until_samples`` samples have been trained, or until the
+share ``until_share`` of the run's time has passed. The first entry that holds gives the value; after the last one, its
+value stays. Generations count from 1, so ``until: 30`` means the first thirty; the initial model is generation 0.
+
+Knows neither commands nor files; presets/ decides which settings may follow a schedule and what their values may be.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ WANTED = "a list of " + ", or of ".join(f"{{{clock}: {unit}, value: VALUE}}" for
 
 @dataclass(frozen=True)
 class RunState:
-    """Where a run stands.
+    """How far a run has come.
 
-    generation  the number of the model that is being made, or judged; the initial model is 0
-    samples     how many samples the models up to now were trained on
-    share       how much of the time that the run was given is over, 0 to 1; None: nobody said
+    generation  number of the model being made or judged; the initial model is 0
+    samples     samples that the models so far were trained on
+    share       share of the run's time that has passed, 0 to 1; None: unknown
     """
 
     generation: int
@@ -45,18 +44,17 @@ START = RunState(0, 0, 0.0)
 
 @dataclass(frozen=True)
 class Schedule:
-    """A setting's values in the order of time. clock: one of CLOCKS, for all entries."""
+    """A setting's values in order of time. clock: one of CLOCKS, the same for all entries."""
 
     clock: str
     untils: tuple[float, ...]
     values: tuple[Any, ...]
 
     def at(self, run_state: RunState) -> Any:
-        """The value that holds then. Raises UsageError if it goes by the share and the state of the run doesn't know
-        it."""
+        """The value that holds at run_state. Raises UsageError if it goes by the share of time, which is unknown."""
         if self.clock == SHARE and run_state.share is None:
             raise UsageError(
-                "goes by the share of the run's time that is over; run it by `./rl_loop.sh --minutes …`, "
+                "goes by the share of the run's time that has passed; run it by `./rl_loop.sh --minutes …`, "
                 "or give --time-share 0 to 1"
             )
         for until, value in zip(self.untils, self.values, strict=True):
@@ -70,9 +68,9 @@ class Schedule:
 
 
 def parse_schedule(entries: Sequence[Any], where: str) -> Schedule:
-    """The schedule that a list of a preset means. Its values are taken as they are.
+    """The schedule written as this list in a preset; values are not checked here.
 
-    where: what every message begins with. Raises UsageError.
+    where: the beginning of every message. Raises UsageError.
     """
     if not entries:
         raise UsageError(f"{where}: found an empty list; wanted {WANTED}")
@@ -92,7 +90,7 @@ def parse_schedule(entries: Sequence[Any], where: str) -> Schedule:
 
 
 def _whole_number(found: Any, where: str) -> int:
-    """YAML 1.1 reads 1e6 as text and 1.0e+6 as a float; both are meant as a number here."""
+    """YAML 1.1 reads 1e6 as text and 1.0e+6 as a float; here both are numbers."""
     try:
         number = float(found) if isinstance(found, int | float | str) and not isinstance(found, bool) else -1.0
         if number >= 0 and number.is_integer():

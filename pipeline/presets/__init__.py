@@ -1,7 +1,8 @@
-"""Presets: settings of all stages as YAML, and the configs that they and the command line's options make.
+"""Presets: settings of all commands as YAML, and the configs made of them and the command line's options.
 
-What counts, first to last: an option on the command line, the preset's line, the field's default. A preset is a YAML
-file in ``pipeline/presets``, or one of the user's: a section per stage, a line per field of its config.
+A preset is a YAML file, in this folder or the user's own: a section per command, a line per field of its config. An
+option on the command line wins over the preset's line, and that over the field's default. Imports config, errors and
+schedules; never calls a command and knows no files but presets.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from pipeline.schedules import START, RunState, parse_schedule
 
 PRESET_FOLDER = Path(__file__).parent
 HEADINGS = ("preset", "for", "needs", "gives")
-NUMBERS = (int, float, int | None, float | None)  # types of settings that can follow a schedule; others say so
+NUMBERS = (int, float, int | None, float | None)  # settings of these types can follow a schedule; others say so
 
-# What a field wants, by the first word of pydantic's error type, by its bounds, by its pattern.
+# What a field wants: by the first word of pydantic's error type, by its bounds, by its pattern.
 KINDS = {"int": "a whole number", "finite": "a whole number", "float": "a number", "bool": "yes or no",
          "string": "a text", "path": "a path", "list": "a list"}  # fmt: skip
 BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
@@ -39,14 +40,14 @@ def preset_names() -> list[str]:
 
 
 def preset_path(name: str) -> Path:
-    """Where a preset is, if there is one: one of ours by name, any other by its path."""
+    """The file of a preset: built-in ones go by name, others by their path. It may not exist."""
     return Path(name) if name.endswith((".yaml", ".yml")) else PRESET_FOLDER / f"{name}.yaml"
 
 
 def read_preset(name: str) -> dict[str, dict[str, Any]]:
-    """The sections of a preset: one of ours by name, or a path to a YAML file.
+    """The sections of a preset, given by its name or as a path to a YAML file.
 
-    Raises UsageError if there is none, it isn't YAML, or a section or line is unknown.
+    Raises UsageError if it doesn't exist or isn't YAML, or if a section or line is unknown.
     """
     path = preset_path(name)
     if not path.is_file():
@@ -73,9 +74,9 @@ def read_preset(name: str) -> dict[str, dict[str, Any]]:
 
 
 def _check_list(kind: type[StageConfig], field: str, found: list[Any], where: str) -> None:
-    """Raises UsageError unless a line's list is a schedule of good values, or the setting is a list itself.
+    """Raises UsageError unless a line's list is a schedule of valid values, or the setting is a list itself.
 
-    All entries are checked at once: a value that nobody can use must not wait for its generation to be found.
+    All entries are checked at once: a mistake in a later one must not wait for its generation to be found.
     """
     if field in scheduled_lines(kind, {field: found}):
         for value in parse_schedule(found, where).values:
@@ -87,11 +88,11 @@ def _check_list(kind: type[StageConfig], field: str, found: list[Any], where: st
             except ValidationError as error:
                 raise UsageError(f"{where}: {_problem(kind, error.errors()[0])}") from error
     elif not isinstance(kind.model_fields[field].default, list):
-        raise UsageError(f"{where}: found a list; wanted one value: it can't follow a schedule")
+        raise UsageError(f"{where}: found a list; wanted one value: this setting can't follow a schedule")
 
 
 def scheduled_lines(kind: type[StageConfig], lines: Mapping[str, Any]) -> list[str]:
-    """Which of a section's lines follow a schedule: numbers, and what says that it may, that are given as lists."""
+    """The lines of a section that follow a schedule: given as lists, of settings that may follow one."""
 
     def may(field: str) -> bool:
         info = kind.model_fields[field]
@@ -102,7 +103,7 @@ def scheduled_lines(kind: type[StageConfig], lines: Mapping[str, Any]) -> list[s
 
 
 def lines_at(kind: type[StageConfig], lines: Mapping[str, Any], run_state: RunState) -> dict[str, Any]:
-    """A section's lines with what counts at a moment instead of schedules. Raises UsageError like Schedule.at."""
+    """A section's lines with each schedule replaced by its value then. Raises UsageError like Schedule.at."""
     values = {}
     for field in scheduled_lines(kind, lines):
         try:
@@ -122,7 +123,8 @@ def make_config(
 ) -> C:
     """The config of one stage from a preset's section and the options given (None = not given).
 
-    run_state_of: when it is, of a config whose schedules all stand at their start; asked only if there are any.
+    run_state_of: gives the state of the run that a config belongs to; called only if there are schedules, with a config
+    whose schedules are all at their start.
     Raises UsageError that names the option, what was found and what was wanted.
     """
     given = {name: value for name, value in options.items() if value is not None}
@@ -144,7 +146,7 @@ def _validated(kind: type[C], stage: str, preset: str | None, values: dict[str, 
 
 
 def _problem(kind: type[StageConfig], error: Mapping[str, Any]) -> str:
-    """One of pydantic's errors in our words: what was found and what the field wants."""
+    """One of pydantic's errors in plain words: what was found and what the field wants."""
     field = kind.model_fields.get(str(error["loc"][0])) if error["loc"] else None
     facts = field.metadata if field is not None else []
     bounds = [
@@ -161,7 +163,7 @@ def _problem(kind: type[StageConfig], error: Mapping[str, Any]) -> str:
 
 
 def presets_table() -> str:
-    """A line per preset that comes with MuGo."""
+    """A line per built-in preset."""
     rows = [HEADINGS, *((name, *preset_headline(name)) for name in preset_names())]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
@@ -169,14 +171,14 @@ def presets_table() -> str:
 
 
 def preset_headline(name: str) -> tuple[str, str, str]:
-    """What one of our presets is for, what it needs and what it gives: its first line, ``# FOR; needs …; gives …``."""
+    """What a built-in preset is for, needs and gives, from its first line: ``# FOR; needs …; gives …``."""
     with preset_path(name).open(encoding="utf-8") as file:
         purpose, needs, gives = file.readline().removeprefix("#").strip().split("; ")
     return purpose, needs.removeprefix("needs "), gives.removeprefix("gives ")
 
 
 def preset_text(name: str, run_state: RunState | None = None) -> str:
-    """A preset as it was written, or with the values that count at a moment. Raises UsageError like read_preset."""
+    """A preset as written, or with the values that hold at run_state. Raises UsageError like read_preset."""
     sections = read_preset(name)
     if run_state is None:
         return preset_path(name).read_text(encoding="utf-8").rstrip("\n")

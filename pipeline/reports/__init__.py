@@ -1,1 +1,5 @@
-"""Status and reports read from files; writes nothing else."""
+"""What people look at: ``show``, the short summaries of commands, progress bars, tables of ratings.
+
+Imports everything below the commands, and no command. Reads files and prints through main.py; never writes a file and
+never imports torch.
+"""

@@ -1,4 +1,4 @@
-"""Writing so that a reader sees a whole file or none, whenever the writer is killed.
+"""Atomic writing: a reader sees a whole file or none, whenever the writer is killed.
 
 Everything is written under a temporary name in the same folder, flushed, synced and renamed; then the folder is
 synced. A failed write removes its temporary; a killed one leaves it, and ``sweep`` removes it once its process is gone.
@@ -86,15 +86,15 @@ def write_text(path: Path, text: str, folder_sync: bool = True) -> None:
 
 
 def write_json(path: Path, value: Any, indent: int | None = None, folder_sync: bool = True) -> None:
-    """Like write_bytes, as JSON and a newline."""
+    """Like write_bytes, as JSON with a newline at the end."""
     write_text(path, json.dumps(value, indent=indent, ensure_ascii=False) + "\n", folder_sync)
 
 
 def append_line(path: Path, line: str) -> None:
     """Add one line to a text file, and sync it. A failure leaves the file as it was.
 
-    A kill in the middle can leave a part of a line without its end; the next append starts on a line of its own.
-    Raises FileError. Doesn't lock: two writers need a file_lock.
+    A kill can leave an unfinished line; the next append begins a line of its own. Doesn't lock: two writers need a
+    file_lock. Raises FileError.
     """
     with os_errors(path):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -115,7 +115,7 @@ def append_line(path: Path, line: str) -> None:
 
 
 def read_bytes(path: Path, wanted: str) -> bytes:
-    """The whole file. Raises FileError that says what was wanted if it is missing or unreadable."""
+    """The whole file. Raises FileError, which says what was wanted, if it is missing or unreadable."""
     try:
         return path.read_bytes()
     except FileNotFoundError as error:
@@ -127,7 +127,7 @@ def read_bytes(path: Path, wanted: str) -> bytes:
 
 
 def read_json(path: Path, wanted: str) -> dict[str, Any]:
-    """The JSON object in a file. Raises FileError if it is missing, unreadable or no JSON object."""
+    """The JSON object in a file. Raises FileError if it is missing, unreadable or not a JSON object."""
     data = read_bytes(path, wanted)
     try:
         value = json.loads(data)
@@ -140,9 +140,9 @@ def read_json(path: Path, wanted: str) -> dict[str, Any]:
 
 @contextmanager
 def new_directory(path: Path) -> Iterator[Path]:
-    """A temporary folder to fill; at the end of the block it is synced and renamed to path.
+    """A temporary folder to fill; at the end of the block it is synced and renamed to path, or removed on an error.
 
-    If the block raises, it is removed. Raises FileError if path exists, before the block and again after it.
+    Raises FileError if path exists, before the block and again after it.
     """
     _refuse_existing(path)
     make_folder(path.parent)
@@ -177,9 +177,9 @@ def _sync_file(path: Path) -> None:
 
 
 def replace_symlink(link: Path, target: str) -> None:
-    """Make link a symlink with this text, atomically; what it pointed to before is left alone.
+    """Make link a symlink with this text, atomically; its former target is left alone.
 
-    Raises FileError, also if something stands there that is no symlink.
+    Raises FileError, also if link exists and is not a symlink.
     """
     if os.path.lexists(link) and not link.is_symlink():
         raise FileError(link, "it is no symlink, and is never overwritten; wanted a symlink or nothing; move it away")
@@ -197,10 +197,10 @@ def replace_symlink(link: Path, target: str) -> None:
 
 @contextmanager
 def file_lock(path: Path, on_wait: Callable[[], None] | None = None, wait: bool = True) -> Iterator[None]:
-    """Hold the lock of this file or folder. The system releases it when its process ends, however it ends.
+    """Hold the lock of this file or folder. The system releases it when the process ends, however it ends.
 
-    on_wait: called once if another process holds it and we must wait.
-    Raises FileError if it can't be made, or with wait=False if another process holds it.
+    on_wait: called once before waiting for another process.
+    Raises FileError if the lock can't be created, or with wait=False if another process holds it.
     """
     lock = layout.lock_path(path)
     with os_errors(lock):
@@ -221,9 +221,9 @@ def file_lock(path: Path, on_wait: Callable[[], None] | None = None, wait: bool 
 
 
 def sweep(folder: Path) -> list[str]:
-    """Remove what killed processes of this host left under temporary names in this folder; say what was removed.
+    """Remove the temporary files that killed processes of this host left in this folder; returns their names.
 
-    Temporaries of live processes and of other hosts are left alone. A missing folder has none.
+    Those of live processes and of other hosts are left alone. A missing folder has none.
     """
     removed = []
     try:

@@ -1,8 +1,8 @@
 """Chunks: training examples in HDF5, and the sets that they form.
 
-A chunk has n examples, a column for each thing that an example holds; axes: A actions, C planes, P points. The chunks
-that one gather run makes are a *set*; its hold-out, from games that no chunk contains, is written before its first
-chunk, so a set is complete when all its numbered chunks are there.
+A chunk holds n examples in columns; axes: A actions, C planes, P points. The chunks of one gather run are a *set*. Its
+hold-out, from games that no chunk contains, is written before the first chunk, so a set is complete when all its
+numbered chunks are there.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def column_types(game: Game) -> dict[str, tuple[str, tuple[int, ...]]]:
     score          of the final position, seen by the player to move
     final_weight   1 if ownership and score are known: the game was played out
     reply          [A] policy of the position after the move that was played, which the opponent answers; actions are
-                   places on the board, so nothing is turned for the other viewpoint; all 0 if unknown
+                   points of the board, so the other viewpoint changes nothing; all 0 if unknown
     reply_weight   1 if reply is a target: the game went on, and that position's own policy is one
     shard          index into the chunk's list of shards; game: index in the shard; ply: index in the game
     """
@@ -123,7 +123,9 @@ def write_chunk(
         if columns[name].shape != (num_examples, *shape) or columns[name].dtype != np.dtype(dtype):
             found = f"{columns[name].dtype} {columns[name].shape}"
             raise ValueError(f"{path}: column {name} is {found}, wanted {dtype} {(num_examples, *shape)}")
-    image = io.BytesIO()  # in memory first: HDF5 answers a full disk with a heap of errors, and we rename whole files
+    image = (
+        io.BytesIO()
+    )  # in memory first: HDF5 reports a full disk in a heap of errors
     with h5py.File(image, "w", userblock_size=SEAL_BYTES) as file:
         attributes = {
             "format": FORMAT,
@@ -149,10 +151,10 @@ def write_chunk(
 
 
 def _seal(data: memoryview) -> bytes:
-    """The block before the HDF5 part: one line of JSON that says how long that part is and what its checksum is.
+    """The block before the HDF5 part, which HDF5 skips: one line of JSON with that part's length and checksum.
 
-    HDF5 skips it. With it we notice every flipped bit before HDF5 sees it: what it does with damage is not defined,
-    endless loops included.
+    So every flipped bit is noticed before HDF5 sees it; on damaged files its behaviour is undefined, up to endless
+    loops.
     """
     body = data[SEAL_BYTES:]
     seal = {"format": FORMAT, "version": VERSION, "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
@@ -169,7 +171,7 @@ def _unseal(path: Path) -> io.BytesIO:
     if not isinstance(seal, dict) or seal.get("format") != FORMAT:
         raise FileError(path, "damaged, or no chunk of training examples; wanted one; remove it and run gather again")
     if seal.get("version") != VERSION:
-        # Chunks are made from games whenever they are wanted, so there is no older format to keep alive.
+        # Chunks can be made from the games again at any time, so older formats needn't stay readable.
         found = f"made by another version: format {seal.get('version')}; wanted {VERSION}"
         raise FileError(path, f"{found}; run `python main.py gather` again to make new ones")
     if data[:SEAL_BYTES] != _seal(memoryview(data)):
@@ -180,7 +182,7 @@ def _unseal(path: Path) -> io.BytesIO:
 
 
 def read_chunk(path: Path, game: Game) -> Chunk:
-    """A chunk, checked. Raises FileError if it is missing, cut off, damaged, of another version or another game."""
+    """A checked chunk. Raises FileError if it is missing, cut off, damaged, or of another version or game."""
     data = _unseal(path)
     try:
         with h5py.File(data, "r") as file:
@@ -200,7 +202,7 @@ def read_chunk(path: Path, game: Game) -> Chunk:
 
 
 def read_header(path: Path) -> ChunkHeader:
-    """What a chunk is, whatever its game. Raises FileError like read_chunk."""
+    """A chunk's attributes, whatever its game. Raises FileError like read_chunk."""
     data = _unseal(path)
     try:
         with h5py.File(data, "r") as file:
@@ -272,7 +274,7 @@ def complete_set(set_name: layout.SetName, files: list[Path]) -> ChunkSet | None
 
 
 def newest_complete_set(directory: Path) -> ChunkSet | None:
-    """The set to train on; None if no set in the folder is complete."""
+    """The newest complete set in a folder; None if no set is complete."""
     for set_name, files in reversed(list_sets(directory).items()):
         found = complete_set(set_name, files)
         if found is not None:
@@ -281,9 +283,9 @@ def newest_complete_set(directory: Path) -> ChunkSet | None:
 
 
 def remove_old_sets(directory: Path, keep: int) -> int:
-    """Remove all but the newest `keep` complete sets, half-made ones too; how many were removed.
+    """Remove all but the newest `keep` complete sets, including incomplete ones; returns how many.
 
-    Call it when the set that is being made is complete, and under the folder's lock.
+    Call it under the folder's lock, once the set being made is complete.
     """
     sets = list_sets(directory)
     complete = [name for name, files in sets.items() if complete_set(name, files)]

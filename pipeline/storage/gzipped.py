@@ -1,4 +1,4 @@
-"""gzip by the fastest library there is: the same bytes for the same data, and damage that is always noticed."""
+"""gzip by the fastest installed library: the same data gives the same bytes, and damage is always noticed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ try:
 except ImportError:  # the standard library reads and writes the same files, slower
     igzip_lib = isal_zlib = None  # type: ignore[assignment]
 
-COMPRESSION_LEVEL = 1  # higher levels cost more time than the disk they save
+COMPRESSION_LEVEL = 1  # higher levels cost more time than their smaller files are worth
 
 
 def compress(data: bytes) -> bytes:
-    """gzip, without a time stamp: the same games give the same bytes."""
+    """gzip without a time stamp, so that the same games give the same bytes."""
     if igzip_lib is not None:
         return igzip_lib.compress(data, level=COMPRESSION_LEVEL, flag=igzip_lib.COMP_GZIP)
     return gzip.compress(data, COMPRESSION_LEVEL, mtime=0)

@@ -1,4 +1,4 @@
-"""Every name of a file or folder of ours: built and parsed here and nowhere else.
+"""Every name of a file or folder: built and parsed here and nowhere else.
 
     saved_models/000018-name/            a model: six digits, then a label
     saved_models/.000018-name.training/  the checkpoint of a training run that will become it
@@ -6,7 +6,7 @@
     data/selfplay/MODEL/WORKER/20261121T131500.123456-000001.gz   a shard; .meta beside it commits it
     data/training_data/000007-1a2b3c4d-0003-of-0190.h5            chunk 3 of 190 of set 000007-1a2b3c4d
     data/training_data/000007-1a2b3c4d-holdout.h5                 its hold-out
-    data/training_data/000007-1a2b3c4d-priorities.safetensors     how often each of its examples is to be drawn
+    data/training_data/000007-1a2b3c4d-priorities.safetensors     how often to sample each of its examples
     data/evaluate/CHALLENGER-vs-CHAMPION/                         a match of two players
     .NAME~HOST~PID~RANDOM.tmp            NAME while it is being written; no reader looks at hidden names
     .NAME.lock                           held while NAME is changed
@@ -79,7 +79,7 @@ def model_name(number: int, label: str) -> str:
 
 
 def check_model_name(name: str) -> str:
-    """name, if a model's folder may be called so; numbered or not. Raises UsageError otherwise."""
+    """Returns name if a model's folder may have it, numbered or not. Raises UsageError otherwise."""
     if not _NAME.fullmatch(name) or VERSUS in name or name == CHAMPION:
         raise UsageError(
             f"model name {name!r}: wanted letters, digits, '.', '_' and '-', no {VERSUS!r} and not {CHAMPION!r}, "
@@ -95,12 +95,12 @@ def parse_model_name(name: str) -> ModelName | None:
 
 
 def checkpoint_path(model: Path) -> Path:
-    """Where a training run that will make this model keeps its checkpoint: hidden, in the same folder."""
+    """Where the training of this model keeps its checkpoint: hidden, in the same folder."""
     return model.with_name(f".{model.name}.training")
 
 
 def parse_checkpoint_name(name: str) -> str | None:
-    """The name of the model that a checkpoint folder will become; None if it is no checkpoint folder."""
+    """The name of the model that a checkpoint folder will become; None for any other folder."""
     match = _CHECKPOINT.fullmatch(name)
     return match[1] if match else None
 
@@ -111,7 +111,7 @@ def parse_checkpoint_name(name: str) -> str | None:
 @dataclass(frozen=True, order=True)
 class ShardName:
     time: datetime  # UTC; strictly increasing within a worker's folder
-    count: int  # of the shards that its writer has written, this one included; 1, 2, …
+    count: int  # shards that the writer has written so far, including this one: 1, 2, …
 
     @property
     def shard(self) -> str:
@@ -123,7 +123,7 @@ class ShardName:
 
 
 def _shard_stem(time: datetime, count: int) -> str:
-    # A writer that ever gets past a million starts over: order is by time, the count only helps people.
+    # After a million the count starts over: time gives the order, the count only helps people.
     return f"{time.astimezone(UTC).strftime(TIME_FORMAT)}-{count % (MAX_NUMBER + 1):06d}"
 
 
@@ -140,7 +140,7 @@ def parse_shard_name(name: str) -> ShardName | None:
 
 
 def shard_folder(directory: Path, model: str, worker: str) -> Path:
-    """Raises UsageError for a model or worker that can't be a folder's name."""
+    """Raises UsageError for a model or worker whose name a folder can't have."""
     if not _WORKER.fullmatch(worker):
         raise UsageError(f"worker {worker!r}: wanted letters, digits, '_' and '-', e.g. w03")
     return directory / check_model_name(model) / worker
@@ -151,7 +151,7 @@ def is_worker_name(name: str) -> bool:
 
 
 def is_model_folder_name(name: str) -> bool:
-    """Whether a folder of games may stand for a model: any visible name of ours, numbered or not."""
+    """Whether a folder of games may stand for a model, numbered or not."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -164,7 +164,7 @@ def shard_path(meta: Path) -> Path:
 
 
 def shard_id(path: Path) -> str:
-    """``MODEL/WORKER/FILE.gz``: what names a shard wherever its directory stands; path is the shard or its sidecar."""
+    """``MODEL/WORKER/FILE.gz``, which identifies a shard wherever its directory is. path: the shard or its sidecar."""
     return "/".join((*path.parts[-3:-1], path.stem + SHARD_SUFFIX))
 
 
@@ -173,7 +173,7 @@ def shard_id(path: Path) -> str:
 
 @dataclass(frozen=True, order=True)
 class SetName:
-    number: int  # counts the sets made in a folder, so names sort by age
+    number: int  # counts the sets made in a folder, so that names sort by age
     digest: str  # eight hexadecimal digits of a hash of window, settings and seed
 
     def __str__(self) -> str:
@@ -219,7 +219,7 @@ def priorities_name(set_id: str) -> str:
 
 
 def parse_priorities_name(name: str) -> SetName | None:
-    """The set whose priorities a file of this name holds; None if it is no such file."""
+    """The set whose priorities a file of this name holds; None for any other file."""
     match = _PRIORITIES.fullmatch(name)
     return SetName(int(match[1]), match[2]) if match else None
 
@@ -228,7 +228,7 @@ def parse_priorities_name(name: str) -> SetName | None:
 
 
 def check_player_name(name: str) -> str:
-    """name, if a player may be called so: what a model's folder may be called, and '@'. Raises UsageError otherwise."""
+    """Returns name if a player may have it: like a model's folder, also with '@'. Raises UsageError otherwise."""
     if not _is_player_name(name):
         raise UsageError(
             f"player name {name!r}: wanted letters, digits, '.', '_', '-' and '@', a letter or digit first, "
@@ -238,17 +238,17 @@ def check_player_name(name: str) -> str:
 
 
 def _is_player_name(name: str) -> bool:
-    # "a-vs" would make "a-vs-vs-b" of a match with "b", which is also the match of "a" with "vs-b".
+    # Otherwise "a-vs-vs-b" could be the match of "a-vs" with "b", or of "a" with "vs-b".
     return _PLAYER.fullmatch(name) is not None and VERSUS not in f"{name}-" and name != CHAMPION
 
 
 def match_name(challenger: str, champion: str) -> str:
-    """``CHALLENGER-vs-CHAMPION``, of players' names. Raises UsageError for names that it can't hold."""
+    """``CHALLENGER-vs-CHAMPION``, from players' names. Raises UsageError for invalid ones."""
     return f"{check_player_name(challenger)}{VERSUS}{check_player_name(champion)}"
 
 
 def parse_match_name(name: str) -> tuple[str, str] | None:
-    """(challenger, champion); None if it is no match's name."""
+    """(challenger, champion); None if name isn't a match's."""
     challenger, versus, champion = name.partition(VERSUS)
     if not versus or not _is_player_name(challenger) or not _is_player_name(champion):
         return None
@@ -268,12 +268,12 @@ class TemporaryName:
 
 @lru_cache(maxsize=1)
 def this_host() -> str:
-    """This machine's name in the letters that temporary names can hold."""
+    """This machine's name, in characters that temporary names can hold."""
     return re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname()) or "host"
 
 
 def temporary_path(path: Path) -> Path:
-    """A fresh hidden name in the same folder; it says which process of which host is writing it."""
+    """A fresh hidden name in the same folder, which says which process of which host writes it."""
     return path.with_name(f".{path.name}~{this_host()}~{os.getpid()}~{secrets.token_hex(4)}.tmp")
 
 

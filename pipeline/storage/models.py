@@ -1,8 +1,8 @@
 """Models: directories under saved_models/, the champion among them, and the journal of promotions.
 
-A model is ``model.json`` (what it is and where it came from), ``weights.safetensors`` and, if training may go on
-from it, ``optimizer.safetensors``. It is renamed into place whole and never changed. Knows arrays only: what they mean
-is the business of networks/ and train/.
+A model is ``model.json`` (what it is and where it came from), ``weights.safetensors`` and, if training may continue
+from it, ``optimizer.safetensors``. It is renamed into place whole and never changes. This module knows arrays only:
+networks/ and train/ know what they mean.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ModelInfo(BaseModel):
 
     format: Literal["mugo-model"] = "mugo-model"
     version: Literal[1] = 1
-    name: str = Field(description="Of its directory when it was made.")
+    name: str = Field(description="Name of its directory when it was made.")
     number: int = Field(description="0 for an initial model, then counting up.")
     game: str = Field(description="Canonical game spec.")
     architecture: dict[str, Any]
@@ -56,7 +56,7 @@ class ModelInfo(BaseModel):
     parents: list[str] = Field(default_factory=list, description="Names of the models it was trained from.")
     created: str = Field(default_factory=_now, description="UTC, ISO 8601.")
     manifest: dict[str, Any] = Field(
-        default_factory=dict, description="Config, data window, commit, seeds, metrics: whatever its maker recorded."
+        default_factory=dict, description="Whatever its maker recorded: config, data window, commit, seeds, metrics."
     )
     files: dict[str, FileStamp] = Field(default_factory=dict, description="Filled by write_model.")
 
@@ -74,7 +74,7 @@ class Model:
 def write_model(path: Path, info: ModelInfo, weights: Weights, optimizer: Weights | None = None) -> None:
     """Make a model directory, whole or not at all.
 
-    Raises FileError if path exists or can't be written, UsageError if it is no name for a model.
+    Raises FileError if path exists or can't be written, UsageError if a model can't have that name.
     """
     layout.check_model_name(path.name)
     blobs = {layout.WEIGHTS: _pack(weights)}
@@ -93,7 +93,7 @@ def _pack(arrays: Weights) -> bytes:
 
 
 def read_info(path: Path) -> ModelInfo:
-    """model.json of a model directory. Raises FileError if there is none, it is damaged or of another version."""
+    """model.json of a model directory. Raises FileError if it is missing, damaged or of another version."""
     if not path.is_dir():
         raise FileError(path, "no such directory; wanted a model directory; `python main.py init` makes a first one")
     file = path / layout.MODEL_JSON
@@ -111,13 +111,13 @@ def read_info(path: Path) -> ModelInfo:
 
 
 def read_model(path: Path) -> Model:
-    """A model with its weights. Raises FileError if anything is missing or isn't what model.json says."""
+    """A model with its weights. Raises FileError if anything is missing or differs from what model.json says."""
     info = read_info(path)
     return Model(path, info, _read_arrays(path / layout.WEIGHTS, info))
 
 
 def read_optimizer(path: Path) -> Weights | None:
-    """The state of its optimiser; None if it was written without. Raises FileError like read_model."""
+    """The state of a model's optimiser; None if it has none. Raises FileError like read_model."""
     info = read_info(path)
     return _read_arrays(path / layout.OPTIMIZER, info) if layout.OPTIMIZER in info.files else None
 
@@ -169,13 +169,13 @@ def newest_model(folder: Path) -> Path:
 
 
 def newest_number(folder: Path) -> int:
-    """The number of the newest model, which is the generation of games started now; 0 if there is none."""
+    """The number of the newest model, which is the generation of games that start now; 0 without a model."""
     names = [layout.parse_model_name(path.name) for path in list_models(folder)]
     return max((name.number for name in names if name), default=0)
 
 
 def next_model_path(folder: Path, label: str) -> Path:
-    """Where the next model goes: the number after the highest one in the folder, 0 if there is none."""
+    """The path of the next model: its number is one above the folder's highest, or 0."""
     parsed = [layout.parse_model_name(path.name) for path in list_models(folder)]
     return folder / layout.model_name(max((name.number for name in parsed if name), default=-1) + 1, label)
 
@@ -186,7 +186,7 @@ def next_model_path(folder: Path, label: str) -> Path:
 def resolve_champion(path: Path) -> Path:
     """The real directory behind ``saved_models/best_model``, or behind any other path to a model.
 
-    Resolve once and keep the answer: best_model may be re-pointed meanwhile. Raises FileError if nothing is there.
+    Resolve once and keep the answer, because best_model may be re-pointed. Raises FileError if there is no model.
     """
     if not os.path.lexists(path):
         if path.name == layout.CHAMPION:
@@ -202,13 +202,13 @@ def resolve_champion(path: Path) -> Path:
 
 
 def set_champion(saved_models: Path, target: Path, entry: dict[str, Any], over: Path | None = None) -> Path | None:
-    """Re-point best_model to target and append to promotions.jsonl, under a lock; killed at any moment, the next
-    call of this or of read_promotions sets the journal right.
+    """Re-point best_model to target and append to promotions.jsonl, under a lock.
 
-    entry  why, as JSON: the match, its result, …; champion, previous and time are added.
-    over   re-point only if best_model points to this model; whoever came first stays otherwise.
-    Returns the champion there is now: target, unless over wasn't it (None: best_model is missing).
-    A call that repeats the last promotion changes nothing. Raises FileError if target is no model.
+    entry  the reason as JSON: the match, its result, …; champion, previous and time are added
+    over   re-point only if best_model points to this model; otherwise whoever came first stays
+    Returns the present champion: target, unless best_model didn't point to over (None: best_model is missing).
+    A call that repeats the last promotion changes nothing. After a kill, the next call of this or of read_promotions
+    completes the journal. Raises FileError if target is not a model.
     """
     target = Path(os.path.realpath(target))
     if not _is_model(target):
@@ -226,7 +226,7 @@ def set_champion(saved_models: Path, target: Path, entry: dict[str, Any], over: 
         present = Path(os.path.realpath(link)) if os.path.exists(link) else None
         if over is not None and present != Path(os.path.realpath(over)):
             return present
-        # The intent is written first: whoever finds it knows from the link whether the promotion took place.
+        # The intent is written first: whoever finds it can tell from the link whether the promotion happened.
         atomic.write_json(_intent_path(saved_models), line)
         atomic.replace_symlink(link, text)
         _settle(saved_models)
@@ -234,7 +234,7 @@ def set_champion(saved_models: Path, target: Path, entry: dict[str, Any], over: 
 
 
 def read_promotions(saved_models: Path) -> list[dict[str, Any]]:
-    """The journal, oldest first; empty if nothing was ever promoted. Raises FileError if unreadable."""
+    """The journal, oldest first; empty before the first promotion. Raises FileError if unreadable."""
     if _intent_path(saved_models).exists():
         with atomic.file_lock(saved_models / layout.CHAMPION):
             _settle(saved_models)
@@ -250,7 +250,7 @@ def _intent_path(saved_models: Path) -> Path:
 
 
 def _settle(saved_models: Path) -> None:
-    """Finish a promotion that was cut off: journal it if the link was re-pointed, forget it if not."""
+    """Finish an interrupted promotion: journal it if the link was re-pointed, otherwise forget it."""
     intent, link = _intent_path(saved_models), saved_models / layout.CHAMPION
     if not intent.exists():
         return
@@ -272,7 +272,7 @@ def _read_journal(saved_models: Path) -> list[dict[str, Any]]:
         try:
             line = json.loads(text)
         except ValueError:
-            continue  # the part of a line that a kill left; settling has written it again, whole
+            continue  # unfinished because of a kill; settling has written it again
         if isinstance(line, dict):
             lines.append(line)
     return lines

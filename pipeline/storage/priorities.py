@@ -1,9 +1,9 @@
 """Priorities of the examples of a chunk set, in one file beside its chunks.
 
-The file belongs to one set and is replaced whole. Each priority stands beside the number of its example, which is made
-from where the example came from, so that the priority is found again when a later set holds the same position.
+The file belongs to one set and is replaced whole. Each priority is stored with its example's number, which is made from
+the example's origin, so that a later set with the same position finds the priority again.
 
-n examples of a set, in the order of its chunks.
+n: the examples of a set, in the order of its chunks.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Priorities:
 def example_numbers(
     shards: Sequence[str], shard: NDArray[np.integer], game: NDArray[np.integer], ply: NDArray[np.integer]
 ) -> ExampleArray:
-    """[n] one number per position, the same in whichever chunk it stands; different positions differ but for chance.
+    """[n] a number per position, the same in every chunk; two positions share one only by a rare chance.
 
     shards: the chunk's list of names; shard [n] index into it, game [n] in the shard, ply [n] in the game.
     Source of the mixing: the finaliser of splitmix64 (Steele et al. 2014).
@@ -53,14 +53,14 @@ def example_numbers(
 
 
 def write_priorities(path: Path, priorities: Priorities) -> None:
-    """Put them at path, whole or not at all. Raises FileError if the disk is full or read-only."""
+    """Write the file, whole or not at all. Raises FileError if the disk is full or read-only."""
     arrays: dict[str, NDArray[Any]] = {"examples": priorities.examples, "priorities": priorities.values}
     metadata = {"format": FORMAT, "version": str(VERSION), "sha256": _digest(arrays)}
     atomic.write_bytes(path, safetensors.numpy.save(arrays, metadata))
 
 
 def read_priorities(path: Path) -> Priorities:
-    """Raises FileError if the file is missing, damaged, of another version, or holds a number that is no priority."""
+    """Raises FileError if the file is missing, damaged or of another version, or a priority is not above 0."""
     try:
         with safetensors.safe_open(path, framework="np") as opened:
             metadata = opened.metadata() or {}
@@ -89,15 +89,15 @@ def _digest(arrays: dict[str, NDArray[Any]]) -> str:
 
 
 def newest_priorities(directory: Path, set_id: str) -> Path | None:
-    """The file of this set or, without one, of the newest set before it that has one; None if there is none."""
+    """The file of this set, else of the newest set before it that has one; None if there is none."""
     found = [(name, path) for name, path in _list_priorities(directory) if str(name) <= set_id]
     return max(found)[1] if found else None
 
 
 def remove_stale_priorities(directory: Path, keep: str) -> int:
-    """Remove the files of sets that have no chunks any more, but not that of the set `keep`; how many.
+    """Remove the files of sets that have no chunks any more, except that of the set `keep`; returns how many.
 
-    Sets go when gather makes new ones; their priorities stay until a training has taken them over.
+    Gather removes old sets; their priorities stay until a training has taken them over.
     """
     present = list_sets(directory)
     stale = [path for name, path in _list_priorities(directory) if name not in present and str(name) != keep]

@@ -1,4 +1,4 @@
-"""Where a result came from: the commit of this program and the versions of the libraries that matter."""
+"""Where a result came from: this program's commit and the versions of the libraries that matter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LIBRARIES = ("torch", "numpy", "numba", "openvino")
 
 
 def source_commit() -> str | None:
-    """The git commit this program runs from, with ``-changed`` if files differ from it; None if it isn't a checkout."""
+    """The git commit of this program, with ``-changed`` if files differ from it; None outside a checkout."""
     folder = Path(__file__).parent
     try:
         described = subprocess.run(
@@ -28,7 +28,7 @@ def source_commit() -> str | None:
 
 
 def library_versions() -> dict[str, str]:
-    """Versions by name, Python's included; libraries that aren't installed are left out."""
+    """Versions by name, including Python's; libraries that aren't installed are left out."""
     versions = {"python": platform.python_version()}
     for name in LIBRARIES:
         try:
