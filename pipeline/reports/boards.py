@@ -1,4 +1,4 @@
-"""Positions and moves as text: what ``show`` draws of shards and chunks.
+"""Positions and moves as text, for ``show``.
 
 Axes: T plies of one game, A actions, C planes, H×W the board.
 """

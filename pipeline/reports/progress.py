@@ -1,4 +1,4 @@
-"""Progress for a person: bars on a terminal, a plain line now and then in a log. Everything goes to stderr."""
+"""Progress for a person, on stderr: bars on a terminal, a plain line now and then in a log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DRAW_SECONDS = 0.2  # between two drawings of a bar on which only the state move
 
 
 class ConsoleProgress(Progress):
-    """One phase at a time. Leaving the context ends the phase that is open, so that an error starts on its own line.
+    """One phase at a time. Leaving the context ends the current phase, so that an error starts on a line of its own.
 
     quiet        only warnings are shown
     stream       where lines go; bars are drawn only if it is a terminal

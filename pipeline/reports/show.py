@@ -1,4 +1,4 @@
-"""``show``: any file of ours as text for a person. Reads only; what it can't make sense of is a FileError."""
+"""``show``: any of MuGo's files as text for a person. Reads only; raises FileError for anything else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KNOWN = (
     "a game shard (.gz), its .meta, a chunk (.h5), a model or match directory, ratings, a pool, or a folder that holds "
     "such files"
 )
-# Of the files that are known by name, so that a damaged one gets its own remedy.
+# By file name, so that a damaged file still gets the remedy for its format.
 FORMATS = {layout.RATINGS: RATINGS_FORMAT, "pool.json": POOL_FORMAT, layout.MODEL_JSON: MODEL_FORMAT}
 PROMOTIONS_LISTED = 20
 SGF_SUFFIX = ".sgf"
@@ -34,8 +34,9 @@ SGF_SUFFIX = ".sgf"
 def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[str]:
     """Texts that describe what is at path, in order. A folder of games, chunks or matches stands for its newest one.
 
-    game, moves: of a shard or a match, show this game, move by move, with boards.
-    Raises FileError if nothing of ours is there or it is damaged, UsageError if game or moves don't apply.
+    game   of a shard or match: show this game, move by move
+    moves  show its board before every move, too
+    Raises FileError if nothing known is there or it is damaged, UsageError if game or moves don't apply.
     """
     if not os.path.lexists(path):
         raise FileError(path, f"no such file; wanted {KNOWN}")
@@ -57,7 +58,7 @@ def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[s
         elif path.suffix == ".json":
             yield from show_json(path)
         else:
-            raise FileError(path, f"not a file of ours; wanted {KNOWN}")
+            raise FileError(path, f"not one of MuGo's files; wanted {KNOWN}")
     elif (path / layout.MODEL_JSON).exists():
         _refuse(path, game, moves)
         yield from show_model(path)
@@ -71,7 +72,7 @@ def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[s
 
 
 def _match_of(path: Path) -> Path | None:
-    """The match that a file is a part of."""
+    """The folder of the match that a file belongs to."""
     if path.name in (layout.MATCH_GAMES, layout.MATCH_SUMMARY):
         return path.parent if (path.parent / layout.MATCH_GAMES).exists() else None
     folder = path.parent.parent
@@ -85,7 +86,7 @@ def _refuse(path: Path, game: int | None, moves: bool) -> None:
 
 
 def show_json(path: Path) -> Iterator[str]:
-    """The JSON files of ours say themselves what they are; a damaged one is taken for what its name says."""
+    """A JSON file says itself what it is; a damaged one is taken for what its name says."""
     try:
         found = atomic.read_json(path, KNOWN).get("format")
     except FileError:
@@ -100,11 +101,11 @@ def show_json(path: Path) -> Iterator[str]:
     elif kind == MODEL_FORMAT:
         yield from show_model(path.parent)
     else:
-        raise FileError(path, f"not a file of ours: format {found!r}; wanted {KNOWN}")
+        raise FileError(path, f"not one of MuGo's files: format {found!r}; wanted {KNOWN}")
 
 
 def show_folder(path: Path, game: int | None, moves: bool) -> Iterator[str]:
-    """The table of a folder's models, or its newest shard, chunk or match."""
+    """A table of the folder's models, or its newest shard, chunk or match."""
     if models := list_models(path):
         _refuse(path, game, moves)
         yield models_table(path, [read_info(model) for model in models])
@@ -116,13 +117,13 @@ def show_folder(path: Path, game: int | None, moves: bool) -> Iterator[str]:
     elif (shard := _newest_shard(path)) is not None:
         newest = shard
     else:
-        raise FileError(path, f"nothing of ours in this folder; wanted {KNOWN}")
+        raise FileError(path, f"none of MuGo's files in this folder; wanted {KNOWN}")
     yield f"the newest in {path}:"
     yield from show(newest, game, moves)
 
 
 def _newest_shard(path: Path) -> Path | None:
-    """In data/selfplay, in one model's folder there, or in one worker's."""
+    """In data/selfplay, in the folder of one model there, or in that of one worker."""
     meta = next(newest_shards(path, on_damage=lambda error: None), None)
     if meta is not None:
         return meta.path
@@ -137,7 +138,7 @@ def _newest_shard(path: Path) -> Path | None:
 
 
 def show_promotions(path: Path) -> Iterator[str]:
-    """The last champions, and everything about the last one."""
+    """A table of the latest champions, and everything about the last one."""
     lines = read_promotions(path.parent)
     if not lines:
         raise FileError(path, "no promotion in it; wanted the journal of a folder of models")
@@ -153,7 +154,7 @@ def show_promotions(path: Path) -> Iterator[str]:
 
 
 def show_model(path: Path) -> Iterator[str]:
-    """What a model is, where it came from, how good it was."""
+    """What a model is, where it came from and how good it was."""
     model = read_model(path)
     info = model.info
     yield described(

@@ -1,4 +1,4 @@
-"""Training chunks for a person: what they were drawn from, how their labels are distributed, a few examples.
+"""``show`` for chunks: what they were sampled from, how their labels are distributed, a few examples.
 
 Axes: n examples of a chunk, A actions, C planes, H×W the board. All labels are seen by the player to move.
 """
@@ -22,7 +22,7 @@ EXAMPLES_SHOWN = 3
 
 
 def show_chunk(path: Path) -> Iterator[str]:
-    """A chunk's attributes, the distribution of its labels, and examples spread over it."""
+    """A chunk's attributes, the distribution of its labels, and examples from all over it."""
     header = read_header(path)
     game = parse_game(header.game)
     chunk = read_chunk(path, game)
@@ -36,7 +36,7 @@ def show_chunk(path: Path) -> Iterator[str]:
             "part": part,
             "seed": header.seed,
             "examples": f"{chunk.num_examples:,}",
-            "drawn from": f"{num_games(columns):,} games in {len(np.unique(columns['shard'])):,} shards",
+            "sampled from": f"{num_games(columns):,} games in {len(np.unique(columns['shard'])):,} shards",
             **{f"window {name}": value for name, value in header.window.items()},
         }
     )
@@ -54,7 +54,7 @@ def num_games(columns: dict[str, NDArray[Any]]) -> int:
 
 
 def are_results(values: NDArray[np.floating]) -> bool:
-    """Whether the value learns from results alone: nothing between a win, a draw and a loss."""
+    """Whether values are results alone: nothing between a win, a draw and a loss."""
     return bool(np.isin(values, (-1, 0, 1)).all())
 
 
@@ -72,7 +72,7 @@ def distributions(columns: dict[str, NDArray[Any]]) -> dict[str, object]:
         "policy targets": f"{np.mean(targets):.1%} of the examples",
         "replies known": f"{np.mean(columns['reply_weight'] > 0):.1%} of the examples",
         "plies": f"{columns['ply'].min()} to {columns['ply'].max()}, {columns['ply'].mean():.1f} on average",
-        "ends known": f"{np.mean(known):.1%} (the others' games were resigned)",
+        "ends known": f"{np.mean(known):.1%} of the examples; the others' games were resigned",
     }
     if targets.any():
         chosen = policy[targets]

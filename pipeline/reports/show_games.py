@@ -1,4 +1,4 @@
-"""Shards and chunks for a person: games with their boards, values and visits; examples as the network gets them."""
+"""``show`` for shards and their sidecars: games with boards, values and visits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def winner(result_first_player: float) -> str:
 
 
 def sides(opponent: str | None, learner: int) -> str:
-    """Who played which side of a game; nothing where the model played both. learner: as in GameRecord."""
+    """Which side the opponent played; empty where the model played both. learner: as in GameRecord."""
     return "" if opponent is None else f"{'XO'[1 - learner]} is {opponent}"
 
 
@@ -60,7 +60,7 @@ def shard_header(shard: Shard, committed: bool) -> str:
             "generation": provenance.get("generation", "-"),
             "games": f"{shard.num_games:,}",
             "positions": f"{shard.num_positions:,}",
-            "committed": "yes" if committed else "no: it has no .meta, so no stage reads it",
+            "committed": "yes" if committed else "no: it has no .meta file, so no stage reads it",
         }
     )
 
@@ -111,7 +111,7 @@ def show_game(game: Game, record: GameRecord, index: int, moves: bool, brief: bo
         yield indented(game.diagram(state[0]))
         if record.end == End.PLAYED_OUT:
             yield f"    score of X: {float(game.scores(state)[0]):+g}"
-    yield "    values are seen by the player to move; surprise: by the search, of the network, in nats"
+    yield "    values are seen by the player to move; surprise: how far the search differs from the network, in nats"
 
 
 def show_sidecar(path: Path) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The state of a whole run, from its files alone: games, models, losses, matches, the champion, what to try next."""
+"""``show`` for a whole run, from its files alone: games, models, losses, matches, the champion, what to try next."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from pipeline.storage.shards import newest_shards
 
 SELFPLAY, TRAINING, EVALUATE = Path("data/selfplay"), Path("data/training_data"), Path("data/evaluate")
 TOURNAMENT, RATINGS = Path("data/tournament"), Path("data/ratings.json")
-LOSSES = ("policy", "value")  # of the terms of the loss, those that every game has
+LOSSES = ("policy", "value")  # the terms of the loss that every game has
 
 
 @dataclass
 class Played:
-    """What one model played."""
+    """The games that one model played."""
 
     games: int = 0
     positions: int = 0
@@ -36,7 +36,7 @@ def is_run(path: Path) -> bool:
 
 
 def summarise(directory: Path) -> Iterator[str]:
-    """What there is in the folder that holds data/ and saved_models/, as texts, in order."""
+    """Texts that describe the run in the folder with data/ and saved_models/, in order."""
     infos = [read_info(model) for model in list_models(directory / layout.SAVED_MODELS)]
     champion = champion_name(directory / layout.SAVED_MODELS)
     damaged: list[FileError] = []
@@ -80,7 +80,7 @@ def champion_name(saved_models: Path) -> str | None:
 
 
 def games_by_model(directory: Path, damaged: list[FileError]) -> dict[str, Played]:
-    """Read from the sidecars alone; those that can't be read are added to damaged."""
+    """Counts from the sidecars alone; errors of unreadable ones are added to damaged."""
     played: dict[str, Played] = defaultdict(Played)
     for meta in newest_shards(directory, on_damage=damaged.append):
         played[meta.model].games += meta.games
@@ -89,7 +89,7 @@ def games_by_model(directory: Path, damaged: list[FileError]) -> dict[str, Playe
 
 
 def models_table(saved_models: Path, infos: Sequence[ModelInfo], played: dict[str, Played] | None = None) -> str:
-    """A line per model, oldest first. played: what each played, if known."""
+    """A line per model, oldest first. played: by model name, if known."""
     champion = champion_name(saved_models)
     rows = []
     for info in infos:
@@ -105,7 +105,7 @@ def models_table(saved_models: Path, infos: Sequence[ModelInfo], played: dict[st
 
 
 def _loss(manifest: dict[str, Any], name: str) -> str:
-    """The hold-out's loss if there was a hold-out, else the one of training."""
+    """The loss on the hold-out, or in training if there was no hold-out."""
     metrics = manifest.get("metrics", {})
     for part, note in (("holdout_after", ""), ("train", " (training)")):
         value = (metrics.get(part) or {}).get(name)
@@ -115,9 +115,9 @@ def _loss(manifest: dict[str, Any], name: str) -> str:
 
 
 def matches_in(directory: Path, damaged: list[FileError]) -> list[Match]:
-    """The matches in a folder, by name; those that can't be read are added to damaged.
+    """The matches in a folder, by name; errors of unreadable ones are added to damaged.
 
-    A folder that has neither its games nor their summary is no match yet: it was left before its first line.
+    A folder with neither games nor a summary is not a match yet: it was left before its first line.
     """
     matches = []
     without_games = {path.parent for path in directory.glob(f"*/{layout.MATCH_SUMMARY}")}
@@ -150,7 +150,7 @@ def _verdict(summary: dict[str, Any] | None) -> str:
 def next_commands(
     directory: Path, infos: Sequence[ModelInfo], champion: str | None, has_games: bool, has_matches: bool
 ) -> Iterator[str]:
-    """Commands that make sense now, with what each is for."""
+    """Commands that make sense now, each with its purpose."""
     chunks = any((directory / TRAINING).glob(f"*{layout.CHUNK_SUFFIX}"))
     commands: list[tuple[str, str]] = []
     if not infos or champion is None:
@@ -160,9 +160,9 @@ def next_commands(
     else:
         commands.append((f"show {directory / SELFPLAY}", "the newest games"))
         if not chunks:
-            commands.append(("gather --as-many-as-possible", "make training data of the games"))
+            commands.append(("gather --as-many-as-possible", "make training data from the games"))
     if chunks:
-        commands.append((f"show {directory / TRAINING}", "what it learns from"))
+        commands.append((f"show {directory / TRAINING}", "what a model learns from"))
     if has_matches:
         commands.append((f"show {directory / EVALUATE}", "the newest match, with its games"))
     if (directory / RATINGS).exists():
@@ -175,6 +175,6 @@ def next_commands(
 
 
 def _main_path() -> str:
-    """main.py as it was called, so that the commands work where they are read."""
+    """main.py as it was called, so that the commands printed work in the same place."""
     called = Path(sys.argv[0])
     return "main.py" if called.name != "main.py" or called.resolve().parent == Path.cwd() else str(called)

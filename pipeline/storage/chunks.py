@@ -123,9 +123,7 @@ def write_chunk(
         if columns[name].shape != (num_examples, *shape) or columns[name].dtype != np.dtype(dtype):
             found = f"{columns[name].dtype} {columns[name].shape}"
             raise ValueError(f"{path}: column {name} is {found}, wanted {dtype} {(num_examples, *shape)}")
-    image = (
-        io.BytesIO()
-    )  # in memory first: HDF5 reports a full disk in a heap of errors
+    image = io.BytesIO()  # in memory first: HDF5 reports a full disk in a heap of errors
     with h5py.File(image, "w", userblock_size=SEAL_BYTES) as file:
         attributes = {
             "format": FORMAT,
