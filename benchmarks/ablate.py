@@ -65,7 +65,7 @@ from benchmarks.measuring import (
 from benchmarks.strength import changed_preset, reported, shard_time
 from pipeline.errors import MuGoError, UsageError
 from pipeline.progress import Progress
-from pipeline.ratings.command import encounter_of
+from pipeline.ratings.command import match_result
 from pipeline.ratings.strength import bradley_terry
 from pipeline.storage import atomic, layout
 from pipeline.storage.shards import newest_shards
@@ -262,7 +262,7 @@ def play_all(plan: Plan, folder: Path, progress: Progress) -> Measurement:
 
 def report(plan: Plan, folder: Path, measurement: Measurement) -> None:
     """Print and write what the runs are worth, and what that says of the changes."""
-    fit = bradley_terry([encounter_of(match) for match in measurement.matches()])
+    fit = bradley_terry([match_result(match) for match in measurement.matches()])
     errors = fit.errors()
     rows: list[dict[str, Any]] = []
     for arm in plan.arms:

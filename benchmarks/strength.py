@@ -61,8 +61,8 @@ from pipeline.errors import MuGoError, UsageError
 from pipeline.games.registry import parse_game
 from pipeline.presets import make_config, read_preset
 from pipeline.progress import Progress
-from pipeline.ratings.command import encounter_of
-from pipeline.ratings.strength import BradleyTerry, Encounter, bradley_terry, total_scores
+from pipeline.ratings.command import match_result
+from pipeline.ratings.strength import BradleyTerry, MatchResult, bradley_terry, total_scores
 from pipeline.reports.progress import ConsoleProgress
 from pipeline.storage import atomic, layout
 from pipeline.storage.shards import ShardMeta, newest_shards
@@ -183,10 +183,10 @@ def shard_time(meta: ShardMeta) -> float:
 
 
 def curve(
-    run: Path, clock: Clock, encounters: Sequence[Encounter], fit: BradleyTerry, zero: str, readouts: int
+    run: Path, clock: Clock, played: Sequence[MatchResult], fit: BradleyTerry, zero: str, readouts: int
 ) -> list[Point]:
-    """Every measured champion, in order of time. fit: of the encounters; zero: the strongest anchor."""
-    scores = total_scores(encounters)
+    """Every measured champion, in order of time. fit: of the matches played; zero: the strongest anchor."""
+    scores = total_scores(played)
     metas = list(newest_shards(run / "data" / "selfplay"))
     points = []
     for one in champions(run, 1):
@@ -215,9 +215,9 @@ def report(run: Path, clock: Clock, measurement: Measurement, results: Sequence[
     """Print what was measured; write curve.json and curve.svg."""
     settings = atomic.read_json(run / SETTINGS, "the settings of a run")
     names = [name_of(one) for one in known_anchors(run, measurement.game)]
-    encounters = [encounter_of(match) for match in measurement.matches()]
-    fit = bradley_terry(encounters)
-    points = curve(run, clock, encounters, fit, names[-1], readouts)
+    played = [match_result(match) for match in measurement.matches()]
+    fit = bradley_terry(played)
+    points = curve(run, clock, played, fit, names[-1], readouts)
     distances = {name: fit.difference(name, names[-1]) for name in names if name in fit.index}
     written: dict[str, Any] = {
         "run": run.resolve().name,

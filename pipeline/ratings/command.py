@@ -66,7 +66,7 @@ class Rated:
     """The ratings of all players, and what they were computed from."""
 
     ratings: Ratings
-    encounters: list[strength.Encounter]  # in order of time
+    results: list[strength.MatchResult]  # in order of time
     fit: strength.BradleyTerry  # anchored
 
 
@@ -156,10 +156,10 @@ def read_matches(
     return sorted(matches, key=lambda match: (match.header.created, match.folder.name)), skipped
 
 
-def encounter_of(match: Match) -> strength.Encounter:
+def match_result(match: Match) -> strength.MatchResult:
     """A match's finished games, with its players' names in ratings."""
     challenger, champion = match.header.players
-    return strength.Encounter(
+    return strength.MatchResult(
         challenger.rated_as, champion.rated_as, tuple(game.challenger_result for game in match.games)
     )
 
@@ -171,20 +171,20 @@ def rate(matches: Sequence[Match], anchor: tuple[str, float] | None = None) -> R
     Raises UsageError for an anchor that isn't rated, MuGoError if the matches are of several games.
     """
     game = _one_game(matches)
-    encounters = [encounter_of(match) for match in matches]
+    results = [match_result(match) for match in matches]
     infos = {info.rated_as: info for match in matches for info in match.header.players}
-    scores = strength.total_scores(encounters)
+    scores = strength.total_scores(results)
     if not scores:
         raise NotYet("no player has met another one yet", missing=1)
     name, value = anchor or (_default_anchor(scores, infos), 0.0)
     found = strength.resolve_name(name, {one: score.games for one, score in scores.items()})
     if found is None:
         raise UsageError(f"--anchor {name!r}: no such rated player; there are: {', '.join(scores)}")
-    fit = strength.bradley_terry(encounters).anchored(found, value)
+    fit = strength.bradley_terry(results).anchored(found, value)
     errors, ratings_of = fit.errors(), fit.ratings
     groups = {member: number for number, group in enumerate(fit.groups) for member in group}
-    elo = strength.elo(encounters)
-    skills = strength.true_skill(encounters, {one: info.parents for one, info in infos.items()})
+    elo = strength.elo(results)
+    skills = strength.true_skill(results, {one: info.parents for one, info in infos.items()})
     players = [
         RatedPlayer(
             name=one,
@@ -208,7 +208,7 @@ def rate(matches: Sequence[Match], anchor: tuple[str, float] | None = None) -> R
         games=sum(score.games for score in scores.values()) // 2,
         players=players,
     )
-    return Rated(record, encounters, fit)
+    return Rated(record, results, fit)
 
 
 def _one_game(matches: Sequence[Match]) -> str:
@@ -272,7 +272,7 @@ def _rows(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> list[Ra
         return Z_95 * player.trueskill_sigma if method == "trueskill" else errors[player.name]
 
     players = rated.ratings.by_name
-    opponents = strength.average_opponents(rated.encounters, {name: rating(player) for name, player in players.items()})
+    opponents = strength.average_opponents(rated.results, {name: rating(player) for name, player in players.items()})
     rows = []
     for number, group in enumerate(groups):
         # The error of a single player relative to itself says nothing.

@@ -19,7 +19,7 @@ from itertools import combinations
 
 import numpy as np
 
-from pipeline.ratings.strength import ELO_PER_LOGIT, BradleyTerry, Encounter, Matrix, bradley_terry
+from pipeline.ratings.strength import ELO_PER_LOGIT, BradleyTerry, MatchResult, Matrix, bradley_terry
 
 GAMES_PER_PAIR = 2
 TIE = 1e-9  # gains that differ by a smaller share than this are equal
@@ -27,7 +27,7 @@ TIE = 1e-9  # gains that differ by a smaller share than this are equal
 
 def next_pairs(
     players: Sequence[str],
-    encounters: Sequence[Encounter],
+    results: Sequence[MatchResult],
     num_pairs: int,
     schedule: str = "uncertainty",
     place: str | None = None,
@@ -36,18 +36,18 @@ def next_pairs(
     """The players of the next pairs of games, in order; the same two may come several times.
 
     players     those that can play; the first named of two is the first of a pair
-    encounters  all that is known, also games with and between others
+    results     all that is known, also games with and between others
     schedule    uncertainty or round-robin
     place       only pairs with this player; then its own variance alone counts
     against     with place: only this many opponents, those with the nearest ratings; 0, or while it is unrated: all
     Ties go to the two with the fewest games against each other, then with the fewest games, then to those named first.
     """
     names = list(dict.fromkeys([*players, *([place] if place is not None else [])]))
-    fit = bradley_terry(encounters, players=names)
-    pairs = _allowed(names, fit, encounters, place, against)
+    fit = bradley_terry(results, players=names)
+    pairs = _allowed(names, fit, results, place, against)
     if not pairs:
         return []
-    plan = _Plan(names, fit, encounters, place)
+    plan = _Plan(names, fit, results, place)
     chosen = []
     for _ in range(num_pairs):
         best = min(pairs, key=plan.round_robin) if schedule == "round-robin" else plan.most_certain(pairs)
@@ -66,14 +66,14 @@ def worst_error(fit: BradleyTerry, players: Sequence[str], place: str | None = N
 
 
 def _allowed(
-    names: Sequence[str], fit: BradleyTerry, encounters: Sequence[Encounter], place: str | None, against: int
+    names: Sequence[str], fit: BradleyTerry, results: Sequence[MatchResult], place: str | None, against: int
 ) -> list[tuple[int, int]]:
     """Indexes of the players of every possible pair."""
     pairs = list(combinations(range(len(names)), 2))
     if place is None:
         return pairs
     others = [name for name in names if name != place]
-    is_rated = any(place in (met.one, met.other) and met.games for met in encounters)
+    is_rated = any(place in (met.one, met.other) and met.games for met in results)
     if against and is_rated:
         others = sorted(others, key=lambda name: abs(fit.ratings[name] - fit.ratings[place]))[:against]
     return [(i, j) for i, j in pairs if place in (names[i], names[j]) and {names[i], names[j]} <= {place, *others}]
@@ -83,7 +83,7 @@ class _Plan:
     """What will be known once the pairs chosen so far are played. Players are given by their index."""
 
     def __init__(
-        self, names: Sequence[str], fit: BradleyTerry, encounters: Sequence[Encounter], place: str | None
+        self, names: Sequence[str], fit: BradleyTerry, results: Sequence[MatchResult], place: str | None
     ) -> None:
         rows = [fit.index[name] for name in names]
         self.covariance: Matrix = fit.covariance[np.ix_(rows, rows)] / ELO_PER_LOGIT**2
@@ -91,7 +91,7 @@ class _Plan:
         self.place = None if place is None else names.index(place)
         self.met = np.zeros((len(names), len(names)), np.int64)
         index = {name: i for i, name in enumerate(names)}
-        for one in encounters:
+        for one in results:
             if one.one in index and one.other in index and one.one != one.other:
                 self._count(index[one.one], index[one.other], one.games)
         chances = 1 / (1 + np.exp(logits[None, :] - logits[:, None]))

@@ -1,7 +1,7 @@
 """Ratings of players from the results of their games: Bradley-Terry with error bars, Elo, TrueSkill.
 
-An *encounter* is the contribution of one match: two names and one result per game, seen by the first of them. Ratings
-are in Elo: 400 points are odds of 10 to 1. TrueSkill has a scale of its own.
+A *match result* has two names and one result per game, seen by the first of them. Ratings are in Elo:
+400 points are odds of 10 to 1. TrueSkill has a scale of its own.
 
     bradley_terry  all games at once, in any order: the strengths that make the results likeliest
     elo            match after match in order of time
@@ -37,7 +37,7 @@ MAX_NEWTON_STEPS = 100
 
 
 @dataclass(frozen=True)
-class Encounter:
+class MatchResult:
     """The games of one match. results: those of `one`: +1 won, 0 drawn, −1 lost, in the order of the games."""
 
     one: str
@@ -59,26 +59,26 @@ class Encounter:
         return self.score.half_points / 2
 
 
-def total_scores(encounters: Sequence[Encounter]) -> dict[str, Score]:
+def total_scores(results: Sequence[MatchResult]) -> dict[str, Score]:
     """The score against all others of every player that played a game, in order of appearance."""
     found: dict[str, Score] = {}
-    for met in _between_two(encounters):
+    for met in _between_two(results):
         for name, score in ((met.one, met.score), (met.other, met.score.reversed)):
             found[name] = found.get(name, Score()) + score
     return found
 
 
-def average_opponents(encounters: Sequence[Encounter], ratings: Mapping[str, float]) -> dict[str, float]:
+def average_opponents(results: Sequence[MatchResult], ratings: Mapping[str, float]) -> dict[str, float]:
     """The mean rating of each player's opponents, weighted by games."""
     sums: dict[str, float] = {}
-    for met in _between_two(encounters):
+    for met in _between_two(results):
         for name, opponent in ((met.one, met.other), (met.other, met.one)):
             sums[name] = sums.get(name, 0.0) + met.games * ratings[opponent]
-    return {name: sums[name] / score.games for name, score in total_scores(encounters).items()}
+    return {name: sums[name] / score.games for name, score in total_scores(results).items()}
 
 
-def _between_two(encounters: Sequence[Encounter]) -> list[Encounter]:
-    return [met for met in encounters if met.games and met.one != met.other]
+def _between_two(results: Sequence[MatchResult]) -> list[MatchResult]:
+    return [met for met in results if met.games and met.one != met.other]
 
 
 # Bradley-Terry
@@ -144,7 +144,7 @@ def centred(covariance: Matrix) -> Matrix:
 
 
 def bradley_terry(
-    encounters: Sequence[Encounter], players: Sequence[str] = (), prior_sd: float = PRIOR_SD_ELO
+    results: Sequence[MatchResult], players: Sequence[str] = (), prior_sd: float = PRIOR_SD_ELO
 ) -> BradleyTerry:
     """The ratings that make all results likeliest: P(i beats j) = 1 / (1 + 10^((Rj − Ri)/400)), a draw is half a win.
 
@@ -155,7 +155,7 @@ def bradley_terry(
     the bars are wider than necessary, since a drawn game varies less than one that is won or lost.
     Source: Bradley & Terry 1952; Newton's method and the error bars as in logistic regression, Bishop 2006, 4.3.3, 4.5.
     """
-    met = _between_two(encounters)
+    met = _between_two(results)
     names = tuple(dict.fromkeys([*players, *(name for one in met for name in (one.one, one.other))]))
     index = {name: i for i, name in enumerate(names)}
     points = np.zeros((len(names), len(names)))
@@ -205,10 +205,10 @@ def _logistic(x: Matrix) -> Matrix:
     return np.exp(-np.logaddexp(0, -x))
 
 
-def connected_groups(names: Sequence[str], encounters: Sequence[Encounter]) -> list[tuple[str, ...]]:
+def connected_groups(names: Sequence[str], results: Sequence[MatchResult]) -> list[tuple[str, ...]]:
     """Players that met, directly or through others; the largest group first, else in the order of names."""
     neighbours: dict[str, set[str]] = {name: set() for name in names}
-    for met in encounters:
+    for met in results:
         neighbours[met.one].add(met.other)
         neighbours[met.other].add(met.one)
     groups, seen = [], set()
@@ -228,14 +228,14 @@ def connected_groups(names: Sequence[str], encounters: Sequence[Encounter]) -> l
 # In order of time
 
 
-def elo(encounters: Sequence[Encounter], k: float = K_FACTOR, start: float = ELO_START) -> dict[str, float]:
+def elo(results: Sequence[MatchResult], k: float = K_FACTOR, start: float = ELO_START) -> dict[str, float]:
     """Elo after all matches, in the order given, which must be that of time.
 
     A match moves its two players once, by R′ = R + K(S − E), E = 1/(1 + 10^((Rb − Ra)/400)), S the mean score of the
     games against that opponent. Both are moved from the ratings before the match, so their sum never changes.
     """
     ratings: dict[str, float] = {}
-    for met in _between_two(encounters):
+    for met in _between_two(results):
         one, other = ratings.get(met.one, start), ratings.get(met.other, start)
         gain = k * (met.points / met.games - share_of_elo(one - other))
         ratings[met.one], ratings[met.other] = one + gain, other - gain
@@ -250,7 +250,7 @@ class Skill:
     sigma: float = trueskill.SIGMA
 
 
-def true_skill(encounters: Sequence[Encounter], parents: Mapping[str, Sequence[str]] | None = None) -> dict[str, Skill]:
+def true_skill(results: Sequence[MatchResult], parents: Mapping[str, Sequence[str]] | None = None) -> dict[str, Skill]:
     """TrueSkill after all games, match after match in the order given, which must be that of time.
 
     parents  the models that a model was trained from. It starts from mu and sigma of the first of them that is rated
@@ -267,7 +267,7 @@ def true_skill(encounters: Sequence[Encounter], parents: Mapping[str, Sequence[s
             found[name] = found[parent] if parent is not None else environment.create_rating()
         return found[name]
 
-    for met in _between_two(encounters):
+    for met in _between_two(results):
         one, other = known(met.one), known(met.other)
         for result in met.results:
             if result >= 0:

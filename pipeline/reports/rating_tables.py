@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pipeline.phrases import counted
 from pipeline.ratings.command import RatingsSummary
 from pipeline.ratings.pool import PoolSummary
 from pipeline.reports.tables import table
@@ -33,17 +34,17 @@ def ratings_table(summary: RatingsSummary) -> str:
     for i, (row, line) in enumerate(zip(summary.rows, aligned, strict=True)):
         lines += ["", line] if i and row.group != summary.rows[i - 1].group else [line]
     lines += ["", _meaning(summary)]
-    played = f"{_count(summary.games, 'game')} of {_count(summary.matches, 'match', 'matches')}"
+    played = f"{counted(summary.games, 'game')} of {counted(summary.matches, 'match', 'matches')}"
     kept = f"by all three methods: {summary.path}" if summary.path else "not written; --output FILE keeps these ratings"
     lines.append(f"{summary.game}, {played}; {kept}")
     if summary.left_out:
         lines.append(
-            f"{_count(summary.left_out, 'other rated player')} left out here; in {summary.path} +- is relative to the "
+            f"{counted(summary.left_out, 'other rated player')} left out here; in {summary.path} +- is relative to the "
             "mean of all"
         )
     if summary.matches_skipped:
         missing = "is missing" if summary.matches_skipped == 1 else "are missing"
-        lines.append(f"{_count(summary.matches_skipped, 'damaged match', 'damaged matches')} {missing} here")
+        lines.append(f"{counted(summary.matches_skipped, 'damaged match', 'damaged matches')} {missing} here")
     return "\n".join([*lines, *(f"note: {warning}" for warning in summary.warnings)])
 
 
@@ -80,10 +81,6 @@ def _meaning(summary: RatingsSummary) -> str:
     if summary.method == "trueskill":
         return "TrueSkill, game after game: mu, +- 95 %; everybody starts at 25 +- 16, a model from its parent's"
     return f"Bradley-Terry in Elo, {summary.anchor}; +- 95 %, relative to the mean of the players listed together"
-
-
-def _count(number: int, one: str, many: str | None = None) -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def _number(value: float, digits: int) -> str:

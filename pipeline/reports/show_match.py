@@ -28,7 +28,7 @@ ENDS = {"played_out": "played out", "full_length": "as long as the game allows",
 
 
 def counted_games(match: Match) -> list[MatchGame]:
-    """Those that the verdict is about: all, or without those that repeat the moves and colours of an earlier one."""
+    """The games that count: all, or only those that don't repeat the moves and colours of an earlier one."""
     if not match.header.settings.get("exclude_duplicates"):
         return match.games
     repeated = repeated_games(match.games)
@@ -99,7 +99,7 @@ def _score(games: Iterable[MatchGame]) -> str:
 
 
 def _repeated(match: Match, num_counted: int) -> str:
-    """How many games repeat others, and what that means for the verdict and the figures."""
+    """How many games repeat others, and whether they count."""
     repeated = len(repeated_games(match.games))
     if not repeated:
         return "none"
@@ -120,7 +120,7 @@ def _status(match: Match) -> str:
     if match.summary is not None:
         return ""
     if match.num_games > match.header.games:
-        return " asked for so far"  # a match that grows has no verdict
+        return " asked for so far"  # a match that grows is never decided
     return ", not decided yet"
 
 

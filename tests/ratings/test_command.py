@@ -7,8 +7,8 @@ import pytest
 from pipeline.config import RatingsConfig
 from pipeline.errors import MuGoError, NotYet, UsageError
 from pipeline.progress import Progress
-from pipeline.ratings.command import encounter_of, rate, rate_and_write, ratings, read_matches
-from pipeline.ratings.strength import Encounter, bradley_terry
+from pipeline.ratings.command import match_result, rate, rate_and_write, ratings, read_matches
+from pipeline.ratings.strength import MatchResult, bradley_terry
 from pipeline.storage.matches import MatchGame, MatchHeader, PlayerInfo
 from pipeline.storage.ratings import read_ratings
 
@@ -83,9 +83,9 @@ def test_rates_everybody_of_all_folders(config, three):
     assert summary.anchor == "random=0"
     fit = bradley_terry(
         [
-            Encounter("000001-b@8", "000000-a@8", (1, 1, -1, 1)),
-            Encounter("random", "000000-a@8", (-1, -1, 1, -1)),
-            Encounter("000002-c@8", "000001-b@8", (1, 1, 1, 0, 1, -1)),
+            MatchResult("000001-b@8", "000000-a@8", (1, 1, -1, 1)),
+            MatchResult("random", "000000-a@8", (-1, -1, 1, -1)),
+            MatchResult("000002-c@8", "000001-b@8", (1, 1, 1, 0, 1, -1)),
         ]
     ).anchored("random", 0)
     assert {row.name: row.rating for row in summary.rows} == pytest.approx(fit.ratings, abs=1e-6)
@@ -267,7 +267,7 @@ def test_for_other_stages(three, tmp_path):
     matches, skipped = read_matches([three, three, tmp_path / "tournament", tmp_path / "missing"])
     assert skipped == 0
     assert [match.header.created[11:13] for match in matches] == ["01", "02", "03"]
-    assert encounter_of(matches[1]) == Encounter("random", "000000-a@8", (-1, -1, 1, -1))
+    assert match_result(matches[1]) == MatchResult("random", "000000-a@8", (-1, -1, 1, -1))
     rated = rate(matches)
     assert rated.fit.ratings["random"] == 0
-    assert len(rated.encounters) == 3
+    assert len(rated.results) == 3

@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 
 from pipeline.ratings.scheduling import next_pairs, worst_error
-from pipeline.ratings.strength import ELO_PER_LOGIT, PRIOR_SD_ELO, Encounter, bradley_terry
+from pipeline.ratings.strength import ELO_PER_LOGIT, PRIOR_SD_ELO, MatchResult, bradley_terry
 
 
 def met(one, other, wins, draws=0, losses=0):
-    return Encounter(one, other, (1,) * wins + (0,) * draws + (-1,) * losses)
+    return MatchResult(one, other, (1,) * wins + (0,) * draws + (-1,) * losses)
 
 
 def play(strengths, games, schedule, seed, pairs_per_round=8, known=(), **options):
-    """A tournament of simulated players; the encounters, those known before included."""
+    """A tournament of simulated players; the results, those known before included."""
     rng = np.random.default_rng(seed)
     found, played = list(known), 0
     while played < games:
         for one, other in next_pairs(list(strengths), found, pairs_per_round, schedule, **options):
             chance = 1 / (1 + 10 ** ((strengths[other] - strengths[one]) / 400))
-            found.append(Encounter(one, other, tuple(np.where(rng.random(2) < chance, 1, -1).tolist())))
+            found.append(MatchResult(one, other, tuple(np.where(rng.random(2) < chance, 1, -1).tolist())))
             played += 2
     return found
 
@@ -49,12 +49,12 @@ def test_round_robin_makes_up_for_what_is_missing():
 # Uncertainty
 
 
-def plain_gain(names, encounters, pair, place=None, planned=()):
+def plain_gain(names, results, pair, place=None, planned=()):
     """By how much two games of a pair shrink the variance that counts: the whole matrix inverted before and after.
 
-    encounters may have players beyond names; planned: pairs that will be played before, which change no rating.
+    results may have players beyond names; planned: pairs that will be played before, which change no rating.
     """
-    fit = bradley_terry(encounters, players=names)
+    fit = bradley_terry(results, players=names)
     everybody = list(fit.names)
     eye = np.eye(len(everybody))
     project = eye[[everybody.index(name) for name in names]]
@@ -62,7 +62,7 @@ def plain_gain(names, encounters, pair, place=None, planned=()):
 
     def variance(extra):
         precision = eye * (ELO_PER_LOGIT / PRIOR_SD_ELO) ** 2
-        for one, other, games in [(e.one, e.other, e.games) for e in encounters] + [(*two, 2) for two in extra]:
+        for one, other, games in [(e.one, e.other, e.games) for e in results] + [(*two, 2) for two in extra]:
             p = 1 / (1 + math.exp(-(fit.ratings[one] - fit.ratings[other]) / ELO_PER_LOGIT))
             d = eye[everybody.index(one)] - eye[everybody.index(other)]
             precision += games * p * (1 - p) * np.outer(d, d)

@@ -13,7 +13,7 @@ from pipeline.ratings.strength import (
     ELO_PER_LOGIT,
     PRIOR_SD_ELO,
     BradleyTerry,
-    Encounter,
+    MatchResult,
     Skill,
     average_opponents,
     bradley_terry,
@@ -29,7 +29,7 @@ FLAT = 1e7  # a prior that says nothing
 
 
 def met(one, other, wins, draws=0, losses=0):
-    return Encounter(one, other, (1,) * wins + (0,) * draws + (-1,) * losses)
+    return MatchResult(one, other, (1,) * wins + (0,) * draws + (-1,) * losses)
 
 
 def simulated(strengths, games_per_pair, rng, draws=0.0):
@@ -39,7 +39,7 @@ def simulated(strengths, games_per_pair, rng, draws=0.0):
         chance = 1 / (1 + 10 ** ((strengths[other] - strengths[one]) / 400))
         results = np.where(rng.random(games_per_pair) < chance, 1, -1)
         results[rng.random(games_per_pair) < draws] = 0
-        found.append(Encounter(one, other, tuple(results.tolist())))
+        found.append(MatchResult(one, other, tuple(results.tolist())))
     return found
 
 
@@ -212,7 +212,7 @@ def test_anchoring_moves_everybody_alike():
 
 def test_the_order_of_matches_and_of_their_players_does_not_matter():
     games = simulated({"a": 0.0, "b": 80.0, "c": 200.0}, 9, np.random.default_rng(5))
-    turned = [Encounter(one.other, one.one, tuple(-result for result in one.results)) for one in games[::-1]]
+    turned = [MatchResult(one.other, one.one, tuple(-result for result in one.results)) for one in games[::-1]]
     assert bradley_terry(turned).ratings == pytest.approx(bradley_terry(games).ratings, abs=1e-6)
 
 
@@ -254,7 +254,7 @@ def test_elo_of_a_game_against_oneself():
 
 
 def test_true_skill_is_the_library_game_by_game():
-    games = [Encounter("a", "b", (1, 0, -1, -1)), Encounter("c", "a", (0, 1))]
+    games = [MatchResult("a", "b", (1, 0, -1, -1)), MatchResult("c", "a", (0, 1))]
     library = trueskill.TrueSkill()
     a, b, c = (library.create_rating() for _ in range(3))
     a, b = trueskill.rate_1vs1(a, b, env=library)
@@ -278,7 +278,7 @@ def test_true_skill_first_win_is_the_published_one():
 def test_a_new_model_inherits_from_its_parent():
     first = [met("parent", "random", 8, 0, 2)]
     parent = true_skill(first)["parent"]
-    child_lost = [*first, Encounter("child", "other", (-1,))]
+    child_lost = [*first, MatchResult("child", "other", (-1,))]
     start = trueskill.Rating(parent.mu, parent.sigma)
     _, expected = trueskill.rate_1vs1(trueskill.Rating(), start)
     found = true_skill(child_lost, {"child": ["unknown", "parent"]})["child"]
