@@ -31,6 +31,7 @@ from pipeline.selfplay.command import SelfplaySummary
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCS = README + "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md")))
 COMMANDS: dict[str, Any] = get_command(main.app).commands  # type: ignore[attr-defined]
 
 
@@ -82,8 +83,8 @@ def test_every_command_explains_itself(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_is_in_the_readme(name: str) -> None:
-    assert re.search(rf"main\.py {name}\b", README)
+def test_every_command_is_in_the_docs(name: str) -> None:
+    assert re.search(rf"main\.py {name}\b", DOCS)
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -99,8 +100,8 @@ def test_the_example_of_every_command_parses(name: str) -> None:
     COMMANDS[name].make_context(name, words[1:])  # raises on an unknown option or a bad value
 
 
-def test_every_command_line_in_the_readme_parses() -> None:
-    text = README.replace("\\\n", "")
+def test_every_command_line_in_the_docs_parses() -> None:
+    text = DOCS.replace("\\\n", "")
     lines = re.findall(r"(?:^|&& )(?:\.venv/bin/)?python \S*main\.py (\w+)([^#\n&|>]*)", text, re.MULTILINE)
     assert len(lines) > 15
     for name, rest in lines:

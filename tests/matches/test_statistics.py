@@ -1,4 +1,4 @@
-"""Thresholds, tails and intervals against scipy, plain enumeration and the README's table."""
+"""Thresholds, tails and intervals against scipy, plain enumeration and the table of docs/statistics.md."""
 
 import itertools
 import math
@@ -12,7 +12,7 @@ from scipy import stats
 from pipeline.matches import statistics as st
 from pipeline.matches.statistics import VOID, Score
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
 
 
 @pytest.mark.parametrize(
@@ -233,8 +233,8 @@ def curtail(wins, draws, games, gate, rng):
     return st.passes(score, gate), 2 * wins + draws >= gate, score.games
 
 
-def test_the_readme_says_what_the_code_computes():
-    section = README.read_text(encoding="utf-8").split("## How much is enough?")[1].split("\n## ")[0]
+def test_the_docs_say_what_the_code_computes():
+    section = PAGE.read_text(encoding="utf-8").split("## How much is enough?")[1].split("\n## ")[0]
     rows = re.findall(r"^\| *(\d+) \| (\d+) \| ([\d.]+) % \| ([\d.]+) % \|$", section, re.MULTILINE)
     assert [int(games) for games, *_ in rows] == [40, 100, 200, 400, 1000]
     for games, wins, equal, stronger in rows:
