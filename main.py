@@ -26,7 +26,7 @@ try:
 except ModuleNotFoundError as missing:
     sys.exit(f"mugo: {missing}; run ./rl_loop.sh once, or activate its environment: source .venv/bin/activate")
 
-from pipeline.config import CONFIGS, BenchConfig, EngineConfig, SelfplayConfig, StageConfig
+from pipeline.config import CONFIGS, BenchConfig, EngineConfig, GatherConfig, SelfplayConfig, StageConfig
 from pipeline.errors import SYSTEM_PROBLEMS, MuGoError, explain
 from pipeline.help import ABOUT, HELP
 from pipeline.options import options_of
@@ -144,6 +144,8 @@ def configured(name: str, kind: type[StageConfig], given: dict[str, Any]) -> tup
         from pipeline.selfplay.command import refuse_other_game
 
         refuse_other_game(preset, game, config.network)
+    if isinstance(config, GatherConfig) and game:
+        importlib.import_module("pipeline.games.registry").parse_game(game)  # shards load no other packages
     return config, as_json, getattr(config, "verbose", 1 if verbose is None else verbose)
 
 

@@ -1,66 +1,75 @@
 """Games by spec string: ``name[:size][,option=value…]``, e.g. ``go:9,komi=7``.
 
 An option alone means that it is on: ``gomoku:19,capture`` is ``gomoku:19,capture=on``.
+
+Games of other packages are entry points of the group ``mugo.games``: a name and a function (size, options) -> Game,
+like those in GAMES. Such a package is imported only if the command line, a preset or a model's manifest names its game.
+A data file (shard, chunk, match record) imports none: ``recorded_game`` knows the games of GAMES, those that this
+process has loaded, and those that the variable MUGO_GAMES lists, e.g. ``MUGO_GAMES=nim,hex``. No spec names a module.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import lru_cache
+from pkgutil import resolve_name
 
+from pipeline import entry_points
 from pipeline.errors import UsageError
-from pipeline.games.base import ON, Game
+from pipeline.games.base import ON, AnyGame, Game
 
+FromSpec = Callable[[str | None, dict[str, str]], Game]
+"""(size, options) as they stand in the spec → the game. Raises UsageError for what the game doesn't know."""
 
-def _go(size: str | None, options: dict[str, str]) -> Game:
-    from pipeline.games.go.game import Go
-
-    return Go.from_spec(size, options)
-
-
-def _tictactoe(size: str | None, options: dict[str, str]) -> Game:
-    from pipeline.games.lines.tictactoe import TicTacToe
-
-    _refuse_arguments("tictactoe", size, options)
-    return TicTacToe()
-
-
-def _connect4(size: str | None, options: dict[str, str]) -> Game:
-    from pipeline.games.lines.connect4 import ConnectFour
-
-    _refuse_arguments("connect4", size, options)
-    return ConnectFour()
-
-
-def _gomoku(size: str | None, options: dict[str, str]) -> Game:
-    from pipeline.games.gomoku.game import Gomoku
-
-    return Gomoku.from_spec(size, options)
-
-
-def _refuse_arguments(name: str, size: str | None, options: dict[str, str]) -> None:
-    if size is not None or options:
-        raise UsageError(f"game {name!r} takes no size or options; write just {name!r}")
-
-
-GAMES: dict[str, Callable[[str | None, dict[str, str]], Game]] = {
-    "go": _go,
-    "tictactoe": _tictactoe,
-    "connect4": _connect4,
-    "gomoku": _gomoku,
+GAMES = {
+    "connect4": "pipeline.games.lines.connect4:ConnectFour.from_spec",
+    "go": "pipeline.games.go.game:Go.from_spec",
+    "gomoku": "pipeline.games.gomoku.game:Gomoku.from_spec",
+    "tictactoe": "pipeline.games.lines.tictactoe:TicTacToe.from_spec",
 }
+LOADED: dict[str, FromSpec] = {}  # games of other packages that this process has imported
 
 
 @lru_cache(maxsize=32)
 def parse_game(spec: str) -> Game:
     """The game that a spec string names. Equal canonical specs mean the same game.
 
+    Imports the package that offers it: for specs of command lines, presets and models.
     Raises UsageError that carries the spec and says what was wanted.
     """
+    name, size, options = _parsed(spec)
+    if name in GAMES:
+        return resolve_name(GAMES[name])(size, options)
+    offered = entry_points.find(entry_points.GAMES)
+    if name not in offered:
+        known = ", ".join(sorted({*GAMES, *offered}))
+        raise UsageError(f"game {spec!r}: unknown name {name!r}; known games: {known}")
+    LOADED[name] = entry_points.load(offered[name])
+    game = LOADED[name](size, options)
+    if not isinstance(game, AnyGame):
+        raise entry_points.refuse(
+            offered[name], game, "a function (size, options) that gives a game of pipeline/games/base.py"
+        )
+    return game
+
+
+def recorded_game(spec: str) -> Game:
+    """The game that a data file names. Raises UsageError for one whose package would have to be imported for it."""
+    name, _, _ = _parsed(spec)
+    allowed = {*GAMES, *LOADED, *os.environ.get("MUGO_GAMES", "").split(",")}
+    if name not in allowed and name in entry_points.find(entry_points.GAMES):
+        raise UsageError(
+            f"game {spec!r} is another package's, and no package is imported because a data file names it; "
+            f"to allow it set MUGO_GAMES={name}"
+        )
+    return parse_game(spec)
+
+
+def _parsed(spec: str) -> tuple[str, str | None, dict[str, str]]:
+    """(name, size, options) of a spec. Raises UsageError for what is written wrongly."""
     head, *option_texts = spec.strip().split(",")
     name, colon, size = head.partition(":")
-    if name not in GAMES:
-        raise UsageError(f"game {spec!r}: unknown name {name!r}; known games: {', '.join(sorted(GAMES))}")
     options: dict[str, str] = {}
     for text in option_texts:
         key, equals, value = text.partition("=")
@@ -71,4 +80,4 @@ def parse_game(spec: str) -> Game:
         options[key] = value if equals else ON
     if colon and not size:
         raise UsageError(f"game {spec!r}: nothing after ':'; wanted a size, e.g. {name}:9")
-    return GAMES[name](size if colon else None, options)
+    return name, size if colon else None, options

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from pipeline.config import GatherConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.games.base import Game
-from pipeline.games.registry import parse_game
+from pipeline.games.registry import recorded_game
 from pipeline.gather.extraction import Reader, in_threads
 from pipeline.gather.sampling import Positions, PositionSampler
 from pipeline.gather.scratch import Scratch
@@ -226,7 +226,7 @@ def _affordable_chunks(config: GatherConfig, window: Window, available: int) -> 
 
 def _game_of(window: Window) -> Game:
     try:
-        return parse_game(window.metas[0].game)
+        return recorded_game(window.metas[0].game)
     except UsageError as error:
         raise FileError(window.metas[0].path, f"{error}; wanted games that this program knows") from error
 

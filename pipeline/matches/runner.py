@@ -25,7 +25,7 @@ from pipeline.matches.openings import make_openings
 from pipeline.matches.results import score_of
 from pipeline.matches.worker_pool import ProcessPool, ThreadPool, WorkerPool, conduct
 from pipeline.players.base import MakePlayer
-from pipeline.players.builtin import BUILT_INS, make_builtin
+from pipeline.players.builtin import BUILT_INS, make_builtin, make_plugin
 from pipeline.players.loading import load_evaluators
 from pipeline.players.searching import Evaluate, SearchPlayer
 from pipeline.players.specs import PlayerSpec, parse_player
@@ -141,6 +141,8 @@ class PlayerFactory:
         kind, seconds = entrant.info.kind, self._engine_seconds
         if kind in BUILT_INS:
             return make_builtin(kind)
+        if kind == "plugin":
+            return make_plugin(entrant.spec.command)
         if kind == "gtp":
             from pipeline.players.engine import EnginePlayer
 

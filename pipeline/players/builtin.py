@@ -1,4 +1,6 @@
-"""The built-in players: ``random`` and ``heuristic``. They score the moves of a position and play the best.
+"""The built-in players ``random`` and ``heuristic``, and how those of other packages are found.
+
+Built-in players score the moves of a position and play the best.
 
 Moves of equal score are drawn by a numpy Generator of the row's own, one draw a decision: a game is a function of its
 seed and of the opponent's moves. They have no opinion on values.
@@ -11,6 +13,8 @@ from abc import abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline import entry_points
+from pipeline.errors import UsageError
 from pipeline.games.base import Actions, Game, KeyArray
 from pipeline.players import heuristics
 from pipeline.players.base import Boards, Decisions, MakePlayer, Player, Rows
@@ -85,6 +89,28 @@ BUILT_INS: dict[str, type[RandomPlayer] | type[HeuristicPlayer]] = {
 
 
 def make_builtin(kind: str) -> MakePlayer:
-    """What makes the built-in player that a PlayerSpec of this kind names; the same for every thread."""
+    """What makes a built-in player; the same for every thread."""
     player = BUILT_INS[kind]
     return lambda game, num_rows, thread: player(game, num_rows)
+
+
+def make_plugin(name: str) -> MakePlayer:
+    """What makes the player that a package offers under this name in the group ``mugo.players``.
+
+    The entry point is itself a MakePlayer, e.g. a function (game, num_rows, thread) -> Player. Imports the package.
+    Raises UsageError if no installed package offers it or it can't be imported; making the player raises it if what
+    comes is no Player.
+    """
+    points = entry_points.find(entry_points.PLAYERS)
+    if name not in points:
+        known = ", ".join(sorted({*BUILT_INS, *points}))
+        raise UsageError(f"player {name!r}: no installed package offers it; known players: {known}")
+    make = entry_points.load(points[name])
+
+    def checked(game: Game, num_rows: int, thread: int) -> Player:
+        player = make(game, num_rows, thread)
+        if not isinstance(player, Player):
+            raise entry_points.refuse(points[name], player, "a function (game, num_rows, thread) that gives a Player")
+        return player
+
+    return checked

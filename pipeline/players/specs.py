@@ -5,6 +5,7 @@
     random           uniform over the legal moves
     heuristic        the move that a heuristic evaluation of the game prefers, one ply deep
     gtp:COMMAND      an engine behind a pipe, started by this command line
+    PLUGIN           a player that an installed package offers as an entry point of mugo.players
     NAME=SPEC        any of these under a given name
 
 Write ``./random`` for a model's directory named like a built-in player, and likewise for a path that looks like NAME=….
@@ -22,11 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from pipeline import entry_points
 from pipeline.errors import UsageError
 from pipeline.storage import layout
 from pipeline.storage.models import resolve_champion
 
-Kind = Literal["model", "random", "heuristic", "gtp"]
+Kind = Literal["model", "random", "heuristic", "gtp", "plugin"]
 KNOWN: tuple[Literal["random", "heuristic"], ...] = ("random", "heuristic")  # players that are just a name
 POLICY, GTP = "policy:", "gtp:"
 
@@ -44,7 +46,7 @@ class PlayerSpec:
     own_name  whether the spec itself gives the name
     path      a model's real directory, links resolved, since best_model may be re-pointed later; None for others
     readouts  a model's own number; None: the command's. None for others
-    command   an engine's command line; empty for others
+    command   an engine's command line, a plugin's own name; empty for others
     """
 
     text: str
@@ -71,6 +73,8 @@ def parse_player(text: str) -> PlayerSpec:
         command = body.removeprefix(GTP).strip()
         default = _engine_name(text, command)
         return PlayerSpec(text, "gtp", own_name or default, own_name is not None, command=command)
+    if "/" not in body and body in entry_points.find(entry_points.PLAYERS):
+        return PlayerSpec(text, "plugin", own_name or body, own_name is not None, command=body)
     path, readouts = _resolve_model(text, body)
     name = own_name or _model_name(text, path, readouts)
     return PlayerSpec(text, "model", name, own_name is not None, path, readouts)

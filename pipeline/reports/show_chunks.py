@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.games.base import Game, Planes
-from pipeline.games.registry import parse_game
+from pipeline.games.registry import recorded_game
 from pipeline.reports.boards import planes_diagram, top_moves
 from pipeline.reports.tables import described, indented
 from pipeline.storage.chunks import Chunk, read_chunk, read_header
@@ -24,7 +24,7 @@ EXAMPLES_SHOWN = 3
 def show_chunk(path: Path) -> Iterator[str]:
     """A chunk's attributes, the distribution of its labels, and examples from all over it."""
     header = read_header(path)
-    game = parse_game(header.game)
+    game = recorded_game(header.game)
     chunk = read_chunk(path, game)
     columns = chunk.columns
     part = "hold-out: games that are never trained on" if header.index < 0 else f"{header.index} of {header.num_chunks}"

@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeline.errors import FileError, IllegalMove, UsageError
 from pipeline.games.base import Game
-from pipeline.games.registry import parse_game
+from pipeline.games.registry import recorded_game
 from pipeline.games.replay import replay_one
 from pipeline.reports.boards import top_moves
 from pipeline.reports.tables import described, indented, table
@@ -33,7 +33,7 @@ def show_shard(path: Path, index: int | None, moves: bool) -> Iterator[str]:
     """A shard's header and games, then the last positions of its first game; with index, that game move by move."""
     meta = read_meta(path) if layout.meta_path(path).exists() else None
     shard = read_shard(path, meta)
-    game = parse_game(shard.game_spec)
+    game = recorded_game(shard.game_spec)
     if index is not None and not 0 <= index < shard.num_games:
         raise UsageError(f"show --game: found {index}; {path} holds games 0 to {shard.num_games - 1}")
     if index is None:

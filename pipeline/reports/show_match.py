@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.errors import FileError, IllegalMove, UsageError
 from pipeline.games.base import Game
-from pipeline.games.registry import parse_game
+from pipeline.games.registry import recorded_game
 from pipeline.games.replay import replay_one
 from pipeline.matches.results import pair_scores, repeated_games, score_of
 from pipeline.matches.statistics import pair_counts
@@ -39,7 +39,7 @@ def show_match(path: Path, index: int | None, moves: bool) -> Iterator[str]:
     """A match's result, settings and games, then the end of its first game; with index, that game move by move."""
     match = read_match(path)
     header = match.header
-    game = parse_game(header.game)
+    game = recorded_game(header.game)
     if index is not None:
         yield from _one(path, game, match, index, moves)
         return

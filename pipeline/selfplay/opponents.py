@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pipeline.networks.inference import Evaluator
 
 MIRROR, CHAMPION, PREVIOUS, POOL = "mirror", "champion", "previous", "pool:"
-NO_ENGINES = "engines don't take part in self-play"
+NO_ENGINES, NO_PLUGINS = (f"{kind} don't take part in self-play" for kind in ("engines", "plugins"))
 MOST_MODELS = 16  # opponents whose networks stay loaded; the longest unused goes first
 
 
@@ -216,10 +216,11 @@ class OpponentSource:
         built_ins: dict[str, Opponent] = {}
         for member in pool.members:
             spec = parse_player(member.spec)
-            if spec.kind == "gtp":
+            if spec.kind in ("gtp", "plugin"):
+                what, why = ("an engine", NO_ENGINES) if spec.kind == "gtp" else ("a plugin", NO_PLUGINS)
                 if any(mode.kind == "fixed" and mode.name == member.name for mode in modes):
-                    raise UsageError(f"selfplay --opponents: {member.name} is an engine; {NO_ENGINES}")
-                self._once(self._progress.warn, f"{self._config.pool}: {member.name} is left out; {NO_ENGINES}")
+                    raise UsageError(f"selfplay --opponents: {member.name} is {what}; {why}")
+                self._once(self._progress.warn, f"{self._config.pool}: {member.name} is left out; {why}")
             elif spec.path is not None:
                 models[member.name] = spec.path
             else:

@@ -51,7 +51,7 @@ class PlayerInfo(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     name: str = Field(description="Unique in the match, and fit for a folder.")
-    kind: Literal["model", "random", "heuristic", "gtp"]
+    kind: Literal["model", "random", "heuristic", "gtp", "plugin"]
     spec: str = Field(description="The spec string that named the player.")
     readouts: int | None = Field(None, description="Simulations per move; models only.")
     weights: str = Field("", description="SHA-256 of a model's weights.")

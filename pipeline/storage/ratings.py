@@ -35,7 +35,7 @@ class RatedPlayer(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     name: str = Field(description="The name it is rated as: a model's always with @READOUTS.")
-    kind: str = Field("model", description="model, random, heuristic or gtp.")
+    kind: str = Field("model", description="model, random, heuristic, gtp or plugin.")
     games: int = Field(0, ge=0)
     wins: int = Field(0, ge=0)
     draws: int = Field(0, ge=0)

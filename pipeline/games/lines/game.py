@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from pipeline.errors import UsageError
 from pipeline.games.base import Actions, BoolArray, History, Planes, States
 from pipeline.games.lines import kernels
 from pipeline.games.stones import RowGame
@@ -35,6 +36,13 @@ class LineGame(RowGame):
         self.num_actions = self.width if self.falls else points
         self.state_size = points + kernels.EXTRA_WORDS
         self.max_plies = points
+
+    @classmethod
+    def from_spec(cls, size: str | None, options: dict[str, str]) -> LineGame:
+        """Raises UsageError for a size or options: there are none."""
+        if size is not None or options:
+            raise UsageError(f"game {cls.spec!r} takes no size or options; write just {cls.spec!r}")
+        return cls()
 
     def initial(self, num_games: int) -> States:
         return np.zeros((num_games, self.state_size), np.int16)

@@ -1,0 +1,161 @@
+"""A package of its own with a game and a player, installed from its folder: what makes it be imported, and what not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+PYPROJECT = """
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "mugo-wide"
+version = "0.3"
+
+[project.entry-points."mugo.games"]
+wide = "mugo_wide:from_spec"
+broken = "mugo_wide:not_there"
+
+[project.entry-points."mugo.players"]
+leftmost = "mugo_wide:Leftmost"
+
+[tool.setuptools]
+py-modules = ["mugo_wide"]
+"""
+MODULE = '''
+"""Three in a row on a wide board, and a player that takes the first free point."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.errors import IllegalMove, UsageError
+from pipeline.games.base import board_symmetries
+from pipeline.games.lines.game import LineGame
+from pipeline.players.builtin import ScoringPlayer
+
+with Path(os.environ["WIDE_IMPORTS"]).open("a") as log:
+    log.write("imported\\n")
+
+
+class Wide(LineGame):
+    height, width, length, falls = 3, 4, 3, False
+    full = "the point is occupied"
+    spec = "wide:4"
+    symmetries = board_symmetries(3, 4)
+
+    def action_name(self, action):
+        return str(action)
+
+    def parse_action(self, text):
+        if text.strip().isdecimal() and int(text) < self.num_actions:
+            return int(text)
+        raise IllegalMove(f"{self.spec}: {text!r} is no point")
+
+
+def from_spec(size, options):
+    if size != "4":
+        raise UsageError("game wide: wanted wide:4")
+    return Wide()
+
+
+class Leftmost(ScoringPlayer):
+    def __init__(self, game, num_rows, thread):
+        super().__init__(game, num_rows)
+
+    def scores(self, rows):
+        legal = self._boards.legal(rows)
+        return np.where(legal, -np.arange(legal.shape[1], dtype=float), -np.inf)
+'''
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for sys.path into which the package is installed."""
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("site")
+    (source / "pyproject.toml").write_text(PYPROJECT)
+    (source / "mugo_wide.py").write_text(MODULE)
+    options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--target", str(target)]
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "install", *options, str(source)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return target
+
+
+class Program:
+    """Runs main.py where the package is installed, and counts the processes that imported it."""
+
+    def __init__(self, site: Path, folder: Path) -> None:
+        self._log = folder / "imports"
+        self.folder = folder
+        self._environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{site}", "WIDE_IMPORTS": str(self._log)}
+
+    def __call__(self, *arguments: str, code: int = 0, **environment: str) -> str:
+        self._log.write_text("")
+        command = [sys.executable, str(ROOT / "main.py"), *arguments]
+        done = subprocess.run(
+            command, cwd=self.folder, env={**self._environment, **environment}, capture_output=True, text=True
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return " ".join((done.stdout + done.stderr).split())
+
+    @property
+    def imported(self) -> bool:
+        return bool(self._log.read_text())
+
+
+@pytest.fixture
+def program(site: Path, tmp_path: Path) -> Program:
+    return Program(site, tmp_path)
+
+
+def test_its_game_is_played_gathered_and_shown(program: Program) -> None:
+    program("init", "--game", "wide:4", "--network-size", "b1c8")
+    assert program.imported
+    program("selfplay", "--games", "3", "--readouts", "2", "--threads", "1")
+    assert program.imported
+    shard = str(next((program.folder / "data" / "selfplay").rglob("*.gz")))
+
+    said = program("show", shard, code=2)
+    assert "game 'wide:4' is another package's" in said and "set MUGO_GAMES=wide" in said
+    assert not program.imported, "a data file made a package be imported"
+    gather = ("gather", "--positions-per-chunk", "4", "--chunks-to-make", "2", "--holdout-fraction", "0")
+    assert "set MUGO_GAMES=wide" in program(*gather, code=1)
+    assert not program.imported, "a data file made a package be imported"
+
+    assert "X to move" in program("show", shard, "--game", "0", "--moves", MUGO_GAMES="hex,wide")
+    preset = program.folder / "wide.yaml"
+    preset.write_text("init: {game: 'wide:4'}\n")
+    program(*gather, "--preset", str(preset))
+    assert program.imported
+
+
+def test_its_player_plays_a_match(program: Program) -> None:
+    players = ("--black-model", "random", "--white-model", "leftmost")
+    said = program("evaluate", *players, "--game", "connect4", "--games", "4")
+    assert "leftmost" in said and program.imported
+    said = program("show", "data/evaluate/leftmost-vs-random")
+    assert "leftmost" in said and not program.imported
+
+
+def test_help_imports_nothing_of_it(program: Program) -> None:
+    program("--help")
+    program("init", "--help")
+    assert not program.imported
+
+
+def test_what_is_wrong_names_what_there_is(program: Program) -> None:
+    said = program("init", "--game", "hex:5", code=2)
+    assert "known games: broken, connect4, go, gomoku" in said and "wide" in said
+    said = program("init", "--game", "broken", code=2)
+    assert "'broken' of mugo.games in package mugo-wide 0.3: importing 'mugo_wide:not_there' failed" in said
