@@ -47,7 +47,12 @@ COMMANDS = {  # command → the module with the function of that name
 STARTS_OVER = {"bench", "engine", "show", "presets"}  # interrupted, these keep nothing to go on from
 
 app = typer.Typer(
-    help=ABOUT, rich_markup_mode=None, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+    help=ABOUT,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"max_content_width": 120},
 )
 
 
