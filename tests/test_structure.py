@@ -160,4 +160,4 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_show_does_not_need_torch() -> None:
-    assert "torch" not in imported_by("import pipeline.reports.show, pipeline.reports.summary")
+    assert "torch" not in imported_by("import pipeline.reports.show, pipeline.reports.show_run")

@@ -11,7 +11,7 @@ from pipeline.reports.show_chunks import show_chunk
 from pipeline.reports.show_games import show_shard, show_sidecar
 from pipeline.reports.show_match import show_match
 from pipeline.reports.show_ratings import show_pool, show_ratings
-from pipeline.reports.summary import is_run, models_table, summarise
+from pipeline.reports.show_run import is_run, models_table, show_run
 from pipeline.reports.tables import described, flattened, table
 from pipeline.storage import atomic, layout
 from pipeline.storage.chunks import list_sets
@@ -66,7 +66,7 @@ def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[s
         yield from show_match(path, game, moves)
     elif is_run(path):
         _refuse(path, game, moves)
-        yield from summarise(path)
+        yield from show_run(path)
     else:
         yield from show_folder(path, game, moves)
 

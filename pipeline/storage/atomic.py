@@ -73,11 +73,16 @@ def write_bytes(path: Path, data: bytes | memoryview, folder_sync: bool = True) 
 def _write_new(path: Path, rest: memoryview) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
-        while rest.nbytes:
-            rest = rest[os.write(descriptor, rest) :]
-        os.fsync(descriptor)
+        _write_all(descriptor, rest)
     finally:
         os.close(descriptor)
+
+
+def _write_all(descriptor: int, rest: memoryview) -> None:
+    """Write and sync; the system may take only a part at a time."""
+    while rest.nbytes:
+        rest = rest[os.write(descriptor, rest) :]
+    os.fsync(descriptor)
 
 
 def write_text(path: Path, text: str, folder_sync: bool = True) -> None:
@@ -101,11 +106,8 @@ def append_line(path: Path, line: str) -> None:
         try:
             size = os.lseek(descriptor, 0, os.SEEK_END)
             torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-            rest = memoryview((("\n" if torn else "") + line + "\n").encode())
             try:
-                while rest.nbytes:
-                    rest = rest[os.write(descriptor, rest) :]
-                os.fsync(descriptor)
+                _write_all(descriptor, memoryview((("\n" if torn else "") + line + "\n").encode()))
             except BaseException:
                 with suppress(OSError):
                     os.ftruncate(descriptor, size)

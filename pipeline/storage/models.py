@@ -170,14 +170,16 @@ def newest_model(folder: Path) -> Path:
 
 def newest_number(folder: Path) -> int:
     """The number of the newest model, which is the generation of games that start now; 0 without a model."""
-    names = [layout.parse_model_name(path.name) for path in list_models(folder)]
-    return max((name.number for name in names if name), default=0)
+    return max(_numbers(folder), default=0)
 
 
 def next_model_path(folder: Path, label: str) -> Path:
     """The path of the next model: its number is one above the folder's highest, or 0."""
-    parsed = [layout.parse_model_name(path.name) for path in list_models(folder)]
-    return folder / layout.model_name(max((name.number for name in parsed if name), default=-1) + 1, label)
+    return folder / layout.model_name(max(_numbers(folder), default=-1) + 1, label)
+
+
+def _numbers(folder: Path) -> list[int]:
+    return [name.number for path in list_models(folder) if (name := layout.parse_model_name(path.name))]
 
 
 # The champion

@@ -35,7 +35,7 @@ def is_run(path: Path) -> bool:
     return (path / layout.SAVED_MODELS).is_dir() or (path / SELFPLAY).is_dir()
 
 
-def summarise(directory: Path) -> Iterator[str]:
+def show_run(directory: Path) -> Iterator[str]:
     """Texts that describe the run in the folder with data/ and saved_models/, in order."""
     infos = [read_info(model) for model in list_models(directory / layout.SAVED_MODELS)]
     champion = champion_name(directory / layout.SAVED_MODELS)
