@@ -1,6 +1,6 @@
 """How fast gather writes positions from warm shards, and how the scan depends on the history behind the window.
 
-    python -m benchmarks.gather [--shards 40] [--chunks 190]
+    python -m benchmarks.gather [--positions 400000] [--chunks 190]
 
 Prints positions per second of whole runs (window scan, replay, features, HDF5, syncs), the median of five, and how long
 the scan for the same window takes with 100 and with 100,000 older shards behind it.
@@ -15,12 +15,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from pipeline.bench.command import write_random_games
 from pipeline.config import GatherConfig
 from pipeline.games.registry import parse_game
 from pipeline.gather.command import gather
 from pipeline.gather.window import scan_window
 from pipeline.storage import layout
-from tests.storage.random_games import random_shards
 
 RUNS = 5
 
@@ -28,13 +28,13 @@ RUNS = 5
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--game", default="go:9")
-    parser.add_argument("--shards", type=int, default=40, help="of 100 random games each")
+    parser.add_argument("--positions", type=int, default=400_000, help="of random games")
     parser.add_argument("--chunks", type=int, default=190)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=".") as name:
         folder = Path(name)
-        print(f"making {options.shards} shards of {options.game} ...", flush=True)
-        random_shards(folder / "selfplay", parse_game(options.game), options.shards, 100, model="000009-new")
+        print(f"playing {options.positions:,} positions of {options.game} ...", flush=True)
+        write_random_games(parse_game(options.game), folder / "selfplay", options.positions)
         measure_gather(folder, options.chunks)
         measure_scan(folder)
 
@@ -62,7 +62,7 @@ def measure_gather(folder: Path, num_chunks: int) -> None:
 
 def measure_scan(folder: Path) -> None:
     window = scan_window(folder / "selfplay", 10**9, 0.05, print)
-    old = folder / "selfplay" / "000001-old" / "w00"
+    old = folder / "selfplay" / "000000-old" / "w00"
     old.mkdir(parents=True)
     meta = layout.meta_path(window.metas[0].path).read_bytes()
     made = 0

@@ -1,15 +1,15 @@
-"""``bench``: what this machine reaches, each figure beside its ceiling.
+"""``bench``: how fast this machine runs each stage, beside the ceiling of each rate.
 
-Everything is measured on random weights and games, in a temporary folder. What is compared is measured in turn,
-window by window, and shares are medians over pairs of neighbouring windows: on a machine that isn't idle the figures
-wander more than the shares do.
+Everything is measured on random weights and games, in a temporary folder. Rates that are compared are measured in
+alternating windows, and a share is the median over pairs of neighbouring windows: on a machine that isn't idle, shares
+vary less than rates.
 
-    network      the bare network at self-play's batch and threads: the ceiling of self-play
+    network      the bare network at self-play's batch size and number of threads: the ceiling of self-play
     self-play    the same threads with trees, rules and recording
     tree         the same without a network: an evaluator that returns constants
     gather       a whole run: scan, replay, features, shuffle, chunks on disk
-    games/s      self-play's moves per second over the length of random games: windows are too short to finish any
-    train        steps fed from chunks, against the same steps fed one batch from memory
+    games/s      self-play's moves per second over the length of random games: windows are too short to finish games
+    train        steps on batches from chunks; the ceiling repeats one batch that is held in memory
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -49,6 +49,7 @@ from pipeline.threads import run_together
 
 if TYPE_CHECKING:
     from pipeline.networks.architecture import Architecture, Weights
+    from pipeline.networks.inference import Evaluator
 
 PARALLEL_GAMES = 256
 ROUNDS = 5  # pairs of windows per comparison
@@ -89,14 +90,13 @@ class BenchSummary:
         ]
 
 
-@dataclass(frozen=True)
-class _Player:
+class _Model(NamedTuple):
     name: str
     evaluate: Callable[[Planes], tuple[FloatArray, FloatArray]]
 
 
 def bench(config: BenchConfig, progress: Progress = SILENT) -> BenchSummary | MatchBenchSummary:
-    """Measure everything; takes about 6 × config.seconds and what compiling takes. With "evaluate" see bench_match."""
+    """Measure every stage, which takes about 6 × config.seconds and compiling; with "evaluate" see bench_match."""
     if config.what == "evaluate":
         return bench_match(config, progress)
     return _bench_pipeline(config, config.games or PARALLEL_GAMES, progress)
@@ -104,12 +104,13 @@ def bench(config: BenchConfig, progress: Progress = SILENT) -> BenchSummary | Ma
 
 def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> BenchSummary:
     from pipeline.networks.architecture import Architecture, random_weights
-    from pipeline.networks.inference import evaluation_rate, make_evaluators
+    from pipeline.networks.inference import make_evaluators
 
     game = parse_game(config.game)
     value_head = make_config(InitConfig, "init", config.preset).value_head
     architecture = Architecture.for_game(config.network_size, game, value_head)
     weights = random_weights(architecture, 0)
+    settings = _play_settings(config)
     threads = min(available_cores(), parallel)
     rows = -(-parallel // threads)
     window = config.seconds / (2 * ROUNDS)
@@ -117,42 +118,37 @@ def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> B
     progress.describe("network and self-play")
     calibration = calibration_positions(game)
     evaluators = make_evaluators(architecture, weights, rows, threads, progress=progress, calibration=calibration)
-    playing = _Actors(game, config, rows, [_Player("bench", evaluator) for evaluator in evaluators])
+    playing = _Actors(game, settings, rows, [_Model("bench", evaluator) for evaluator in evaluators])
     planes = calibration[np.arange(rows) % len(calibration)]
-    network_rates, played_rates, move_rates = [], [], []
-    for _ in range(ROUNDS):
-        network_rates.append(evaluation_rate(evaluators, planes, window))
-        evaluations, simulations = playing.run(window)
-        played_rates.append(evaluations)
-        move_rates.append(simulations / _readouts_per_move(config))
-    network_rates.append(evaluation_rate(evaluators, planes, window))
+    selfplay = _selfplay_rates(evaluators, playing, planes, window)
     progress.advance(2)
     progress.describe("tree")
-    constant = _Actors(game, config, rows, [_Player("constant", _Constant(game, rows)) for _ in range(threads)])
+    constant = _Actors(game, settings, rows, [_Model("constant", _Constant(game, rows)) for _ in range(threads)])
     tree_rate = statistics.median(constant.run(window)[1] for _ in range(ROUNDS))
     progress.advance()
     with tempfile.TemporaryDirectory(prefix="mugo-bench-") as name:
         folder = Path(name)
         progress.describe("gather")
-        average_length = _write_random_games(game, folder / "selfplay", GATHERED_POSITIONS)
+        average_length = write_random_games(game, folder / "selfplay", GATHERED_POSITIONS)
         gathered = [_gather(folder, seed) for seed in range(ROUNDS)]
         progress.advance()
         progress.describe("train")
         train_rate, train_share = _train_rates(game, architecture, weights, folder / "0", window, config.preset)
         progress.advance()
     progress.finish()
-    ceilings = [(before + after) / 2 for before, after in itertools.pairwise(network_rates)]
+    full = settings.full_search_fraction
+    readouts_per_move = full * settings.readouts + (1 - full) * settings.cheap_readouts
     return BenchSummary(
         game=game.spec,
         network_size=config.network_size,
         games=rows * threads,
-        readouts=_play_settings(config).readouts,
+        readouts=settings.readouts,
         threads=threads,
         backend=str(evaluators[0].engine),
-        network_evaluations_per_second=statistics.median(network_rates),
-        selfplay_evaluations_per_second=statistics.median(played_rates),
-        selfplay_share=statistics.median(rate / ceiling for rate, ceiling in zip(played_rates, ceilings, strict=True)),
-        games_per_second=statistics.median(move_rates) / average_length,
+        network_evaluations_per_second=selfplay.ceiling,
+        selfplay_evaluations_per_second=selfplay.evaluations,
+        selfplay_share=selfplay.share,
+        games_per_second=selfplay.simulations / readouts_per_move / average_length,
         tree_simulations_per_second=tree_rate,
         gather_positions_per_second=statistics.median(gathered[1:]),  # the first loads kernels
         train_samples_per_second=train_rate,
@@ -161,7 +157,7 @@ def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> B
 
 
 def _play_settings(config: BenchConfig) -> PlaySettings:
-    """What is played with: a preset's search and playout cap, or plain search."""
+    """The search and playout cap of the preset; without a preset, plain search."""
     if config.preset is None:
         return PlaySettings(SearchConfig(), config.readouts, TEMPERATURE_PLIES, -1.0)
     settings = make_config(SelfplayConfig, "selfplay", config.preset)
@@ -175,16 +171,35 @@ def _play_settings(config: BenchConfig) -> PlaySettings:
     )
 
 
-def _readouts_per_move(config: BenchConfig) -> float:
-    settings = _play_settings(config)
-    return (
-        settings.full_search_fraction * settings.readouts
-        + (1 - settings.full_search_fraction) * settings.cheap_readouts
+class _SelfplayRates(NamedTuple):
+    """Per second, medians. ceiling: evaluations of the bare network. share: of evaluations in the ceiling."""
+
+    ceiling: float
+    evaluations: float
+    simulations: float
+    share: float
+
+
+def _selfplay_rates(evaluators: Sequence[Evaluator], playing: _Actors, planes: Planes, window: float) -> _SelfplayRates:
+    """Network and self-play in turn: ROUNDS windows of self-play, each between two of the network on planes [B]."""
+    from pipeline.networks.inference import evaluation_rate
+
+    network, played = [evaluation_rate(evaluators, planes, window)], []
+    for _ in range(ROUNDS):
+        played.append(playing.run(window))
+        network.append(evaluation_rate(evaluators, planes, window))
+    evaluations, simulations = zip(*played, strict=True)
+    ceilings = [(before + after) / 2 for before, after in itertools.pairwise(network)]
+    return _SelfplayRates(
+        statistics.median(network),
+        statistics.median(evaluations),
+        statistics.median(simulations),
+        statistics.median(rate / ceiling for rate, ceiling in zip(evaluations, ceilings, strict=True)),
     )
 
 
 class _Constant:
-    """An evaluator that knows nothing: uniform policy, value 0."""
+    """An evaluator without a network: uniform policy, value 0."""
 
     def __init__(self, game: Game, rows: int) -> None:
         self._logits = np.zeros((rows, game.num_actions), np.float32)
@@ -195,28 +210,22 @@ class _Constant:
 
 
 class _Actors:
-    """Self-play without end in as many threads as there are players."""
+    """Endless self-play, one thread per model."""
 
-    def __init__(self, game: Game, config: BenchConfig, rows: int, players: Sequence[_Player]) -> None:
-        settings = _play_settings(config)
+    def __init__(self, game: Game, settings: PlaySettings, rows: int, models: Sequence[_Model]) -> None:
+        def actor(number: int, model: _Model) -> Actor:
+            seeds = game_seeds(0, itertools.count(number, len(models)), 0.0)
+            return Actor(game, rows, settings, seeds, lambda: model, lambda _: None)
 
-        def actor(number: int, player: _Player) -> Actor:
-            seeds = game_seeds(0, itertools.count(number, len(players)), 0.0)
-            return Actor(game, rows, settings, seeds, lambda: player, lambda _: None)
-
-        self._actors = [actor(number, player) for number, player in enumerate(players)]
-        self.run(0.0)  # compiles
+        self._actors = [actor(number, model) for number, model in enumerate(models)]
+        compiling = itertools.count()
+        run_together([partial(one.run, lambda: next(compiling) >= 2) for one in self._actors])
 
     def run(self, seconds: float) -> tuple[float, float]:
-        """Play for so long: network evaluations and simulations per second, of all threads."""
+        """Play for this long: network evaluations and simulations per second, over all threads."""
         before = self._counts()
         started = time.perf_counter()
-        steps = iter(range(2)) if seconds == 0.0 else None
-
-        def over() -> bool:
-            return next(steps, None) is None if steps else time.perf_counter() - started >= seconds
-
-        run_together([partial(actor.run, over) for actor in self._actors])
+        run_together([partial(actor.run, lambda: time.perf_counter() - started >= seconds) for actor in self._actors])
         elapsed = time.perf_counter() - started
         after = self._counts()
         evaluations, simulations = ((b - a) / elapsed for a, b in zip(before, after, strict=True))
@@ -227,13 +236,13 @@ class _Actors:
         return sum(search.evaluations for search in searches), sum(search.simulations for search in searches)
 
 
-def _write_random_games(game: Game, folder: Path, positions: int) -> float:
-    """Shards of games by a uniform policy without search, as self-play commits them; their average length in plies."""
+def write_random_games(game: Game, folder: Path, positions: int) -> float:
+    """Write shards of random games, as self-play commits them; returns the average length in plies."""
     waiting: list[FinishedGame] = []
     rows = 256
-    player = _Player("random", _Constant(game, rows))
+    model = _Model("random", _Constant(game, rows))
     settings = PlaySettings(SearchConfig(), 0, game.max_plies, -1.0)
-    actor = Actor(game, rows, settings, game_seeds(1, itertools.count(), 0.0), lambda: player, waiting.append)
+    actor = Actor(game, rows, settings, game_seeds(1, itertools.count(), 0.0), lambda: model, waiting.append)
     written = games = 0
     while written < positions:
         actor.step()
@@ -256,7 +265,7 @@ def _gather(folder: Path, seed: int) -> float:
 def _train_rates(
     game: Game, architecture: Architecture, weights: Weights, chunks: Path, window: float, preset: str | None
 ) -> tuple[float, float]:
-    """Samples per second fed from chunks, and its share of the same steps on one batch in memory."""
+    """Samples per second on batches from chunks, and the share of that in the rate on one batch held in memory."""
     from pipeline.storage.chunks import newest_complete_set
     from pipeline.train.dataset import Dataset, prefetched
     from pipeline.train.trainer import Trainer

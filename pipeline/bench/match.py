@@ -1,17 +1,17 @@
-"""``bench evaluate``: a match in batches against the same games one after another.
+"""``bench evaluate``: a match played in batches against the same games played one after another.
 
-Two networks with random weights play a whole match as evaluate does, then some of its games again, one at a time in one
-thread. Both ways the games must be the same, move for move, where the network's arithmetic allows it; how many were
-is reported. One at a time is measured twice: as evaluate would (a batch is never smaller than LEAST_BATCH, so that
-rounding is the same), and with batches of one, which is the best that one game at a time can do, but may round
-otherwise.
+Two networks with random weights play a whole match as evaluate does, then ALONE of its games again, one at a time in
+one thread. Both ways the games should be the same, move for move, as far as the network's arithmetic allows it; the
+summary says how many were. One at a time is measured twice: "padded", as evaluate would (a batch is never smaller than
+LEAST_BATCH, so that rounding is the same), and "single", with batches of one, which is the fastest way to play one game
+at a time but may round differently.
 """
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 GAMES = 400
 PARALLEL_GAMES = 256
 OPENING_PLIES = 6
-ALONE = 8  # games played one after another, spread over the match
+ALONE = 8  # games played one after another, spread evenly over the match
 SEARCH = SearchConfig(noise_weight=0.0)
 NAMES = ("one", "other")
 
 
 @dataclass(frozen=True)
 class MatchBenchSummary:
-    """Seconds are per game; speedup: one after another as evaluate does it, over the whole match in batches."""
+    """speedup: seconds per game, one after another and padded, over those of the match in batches."""
 
     game: str
     network_size: str
@@ -98,29 +98,23 @@ def bench_match(config: BenchConfig, progress: Progress = SILENT) -> MatchBenchS
             for one in weights
         ]
 
-    batched, padded, single = load(max(LEAST_BATCH, rows), threads), load(LEAST_BATCH, 1), load(1, 1)
+    batched = load(max(LEAST_BATCH, rows), threads)
+    alone = {"padded": load(LEAST_BATCH, 1), "single": load(1, 1)}
     policies = [evaluators[0] for evaluators in batched]
     openings = make_openings(game, policies, num_games // 2, min(OPENING_PLIES, game.max_plies - 1), 0, rows)
     match = NetworkMatch(game, openings, config.readouts)
-    match.play(batched, range(min(num_games, 2 * threads)), threads, 1, 0.5)  # kernels are compiled
+    match.play(batched, range(min(num_games, 2 * threads)), threads, 1, 0.5)  # compiles the kernels
     progress.start("bench", num_games, "games")
     started = time.perf_counter()
     together = match.play(batched, range(num_games), threads, rows, None, progress)
     seconds = time.perf_counter() - started
     progress.finish()
     progress.say("the same games, one after another")
-    chosen = sorted({int(number) for number in np.linspace(0, num_games - 1, ALONE)})
-    alone: dict[str, list[float]] = {"padded": [], "single": []}
-    same = {"padded": 0, "single": 0}
-    for number in chosen:  # both ways in turn, so that what else the machine does disturbs both alike
-        for how, evaluators in (("padded", padded), ("single", single)):
-            begun = time.perf_counter()
-            games = match.play(evaluators, [number], 1, 1, None)
-            alone[how].append((time.perf_counter() - begun) / max(1, games[number].length - OPENING_PLIES))
-            same[how] += games[number].moves == together[number].moves
+    numbers = sorted({int(number) for number in np.linspace(0, num_games - 1, ALONE)})
+    seconds_per_move, same = _play_alone(match, alone, numbers, together)
     length = statistics.mean(one.length for one in together.values())
     per_game = seconds / num_games
-    padded_game, single_game = (statistics.mean(alone[how]) * (length - OPENING_PLIES) for how in ("padded", "single"))
+    padded_game, single_game = (seconds_per_move[how] * (length - OPENING_PLIES) for how in ("padded", "single"))
     return MatchBenchSummary(
         game=game.spec,
         network_size=config.network_size,
@@ -135,14 +129,32 @@ def bench_match(config: BenchConfig, progress: Progress = SILENT) -> MatchBenchS
         alone_seconds_per_game_unpadded=single_game,
         speedup=padded_game / per_game,
         speedup_unpadded=single_game / per_game,
-        games_alone=len(chosen),
+        games_alone=len(numbers),
         games_alone_the_same=same["padded"],
         games_alone_the_same_unpadded=same["single"],
     )
 
 
+def _play_alone(
+    match: NetworkMatch,
+    ways: Mapping[str, Sequence[Sequence[Evaluator]]],
+    numbers: Sequence[int],
+    together: Mapping[int, MatchGame],
+) -> tuple[dict[str, float], dict[str, int]]:
+    """Play these games one at a time: by way, the mean of seconds per move, and how many equal those of together."""
+    seconds_per_move: dict[str, list[float]] = {how: [] for how in ways}
+    same = dict.fromkeys(ways, 0)
+    for number in numbers:
+        for how, evaluators in ways.items():  # alternating, so that other load on the machine slows both alike
+            started = time.perf_counter()
+            game = match.play(evaluators, [number], 1, 1, None)[number]
+            seconds_per_move[how].append((time.perf_counter() - started) / max(1, game.length - OPENING_PLIES))
+            same[how] += game.moves == together[number].moves
+    return {how: statistics.mean(seconds) for how, seconds in seconds_per_move.items()}, same
+
+
 class NetworkMatch:
-    """A match between two networks, each with its search, that can be played in several ways."""
+    """A match between two networks, each with its own search settings, that can be played in batches of any size."""
 
     def __init__(
         self,
@@ -165,7 +177,7 @@ class NetworkMatch:
         seconds: float | None,
         progress: Progress = SILENT,
     ) -> dict[int, MatchGame]:
-        """These games by number; with seconds, those that ended within them."""
+        """Play these games; returns them by number. With seconds, only those that ended within that time."""
 
         def maker(evaluators: Sequence[Evaluator], search: SearchConfig) -> MakePlayer:
             return lambda game, rows, thread: SearchPlayer(game, rows, evaluators[thread], search, self._readouts)
