@@ -28,6 +28,7 @@ FOUNDATION = {
     "entry_points",
     "errors",
     "help",
+    "kernels",
     "phrases",
     "presets",
     "progress",

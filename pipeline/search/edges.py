@@ -7,11 +7,10 @@ looks for an action's edge must read tree.edge_action.
 # mypy: allow-untyped-defs
 from __future__ import annotations
 
-from numba import njit
-
+from pipeline.kernels import make_kernel
 from pipeline.search.tree import ROOT
 
-kernel = njit(cache=True, nogil=True, error_model="numpy")
+kernel = make_kernel(error_model="numpy")
 
 
 @kernel

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-kernel = njit(cache=True, nogil=True, error_model="numpy")
+from pipeline.kernels import make_kernel
+
+kernel = make_kernel(error_model="numpy")
 
 
 @kernel

@@ -13,14 +13,12 @@ Kernels run one thread and take all parameters as arguments. They don't check ar
 
 from __future__ import annotations
 
-from numba import njit
+from pipeline.kernels import kernel
 
 EMPTY, BLACK, WHITE, OFF_BOARD = 0, 1, 2, 3
 SUICIDE = -1
 STAMP = -1
 MET, TAKEN, FREE = 0, 1, 2
-
-kernel = njit(cache=True, nogil=True)
 
 
 @kernel

@@ -16,16 +16,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from pipeline.kernels import kernel
 
 EMPTY, FIRST, SECOND, OFF = 0, 1, 2, 3
 # What a stone makes on one line; see shape_of.
 NOTHING, THREE, FOUR, STRAIGHT_FOUR, FIVE_SHAPE = 0, 1, 2, 3, 4
 REACH = 4  # points to either side that a window has
 WINDOWS = 1 << (2 * 2 * REACH)
-
-kernel = njit(cache=True, nogil=True)
 
 
 class Lines(NamedTuple):

@@ -15,18 +15,16 @@ Kernels run one thread and take all parameters as arguments. They don't check ar
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from pipeline.games.base import Actions, BoolArray, KeyArray, Planes, States
+from pipeline.kernels import kernel
 
 EMPTY, FIRST, SECOND = 0, 1, 2
 TO_MOVE, PLY, OVER, WINNER = 0, 1, 2, 3
 EXTRA_WORDS = 4
 LEGAL, OUT_OF_RANGE, GAME_OVER, OCCUPIED = 0, 1, 2, 3
 NUM_PLANES = 3
-
-kernel = njit(cache=True, nogil=True)
 
 
 @kernel

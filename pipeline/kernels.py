@@ -1,0 +1,130 @@
+"""What makes a function a kernel: compiled by numba, without the interpreter's lock, and kept on disk.
+
+Numba compares a compiled kernel with the time stamp of its own file only. A kernel that uses another file's kernels or
+constants would therefore go on running the old code after a change there, and a new docstring would cost a minute of
+compiling. Here the code itself decides: kernels are kept in a folder named by a hash of their module and of all that it
+imports of its own package and of this one, without docstrings, comments and line numbers.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from numba import njit
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+
+Decorator = Callable[[Callable[..., Any]], Any]
+
+
+def make_kernel(**options: Any) -> Decorator:
+    """A decorator like ``kernel`` with more options of numba's njit."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        dispatcher = njit(nogil=True, **options)(function)
+        if hasattr(dispatcher, "_cache"):  # not with NUMBA_DISABLE_JIT
+            dispatcher._cache = _Cache(function)
+        return dispatcher
+
+    return decorate
+
+
+kernel = make_kernel()
+
+
+class _Locator:
+    """Where numba keeps a kernel; its interface is numba.core.caching._CacheLocator."""
+
+    def __init__(self, function: Callable[..., Any], file: str) -> None:
+        self._py_file = file  # named in a warning of numba's
+        checked = "-checked" if os.environ.get("NUMBA_BOUNDSCHECK", "0") != "0" else ""  # compiles to different code
+        self._folder = _root() / f"{function.__module__}-{code_hash(function.__module__)}{checked}"
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], file: str) -> _Locator | None:
+        """None, which lets numba look for another place, where this one can't be written."""
+        try:
+            locator = cls(function, file)
+            locator.ensure_cache_path()
+        except OSError:
+            return None
+        return locator if os.access(locator._folder, os.W_OK) else None
+
+    def ensure_cache_path(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def get_cache_path(self) -> str:
+        return str(self._folder)
+
+    def get_source_stamp(self) -> str:
+        return ""  # the folder's name says it
+
+    def get_disambiguator(self) -> str:
+        return ""  # a module's functions have different names
+
+
+class _CacheImpl(CompileResultCacheImpl):
+    _locator_classes = [_Locator, *CompileResultCacheImpl._locator_classes]  # noqa: RUF012  numba's way
+
+
+class _Cache(FunctionCache):
+    _impl_class = _CacheImpl
+
+
+def _root() -> Path:
+    own = os.environ.get("NUMBA_CACHE_DIR")
+    return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mugo" / "kernels"
+
+
+def code_hash(module: str) -> str:
+    """A hash of the code of a module and of what it imports of its package and of this one, directly or not."""
+    codes, waiting = {}, [module]
+    while waiting:
+        name = waiting.pop()
+        if name not in codes:
+            codes[name], imported = _code_and_imports(name)
+            waiting += imported
+    return hashlib.sha256("\n".join(codes[name] for name in sorted(codes)).encode()).hexdigest()[:12]
+
+
+@cache
+def _code_and_imports(module: str) -> tuple[str, tuple[str, ...]]:
+    """A module's code as text, and the modules that its top level imports of its package and of this one."""
+    path = _file_of(module)
+    tree = ast.parse(path.read_bytes()) if path else ast.Module([], [])
+    packages = {module.partition(".")[0], __name__.partition(".")[0]}
+    imported = tuple(name for name in _imports(tree, module) if name.partition(".")[0] in packages and _file_of(name))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            if ast.get_docstring(node, clean=False) is not None:
+                node.body = node.body[1:]
+    return ast.dump(tree), imported
+
+
+def _imports(tree: ast.Module, module: str) -> Iterator[str]:
+    """Modules that may be meant: of ``from a.b import c`` both a.b and a.b.c."""
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(module.split(".")[: -node.level]) if node.level else ""
+            source = ".".join(filter(None, (base, node.module)))
+            yield from (source, *(f"{source}.{alias.name}" for alias in node.names))
+
+
+@cache
+def _file_of(module: str) -> Path | None:
+    """The source of a module; None for what is no module, and for packages, whose __init__ holds no kernels."""
+    try:
+        spec = find_spec(module)
+    except (ImportError, ValueError):
+        return None
+    if spec is None or not spec.origin or spec.submodule_search_locations is not None:
+        return None
+    return Path(spec.origin) if spec.origin.endswith(".py") else None
