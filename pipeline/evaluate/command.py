@@ -125,11 +125,13 @@ def _challenger(config: EvaluateConfig, champion: Entrant, home: Path | None) ->
         return config.white_model
     if home is None or champion.spec.path is None:
         raise UsageError(f"evaluate --white-model: not given; against {champion.name} there is no newest model to take")
-    ours = layout.parse_model_name(champion.spec.path.name)
+    current = layout.parse_model_name(champion.spec.path.name)
     newer = []
     for path in list_models(home):
         name = layout.parse_model_name(path.name)
-        if name is not None and (ours is None or name.number > ours.number) and path.name != champion.spec.path.name:
+        if name is None or path.name == champion.spec.path.name:
+            continue
+        if current is None or name.number > current.number:
             newer.append(path)
     for path in reversed(newer):
         summary = read_summary(config.output_dir / layout.match_name(path.name, champion.name))
@@ -142,7 +144,7 @@ def _challenger(config: EvaluateConfig, champion: Entrant, home: Path | None) ->
 
 
 def _check_different(challenger: Entrant, other: Entrant, where: str = "--white-model") -> None:
-    """A player may meet itself only under another name: nobody does that by mistake."""
+    """Raises UsageError. A player may meet itself only under another name, which shows that it is meant."""
     same = challenger.info.weights == other.info.weights and challenger.info.readouts == other.info.readouts
     if challenger.model and same and not (challenger.spec.own_name or other.spec.own_name):
         who = "champion" if where == "--white-model" else "challenger"
@@ -238,8 +240,8 @@ def _refuse_undecided(summary: EvaluateSummary, writer: MatchWriter) -> None:
     """Raises MuGoError: the decision depends on games that failed twice, so there is none yet."""
     last = writer.failures[-1].problem if writer.failures else "unknown"
     raise MuGoError(
-        f"{writer.folder}: {summary.failed} games failed twice (the last: {last}) and the verdict hangs on them; mend "
-        "that and run it again: only they are played"
+        f"{writer.folder}: {summary.failed} games failed twice (the last: {last}) and the decision depends on "
+        "them; mend that and run it again: only they are played"
     )
 
 

@@ -1,4 +1,4 @@
-"""A sequential test of promotion: stop as soon as the pairs of games tell clearly enough which of two strengths it is.
+"""A sequential test of promotion: stop as soon as the pairs of games show clearly which of two strengths it is.
 
 The generalised sequential probability ratio test (GSPRT) of H0 "the challenger is elo0 stronger" against H1 "it is elo1
 stronger". It observes *whole pairs* (see statistics.py), as counts of their five scores (pentanomial): the two

@@ -1,9 +1,9 @@
 """``MatchThread``: a thread that plays games between two players, many at once.
 
-The thread is the referee: it keeps the positions, asks the player to move, and tells both players every move. About
-half of each player's rows are active at a time. A game depends on its opening, its number, the match's seed and the two
-players, not on thread, row or neighbours, as long as the players' arithmetic doesn't. So an interrupted match, or one
-spread over threads and processes, is the same match.
+The thread is the referee: it keeps the positions, asks the player whose turn it is, and passes every move to both.
+About half of each player's rows are active at a time. A game depends on its opening, its number, the match's seed and
+the two players, not on thread, row or neighbours, as long as the players' arithmetic doesn't. So an interrupted match,
+or one spread over threads and processes, is the same match.
 
 Sides: CHALLENGER = 0, CHAMPION = 1; players of a game: 0 moves first, 1 second. Axes: R rows, n rows. Writes no files.
 """
@@ -87,7 +87,7 @@ class _Unfinished:
     values: list[float | None]
 
     def failure(self, kind: str, player: str, problem: str) -> MatchFailure:
-        """attempt: 1; whoever counts attempts sets the number."""
+        """attempt: 1; conduct() sets the number."""
         return MatchFailure(failed=self.index, attempt=1, kind=kind, player=player, problem=problem, moves=self.moves)
 
 
@@ -143,7 +143,7 @@ class MatchThread:
                 player.wait(PATIENCE_SECONDS)
 
     def abandon(self, problem: str) -> None:
-        """Report every game in play as failed, by no known player's fault. Players aren't told: they may be broken."""
+        """Report every game in play as failed, by no known player's fault. Players may be broken, so none is called."""
         for row, playing in enumerate(self._rows):
             if playing is not None:
                 self._rows[row] = None
@@ -155,7 +155,7 @@ class MatchThread:
             player.close()
 
     def _move(self, side: int, decisions: Decisions) -> None:
-        """Make a side's moves on the thread's boards, and tell both players."""
+        """Make a side's moves on the thread's boards, and pass them to both players."""
         rows, actions, values = decisions.rows, decisions.actions, decisions.values
         resigned = actions == RESIGN
         for row in rows[resigned].tolist():

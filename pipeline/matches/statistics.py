@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 Z_95 = 1.959963984540054  # two-sided 95 % of a normal distribution
-VOID = -1  # instead of a pair's score: one of its games failed, so the pair counts for nobody
+VOID = -1  # instead of a pair's score: one of its games is missing for good, so the pair doesn't count
 
 Pentanomial = tuple[int, int, int, int, int]
 """Pair counts: how many pairs brought 0, 1/2, 1, 1 1/2 and 2 points."""

@@ -2,7 +2,7 @@
 
 Reads a job and numbers of games on its standard input, plays them in threads, and writes the outcomes to its standard
 output; worker_pool.py describes the lines. It writes no files, so it may be killed at any moment, and it ends by itself
-when its standard input does: then whoever started it wants no more, or is gone.
+when its standard input does: then its parent needs it no longer, or is gone.
 """
 
 from __future__ import annotations

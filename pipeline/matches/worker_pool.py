@@ -336,7 +336,7 @@ class ProcessPool(WorkerPool):
                 worker.forgive(pause)
 
     def _look_after(self, worker: _Worker) -> list[Outcome]:
-        """Find what no line tells: that it hangs, or that it ended while a process of its own keeps its pipe open."""
+        """Find what no line reports: that it hangs, or that it ended while a process of its own keeps its pipe open."""
         if worker.games and (stuck := worker.stuck(self._hang_seconds)):
             return self._lost(worker, f"it made no step for {stuck:.0f} seconds and was stopped")
         if worker.process.poll() is None:
@@ -404,7 +404,7 @@ class ProcessPool(WorkerPool):
 
 def _send(process: subprocess.Popen[bytes], message: dict[str, Any]) -> None:
     assert process.stdin is not None
-    with suppress(OSError, ValueError):  # it has died: the end of the other pipe will tell
+    with suppress(OSError, ValueError):  # it has died: the end of the other pipe will show that
         process.stdin.write(json.dumps(message).encode() + b"\n")
         process.stdin.flush()
 

@@ -1,9 +1,9 @@
 """``Player``: what chooses the moves of one side in many games at once.
 
-A player has a fixed number of rows; a row is one game, and the owner of the games tells the player every move made in
-it, by either side. Between begin() and the decision the player may take any number of step()s, so that a batch of
-searches, a network and a process behind a pipe all fit. One thread uses a player. Rows never influence each other: the
-move chosen in a row depends only on its seed, its moves and the player's settings.
+A player has a fixed number of rows; a row is one game, and the player gets every move made in it, by either side.
+Between begin() and the decision the player may take any number of step()s, so that a batch of searches, a network and a
+process behind a pipe all fit. One thread uses a player. Rows never influence each other: the move chosen in a row
+depends only on its seed, its moves and the player's settings.
 
 Axes: R rows, n rows named in a call, S state words, A actions. Values are seen by the player to move, which is the one
 asked.
@@ -26,7 +26,7 @@ RESIGN = -1  # instead of an action: the player resigns
 
 
 class PlayerFault(MuGoError):
-    """A player failed to make a move: the game can't go on and counts for nobody.
+    """A player failed to make a move: the game can't go on and doesn't count.
 
     kind: broken    the channel to it broke: the process ended, closed its pipe, or took too long
           protocol  its answer isn't part of its protocol

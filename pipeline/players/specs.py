@@ -26,9 +26,9 @@ from typing import Literal
 from pipeline import entry_points
 from pipeline.errors import UsageError
 from pipeline.storage import layout
+from pipeline.storage.matches import PlayerKind
 from pipeline.storage.models import resolve_champion
 
-Kind = Literal["model", "random", "heuristic", "gtp", "plugin"]
 KNOWN: tuple[Literal["random", "heuristic"], ...] = ("random", "heuristic")  # players that are just a name
 POLICY, GTP = "policy:", "gtp:"
 
@@ -50,7 +50,7 @@ class PlayerSpec:
     """
 
     text: str
-    kind: Kind
+    kind: PlayerKind
     name: str
     own_name: bool = False
     path: Path | None = None

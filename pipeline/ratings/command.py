@@ -2,7 +2,7 @@
 
 Everything is computed anew from the match records, by all three methods; the file is a copy for readers, and nothing is
 lost if it is damaged. For methods that have an order, matches count in the order in which they began. Failed games
-count for nobody. Plays nothing.
+don't count. Plays nothing.
 """
 
 from __future__ import annotations

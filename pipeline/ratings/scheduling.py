@@ -5,8 +5,8 @@
 
 The variance of uncertainty is Bradley-Terry's: with Σ the covariance of the ratings and d = e_i − e_j, a game of i and
 j adds Fisher information w = p(1 − p) along d, so that Σ becomes Σ − w Σd dᵀΣ / (1 + w dᵀΣd) (Sherman & Morrison 1950).
-It is the variance of ratings less their mean, since no game tells what all have in common. This is A-optimal design:
-Chaloner & Verdinelli 1995, "Bayesian experimental design: a review".
+It is the variance of ratings less their mean, since no game says anything about what all have in common. This is
+A-optimal design: Chaloner & Verdinelli 1995, "Bayesian experimental design: a review".
 
 Pure: names and numbers. Plays nothing.
 """

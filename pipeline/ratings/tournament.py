@@ -83,8 +83,8 @@ def _play(config: TournamentConfig, field: Field, runner: MatchRunner, progress:
     begun: set[str] = set()  # matches that this run played: games missing there have failed twice
     while True:
         known = _known(config)
-        ours = [match for match in known if match.folder.parent == config.output_dir and field.plays(match)]
-        left = config.games - sum(len(match.games) for match in ours)
+        own = [match for match in known if match.folder.parent == config.output_dir and field.plays(match)]
+        left = config.games - sum(len(match.games) for match in own)
         if left <= 0:
             return
         results = [match_result(match) for match in known]
@@ -96,7 +96,7 @@ def _play(config: TournamentConfig, field: Field, runner: MatchRunner, progress:
             else:
                 progress.say(f"the rating of {field.place} is {known_to} the mean of these {num} players")
             return
-        cut_short = [match for match in ours if len(match.games) < match.num_games and match.folder.name not in begun]
+        cut_short = [match for match in own if len(match.games) < match.num_games and match.folder.name not in begun]
         if cut_short:
             one, other = (info.rated_as for info in cut_short[0].header.players)
             games = cut_short[0].num_games - len(cut_short[0].games)

@@ -7,7 +7,7 @@
     sgf/          game records, if the game has SGF
 
 Games 2k and 2k+1 are pair k and play opening k; the challenger moves first in the even one. Openings that are added
-later continue the numbers. A game may fail and be played again: failures count for nobody.
+later continue the numbers. A game may fail and be played again: failures don't count.
 
 Sides: 0 the challenger, 1 the champion; players: 0 moves first, 1 second. Results are seen by the first player, values
 of a move by the player who made it; the names say so. Plays nothing, and doesn't know what a result means: see matches/
@@ -41,6 +41,7 @@ SIDES = ("challenger", "champion")
 # The lines of games.jsonl
 
 
+PlayerKind = Literal["model", "random", "heuristic", "gtp", "plugin"]
 End = Literal["played_out", "full_length", "resigned"]
 Moves = list[Annotated[int, Field(ge=0, le=2**16 - 1)]]
 
@@ -51,7 +52,7 @@ class PlayerInfo(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     name: str = Field(description="Unique in the match, and fit for a folder.")
-    kind: Literal["model", "random", "heuristic", "gtp", "plugin"]
+    kind: PlayerKind
     spec: str = Field(description="The spec string that named the player.")
     readouts: int | None = Field(None, description="Simulations per move; models only.")
     weights: str = Field("", description="SHA-256 of a model's weights.")
@@ -462,9 +463,9 @@ def check_same_match(path: Path, found: MatchHeader, wanted: MatchHeader) -> Non
 
     A player is the same if its kind, name, readouts and weights are; an engine also needs the same command.
     """
-    ours, theirs = _identity(wanted), _identity(found)
-    for name in dict.fromkeys((*ours, *theirs)):
-        if ours.get(name) != theirs.get(name):
+    now, before = _identity(wanted), _identity(found)
+    for name in dict.fromkeys((*now, *before)):
+        if now.get(name) != before.get(name):
             if name.endswith("weights"):
                 raise FileError(
                     path,
@@ -473,7 +474,7 @@ def check_same_match(path: Path, found: MatchHeader, wanted: MatchHeader) -> Non
                 )
             raise FileError(
                 path,
-                f"this match was begun with {name} {theirs.get(name)!r}, now it is {ours.get(name)!r}; go on with the "
+                f"this match was begun with {name} {before.get(name)!r}, now it is {now.get(name)!r}; go on with the "
                 "old setting, choose another --output-dir, or remove the folder",
             )
 

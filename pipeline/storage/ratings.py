@@ -97,9 +97,6 @@ class Pool(BaseModel):
     def names(self) -> list[str]:
         return [member.name for member in self.members]
 
-    def spec_of(self, name: str) -> str:
-        return next(member.spec for member in self.members if member.name == name)
-
 
 def read_ratings(path: Path) -> Ratings:
     """Raises FileError, which says how to make it anew, if it is missing, damaged or of another version."""

@@ -346,7 +346,9 @@ def test_a_verdict_that_hangs_on_failed_games_is_refused_and_a_rerun_plays_only_
     fail_in(monkeypatch, mode, 0, 1)
     asking = config.model_copy(update={"threshold": (known + 1) / 40})  # out of reach without games 0 and 1
     folder = tmp_path / "evaluate" / "random-vs-heuristic"
-    with pytest.raises(MuGoError, match=r"2 games failed twice \(the last: .*\) and the verdict hangs on them; mend"):
+    with pytest.raises(
+        MuGoError, match=r"2 games failed twice \(the last: .*\) and the decision depends on them; mend"
+    ):
         evaluate(asking)
     match = read_match(folder)
     assert match.summary is None and len(match.games) == 18

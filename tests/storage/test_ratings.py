@@ -45,7 +45,6 @@ def test_a_pool_is_read_back_as_written(tmp_path):
     write_pool(path, POOL)
     assert read_pool(path) == POOL
     assert POOL.names == ["random", "m@8"]
-    assert POOL.spec_of("m@8") == "saved_models/m@8"
 
 
 def test_no_pool_is_an_empty_one(tmp_path):
