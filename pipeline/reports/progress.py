@@ -99,8 +99,9 @@ class ConsoleProgress(Progress):
         self.next_time = now + self.log_seconds
         seconds = now - self.started
         total = "" if self.total is None else f" of {self.total:,}"
-        rate = f" ({self.count / seconds:,.1f}/s)" if seconds > 0 and self.count else ""
-        self._write(f"{self.what}: {self.count:,}{total} {self.unit} in {seconds:.0f} s{rate}  {self.state}".rstrip())
+        rate = self.count / seconds if seconds > 0 else 0.0
+        speed = f" ({rate:,.1f}/s)" if rate >= 1 else f" ({rate:.2g}/s)" if rate else ""
+        self._write(f"{self.what}: {self.count:,}{total} {self.unit} in {seconds:.0f} s{speed}  {self.state}".rstrip())
 
     def _write(self, line: str) -> None:
         if self.draws:
