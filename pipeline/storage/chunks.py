@@ -11,7 +11,8 @@ import hashlib
 import io
 import json
 import os
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ class ChunkHeader:
     num_chunks: int  # in the set, the hold-out not counted
     seed: int
     num_planes: int
-    window: dict[str, Any] = field(default_factory=dict)  # what it was drawn from, as JSON
+    window: dict[str, Any] = field(default_factory=dict)  # what it was sampled from, as JSON
     num_examples: int = 0  # filled on reading
 
 
@@ -125,20 +126,9 @@ def write_chunk(
             raise ValueError(f"{path}: column {name} is {found}, wanted {dtype} {(num_examples, *shape)}")
     image = io.BytesIO()  # in memory first: HDF5 reports a full disk in a heap of errors
     with h5py.File(image, "w", userblock_size=SEAL_BYTES) as file:
-        attributes = {
-            "format": FORMAT,
-            "version": VERSION,
-            "game": header.game,
-            "set_id": header.set_id,
-            "index": header.index,
-            "num_chunks": header.num_chunks,
-            "seed": header.seed,
-            "num_planes": header.num_planes,
-            "num_examples": num_examples,
-            "window": json.dumps(header.window),
-        }
-        for key, value in attributes.items():
-            file.attrs[key] = value
+        facts = asdict(replace(header, num_examples=num_examples))
+        window = json.dumps(facts.pop("window"))
+        file.attrs.update({"format": FORMAT, "version": VERSION, **facts, "window": window})
         for name, column in columns.items():
             file.create_dataset(name, data=column)
         names = np.array(shards, "S" if shards else "S1")
@@ -215,17 +205,8 @@ def _unreadable(path: Path, error: Exception) -> FileError:
 
 
 def _read_header(file: h5py.File) -> ChunkHeader:
-    attributes = file.attrs
-    return ChunkHeader(
-        game=str(attributes["game"]),
-        set_id=str(attributes["set_id"]),
-        index=int(attributes["index"]),
-        num_chunks=int(attributes["num_chunks"]),
-        seed=int(attributes["seed"]),
-        num_planes=int(attributes["num_planes"]),
-        window=json.loads(attributes["window"]),
-        num_examples=int(attributes["num_examples"]),
-    )
+    read: dict[str, Callable[[Any], Any]] = {"game": str, "set_id": str, "window": json.loads}  # numbers else
+    return ChunkHeader(**{one.name: read.get(one.name, int)(file.attrs[one.name]) for one in fields(ChunkHeader)})
 
 
 def _read_column(
