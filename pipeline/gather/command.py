@@ -79,13 +79,12 @@ class GatherSummary:
     def lines(self) -> list[str]:
         """The short form."""
         there = f", {self.chunks - self.chunks_made:,} of them made before" if self.chunks_made < self.chunks else ""
-        short = f" ({self.chunks_short:,} fewer than asked for: no more positions)" if self.chunks_short else ""
         lines = [
-            f"set {self.set_id}: {counted(self.chunks, 'chunk')}{there}{short} in {duration(self.seconds)}, "
+            f"set {self.set_id}: {counted(self.chunks, 'chunk')}{there} in {duration(self.seconds)}, "
             f"{self.positions_per_second:,.0f} positions/s",
             f"{counted(self.positions, 'position')} to train on, {self.holdout_positions:,} held out",
-            f"window: {self.window_positions:,} of the {counted(self.total_positions, 'position')} so far, from "
-            f"{counted(self.window_games, 'game')}; {self.new_positions:,} are new since the set before",
+            f"window: {counted(self.window_games, 'game')} with {self.window_positions:,} of the "
+            f"{counted(self.total_positions, 'position')} so far; {self.new_positions:,} new since the last set",
         ]
         if self.shards_skipped:
             lines.append(f"{counted(self.shards_skipped, 'damaged or missing shard')} skipped; the warnings name them")

@@ -61,7 +61,7 @@ def show_run(directory: Path) -> Iterator[str]:
         yield "(loss on the games held out from training; games and positions that the model played)"
     if matches:
         yield ""
-        header = ("challenger", "champion", "games", "won", "drawn", "lost", "points", "verdict")
+        header = ("challenger", "champion", "games", "won", "drawn", "lost", "points", "decision")
         yield table([match_line(match) for match in matches], header)
     if tournament:
         yield ""
@@ -135,11 +135,11 @@ def match_line(match: Match) -> tuple[str, ...]:
     share = f"{score.share:.1%}" if score.games else "-"
     return (
         match.header.challenger, match.header.champion, f"{len(match.games)}/{match.num_games}{left_out}",
-        str(score.wins), str(score.draws), str(score.losses), share, _verdict(match.summary),
+        str(score.wins), str(score.draws), str(score.losses), share, _decision(match.summary),
     )  # fmt: skip
 
 
-def _verdict(summary: dict[str, Any] | None) -> str:
+def _decision(summary: dict[str, Any] | None) -> str:
     if summary is None:
         return "not finished"
     if summary.get("promoted"):
