@@ -190,8 +190,7 @@ def pool(
     ratings: Annotated[Path, typer.Option(help="The file that keeps the ratings.")] = Path("data/ratings.json"),
 ) -> None:
     with reported("pool"):
-        from pipeline.ratings.pool_command import pool as change
-
+        from pipeline.ratings.pool import pool as change
         from pipeline.reports.progress import ConsoleProgress
 
         with ConsoleProgress() as progress:

@@ -142,6 +142,13 @@ def test_a_wrong_value_is_found_and_wanted(stage: types.SimpleNamespace, options
     assert result.exit_code == 2 and said in result.stderr and stage.given is None
 
 
+def test_the_pool_is_changed_and_printed(tmp_path: Path) -> None:
+    files = ("--path", str(tmp_path / "pool.json"), "--ratings", str(tmp_path / "ratings.json"))
+    assert run("pool", "add", "random", *files).exit_code == 0
+    result = run("pool", *files)
+    assert result.exit_code == 0 and "random" in result.stdout
+
+
 def test_options_win_over_the_preset(stage: types.SimpleNamespace, tmp_path: Path) -> None:
     preset = tmp_path / "mine.yaml"
     preset.write_text("selfplay: {games: 7, readouts: 9, top_up: true}")
