@@ -169,7 +169,7 @@ add_command("engine", EngineConfig)
 @app.command(help=HELP["show"])
 def show(
     path: Annotated[
-        Path, typer.Argument(help="One of MuGo's files, or a folder [default: the run in this folder].")
+        Path, typer.Argument(help="A file or folder [default: the run in this folder].", show_default=False)
     ] = Path(),
     game: Annotated[int | None, typer.Option(help="Show this game of a shard or match, counted from 0.")] = None,
     moves: Annotated[bool, typer.Option("--moves", help="Show the board before every move of that game.")] = False,
