@@ -299,7 +299,7 @@ class _Run:
             self._remove_partial()  # which row stands in for a damaged shard is only known when all are drawn anew
         missing = [index for index, path in enumerate(self._paths(num_chunks)) if not path.exists()]
         num_drawn = num_chunks * self.config.positions_per_chunk
-        drawn = self._pool(frozenset()).draw(num_drawn, self._rng(DRAW_TRAINING))
+        drawn = self._pool(frozenset()).sample(num_drawn, self._rng(DRAW_TRAINING))
         rows = np.concatenate([self._rows_of(index) for index in missing])
         holdout = self._draw_holdout()
         num_rows = len(rows)
@@ -343,7 +343,7 @@ class _Run:
         pool = self.window.pool(held_out=True)
         made = (self.output / layout.holdout_name(self.set_name)).exists()
         limit = 0 if made else HOLDOUT_CHUNKS * self.config.positions_per_chunk
-        return pool.draw(min(len(pool), limit), self._rng(DRAW_HOLDOUT))
+        return pool.sample(min(len(pool), limit), self._rng(DRAW_HOLDOUT))
 
     def _remove_partial(self) -> None:
         for path in list_sets(self.output).get(self.set_name, []):
@@ -356,7 +356,7 @@ class _Run:
         """Fill rows that damaged shards left empty from the others; the rows that remain empty, sorted."""
         rng = self._rng(DRAW_REPLACEMENTS)
         while len(failed):
-            others = self._pool(frozenset(self.bad)).draw_others(len(failed), drawn, rng)
+            others = self._pool(frozenset(self.bad)).sample_others(len(failed), drawn, rng)
             if not len(others):
                 break
             td_lambda = np.full(len(others), self.config.td_lambda, np.float32)

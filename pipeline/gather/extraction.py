@@ -1,7 +1,8 @@
-"""Reading: the examples of drawn positions, from shards to the rows of a scratch file, several shards at a time.
+"""Example extraction: from sampled positions in shards to rows of a scratch file, several shards at a time.
 
-Each shard that holds a wanted position is read once. A damaged one is told of and leaves its rows empty. What stands in
-the scratch file doesn't depend on the threads or on how positions are grouped. Axis: N positions, a row each.
+Each shard that holds a wanted position is read once. A damaged shard is reported and leaves its rows empty. The
+contents of the scratch file don't depend on the number of threads or on how positions are grouped. Axis: N positions,
+one row each.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ R = TypeVar("R")
 class Reader:
     """Reads the shards of one window.
 
-    bad  shards that turned out damaged, as indices into the window's metas   shards_read  how often one was read
+    bad  damaged shards found so far, as indices into the window's metas   shards_read  number of reads
     """
 
     def __init__(self, game: Game, window: Window, skip: Callable[[FileError], None], progress: Progress) -> None:
-        """skip: is told of each damaged shard, once."""
+        """skip: called once with the error of each damaged shard."""
         self._game = game
         self._window = window
         self._skip = skip
@@ -50,7 +51,7 @@ class Reader:
     def extract(
         self, scratch: Scratch, wanted: Positions, rows: NDArray[np.int64], td_lambda: NDArray[np.float32]
     ) -> NDArray[np.int64]:
-        """Put the examples of N wanted positions into these rows [N]; the rows that damaged shards left empty, sorted.
+        """Put the examples of N wanted positions into these rows [N]; returns the rows left empty by damage, sorted.
 
         td_lambda: [N], see make_examples. The column shard is then an index into the window's metas.
         """
@@ -104,7 +105,7 @@ class Reader:
 
 @dataclass(frozen=True)
 class _Extracted:
-    """What became of one group. failed: the rows that got no example."""
+    """The result of one group. failed: the rows that got no example."""
 
     num_rows: int
     shards_read: int
@@ -113,7 +114,7 @@ class _Extracted:
 
 
 def _groups(wanted: Positions) -> Iterator[NDArray[np.int64]]:
-    """Indices into wanted, so grouped that all positions of a shard are in one group."""
+    """Indices into wanted, grouped so that all positions of a shard are in one group."""
     order = np.argsort(wanted.shard, kind="stable")
     stops = np.flatnonzero(np.diff(wanted.shard[order], append=-1)) + 1
     start = 0
@@ -124,7 +125,7 @@ def _groups(wanted: Positions) -> Iterator[NDArray[np.int64]]:
 
 
 def in_threads(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """function of each item, in order; only a few items are under way at a time."""
+    """The results of function for each item, in order; only a few items are in progress at a time."""
     threads = min(len(os.sched_getaffinity(0)), MAX_THREADS)
     with ThreadPoolExecutor(threads) as pool:
         pending: deque[Future[R]] = deque()

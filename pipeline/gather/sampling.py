@@ -1,6 +1,6 @@
-"""Drawing positions from a window: alike, or more often where the search surprised the network.
+"""Sampling positions from a window: uniformly, or more often where the search surprised the network.
 
-Axes: S shards, E stretches (a stretch is some plies of a game without a gap), N positions of a pool.
+Axes: S shards, E spans (a span is consecutive plies of one game), N positions of a pool.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ class Positions:
 
 
 @dataclass(frozen=True)
-class Stretches:
-    """E stretches, ordered by shard, game and ply; no two share a position."""
+class Spans:
+    """E spans, ordered by shard, game and ply; they don't overlap."""
 
     shard: IndexArray  # [E] index into the window's metas
     game: IndexArray  # [E] index in the shard
     first_ply: IndexArray  # [E]
     num_plies: IndexArray  # [E] at least 1
-    first_move: IndexArray  # [E] where first_ply stands among the positions of its shard
+    first_move: IndexArray  # [E] index of first_ply among the positions of its shard
 
     def __len__(self) -> int:
         return len(self.shard)
 
-    def at(self, rows: NDArray[np.integer] | NDArray[np.bool_]) -> Stretches:
-        return Stretches(
+    def at(self, rows: NDArray[np.integer] | NDArray[np.bool_]) -> Spans:
+        return Spans(
             self.shard[rows], self.game[rows], self.first_ply[rows], self.num_plies[rows], self.first_move[rows]
         )
 
@@ -53,23 +53,23 @@ class Stretches:
 
     @property
     def num_games(self) -> int:
-        """Games of which there is anything."""
+        """Games that at least one span belongs to."""
         return len(self) and 1 + int(((np.diff(self.shard) != 0) | (np.diff(self.game) != 0)).sum())
 
 
 class PositionSampler:
-    """Positions to draw from, numbered from 0."""
+    """Samples positions of a pool, in which they are numbered from 0."""
 
-    def __init__(self, stretches: Stretches, surprises: list[NDArray[np.float16]], surprise_weight: float) -> None:
+    def __init__(self, spans: Spans, surprises: list[NDArray[np.float16]], surprise_weight: float) -> None:
         """surprises: of every position, shard by shard; see ShardMeta.
 
-        surprise_weight s: a position is drawn with a chance proportional to (1 − s) + s · surprise / mean surprise of
-        the pool, so a share s of all draws is given out by surprise. A position whose policy doesn't count has surprise
-        0: it is drawn for its value, with the share 1 − s alone. All are alike if none surprises.
+        surprise_weight s: the probability of a position is proportional to (1 − s) + s · surprise / mean surprise of
+        the pool, so surprise decides the share s of all samples. A position whose policy doesn't count has surprise 0:
+        it is sampled for its value, by the share 1 − s alone. Sampling is uniform if every surprise is 0.
         Source: KataGo, docs/KataGoMethods.md, "Policy Surprise Weighting", where s = 1/2 and the mean is of a game.
         """
-        self._stretches = stretches
-        self._ends = np.cumsum(stretches.num_plies)
+        self._stretches = spans
+        self._ends = np.cumsum(spans.num_plies)
         self._surprises = surprises
         self._surprise_weight = surprise_weight
 
@@ -77,22 +77,22 @@ class PositionSampler:
         return int(self._ends[-1]) if len(self._ends) else 0
 
     def positions(self, numbers: IndexArray) -> Positions:
-        """Which positions these numbers mean."""
+        """The positions with these numbers."""
         at = np.searchsorted(self._ends, numbers, side="right")
-        stretches = self._stretches
-        ply = numbers - (self._ends[at] - stretches.num_plies[at]) + stretches.first_ply[at]
-        return Positions(stretches.shard[at], stretches.game[at], ply)
+        spans = self._stretches
+        ply = numbers - (self._ends[at] - spans.num_plies[at]) + spans.first_ply[at]
+        return Positions(spans.shard[at], spans.game[at], ply)
 
-    def draw(self, count: int, rng: np.random.Generator) -> Positions:
-        """count positions in random order; count must not exceed the pool.
+    def sample(self, count: int, rng: np.random.Generator) -> Positions:
+        """count positions in random order; count must not exceed the size of the pool.
 
-        All alike: different ones, each equally likely. By surprise: a position whose share of the draws is more
-        than one copy is drawn so many times, rounded down or up; no other is drawn twice.
+        Uniformly: without replacement. By surprise: a position whose expected number of copies exceeds 1 occurs that
+        often, rounded down or up; any other occurs at most once.
         """
         return self.positions(self._choose(np.arange(len(self)), count, rng))
 
-    def draw_others(self, count: int, taken: Positions, rng: np.random.Generator) -> Positions:
-        """Like draw, but none of those taken; fewer if there are fewer."""
+    def sample_others(self, count: int, taken: Positions, rng: np.random.Generator) -> Positions:
+        """Like sample, but leaves out those taken; fewer if fewer are left."""
         free = np.ones(len(self), np.bool_)
         free[self._numbers(taken)] = False
         left = np.flatnonzero(free)
@@ -119,28 +119,28 @@ class PositionSampler:
         if not len(self):
             return np.zeros(0)
         everything = np.concatenate(self._surprises)
-        stretches = self._stretches
-        begin = (np.cumsum(sizes) - sizes)[stretches.shard] + stretches.first_move
-        shift = begin - (self._ends - stretches.num_plies)
-        return everything[np.arange(len(self)) + np.repeat(shift, stretches.num_plies)].astype(np.float64)
+        spans = self._stretches
+        begin = (np.cumsum(sizes) - sizes)[spans.shard] + spans.first_move
+        shift = begin - (self._ends - spans.num_plies)
+        return everything[np.arange(len(self)) + np.repeat(shift, spans.num_plies)].astype(np.float64)
 
     def _numbers(self, positions: Positions) -> IndexArray:
-        """The numbers of those positions that are in this pool."""
-        stretches = self._stretches
-        if not len(stretches) or not len(positions):
+        """The numbers of the positions, leaving out those that aren't in this pool."""
+        spans = self._stretches
+        if not len(spans) or not len(positions):
             return np.zeros(0, np.int64)
-        games_per_shard = int(max(stretches.game.max(), positions.game.max())) + 1
+        games_per_shard = int(max(spans.game.max(), positions.game.max())) + 1
 
         def keys(shard: IndexArray, game: IndexArray, ply: IndexArray) -> IndexArray:
             return (shard * games_per_shard + game) * MOST_PLIES + ply
 
-        first = keys(stretches.shard, stretches.game, stretches.first_ply)
+        first = keys(spans.shard, spans.game, spans.first_ply)
         wanted = keys(positions.shard, positions.game, positions.ply)
         at = np.searchsorted(first, wanted, side="right") - 1
         behind = wanted - first[at]
-        inside = (at >= 0) & (behind < stretches.num_plies[at])
+        inside = (at >= 0) & (behind < spans.num_plies[at])
         at, behind = at[inside], behind[inside]
-        return self._ends[at] - stretches.num_plies[at] + behind
+        return self._ends[at] - spans.num_plies[at] + behind
 
 
 def choose_weighted(rng: np.random.Generator, weights: NDArray[np.float64], count: int) -> IndexArray:
@@ -154,4 +154,4 @@ def choose_weighted(rng: np.random.Generator, weights: NDArray[np.float64], coun
     ends = np.cumsum(weights[order])
     points = (rng.random() + np.arange(count)) * (ends[-1] / count)
     chosen = order[np.searchsorted(ends, points, side="right").clip(max=len(order) - 1)]
-    return rng.permutation(chosen)  # copies of one position must not stand side by side
+    return rng.permutation(chosen)  # copies of one position must not be neighbours

@@ -1,7 +1,7 @@
 """A scratch file of examples: written in any order by several threads, read in the order of its rows.
 
-It has no name, so no kill leaves it behind. Its room on disk is taken at once, so that a full disk is noticed before
-the work and not by a fault in the middle of it. One row holds all columns of an example side by side.
+It has no name, so a killed process leaves nothing behind. Its disk space is allocated at once, so that a full disk is
+an error before the work and not a fault in the middle of it. A row holds all columns of one example side by side.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
-"""The window: the positions of self-play that may be trained on, and which of them are held out.
+"""The window: the self-play positions that may be trained on, and which of them are held out.
 
-A window has a *capacity*: a fixed number, or one that grows with a power of all the positions there ever were. Who
-leaves when it is full:
+A window has a *capacity*: a fixed number, or one that grows with a power of the number of positions ever played. What
+leaves a full window:
 
 fifo     The oldest: the window is exactly the newest positions; the oldest shard may be cut, within a game even. A
          ring buffer overwrites its oldest positions in order, which is the same, so ``ring`` is another name for it.
-random   Any: for each position that comes, one of those in the window leaves, each with the same chance. So one that
-         has seen e others leave is still there with the chance (1 − 1/capacity)^e, and that is how it is decided
-         here, by a number that hangs on its shard's name, its place in it and the seed: nothing has to be remembered,
-         and who has left never comes back. Each position stays exactly as often as in such a buffer; that not two
-         depend on each other makes the window as large as its capacity on average only, give or take its square
-         root. Positions with HORIZON times the capacity after them are not looked at: at most 2 in a million of them
-         would be there, which bounds the cost. Source: Guertler et al. 2025, UnstableBaselines, its step buffer.
+random   Any: each new position replaces a random one. After e replacements a position is still there with
+         probability (1 − 1/capacity)^e. That is decided here by a number computed from its shard's name, its index in
+         the shard and the seed, so nothing has to be stored, and a position that left never comes back. Each position
+         stays with the same probability as in such a buffer, but independently of the others, so the window has its
+         capacity only on average, give or take the square root. Positions with HORIZON times the capacity after them
+         are skipped, which bounds the cost: at most 2 in a million of them would remain.
+         Source: Guertler et al. 2025, UnstableBaselines, its step buffer.
 
-Whole games are held out; a game's hold-out depends on its shard's name and its place in it alone, so it stays held out
+Whole games are held out. Whether a game is depends only on its shard's name and its index there, so it stays held out
 in every window, whatever the seed. Opens sidecars only. Axes: S shards, G games of a shard, M positions of a shard.
 """
 
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from pipeline.counter_rng import key_of, uniforms
 from pipeline.errors import FileError, MuGoError
-from pipeline.gather.sampling import PositionSampler, Stretches
+from pipeline.gather.sampling import PositionSampler, Spans
 from pipeline.storage.shards import ShardMeta, newest_shards
 
 HORIZON = 14  # e^-13 is 2 in a million
@@ -39,7 +39,7 @@ class Capacity:
     """How many positions a window holds.
 
     most      never more than this
-    start     0: always most; else what it holds until there were so many
+    start     0: always most; else the capacity until that many positions were played
     exponent, slope  how it grows from there
     """
 
@@ -49,7 +49,7 @@ class Capacity:
     slope: float = 0.4
 
     def at(self, total: int) -> int:
-        """The capacity when there ever were total positions.
+        """The capacity once total positions have been played.
 
         β·(x^a − s^a)/(a·s^(a−1)) + s, with x = total, s = start, a = exponent, β = slope: its slope at s is β.
         Source: KataGo, python/shuffle.py, with its min_rows as the scale s, so that x = N − min_rows + s = N.
@@ -62,9 +62,9 @@ class Capacity:
 
 @dataclass(frozen=True)
 class Counted:
-    """What was counted before: total positions there ever were, in shards whose file names are at most latest.
+    """What earlier scans counted: the total positions of shards whose file names are at most latest.
 
-    Names begin with the time: whatever is committed later is counted by the next scan that comes to it.
+    Names begin with the time, so shards committed later are counted by the next scan.
     """
 
     total: int = 0
@@ -73,7 +73,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Figures:
-    """What of a window can be read."""
+    """The readable part of a window."""
 
     positions: int
     games: int
@@ -87,7 +87,7 @@ class Window:
     """metas: S sidecars, newest shard first."""
 
     metas: tuple[ShardMeta, ...]
-    stretches: Stretches
+    spans: Spans
     held_out: NDArray[np.bool_]  # [E]
     capacity: int
     counted: Counted  # up to this window
@@ -95,15 +95,15 @@ class Window:
 
     @property
     def num_positions(self) -> int:
-        return self.stretches.num_positions
+        return self.spans.num_positions
 
     @property
     def num_games(self) -> int:
-        return self.stretches.num_games
+        return self.spans.num_games
 
     def figures(self, without: frozenset[int] = frozenset()) -> Figures:
         """without: shards (indices into metas) to leave out."""
-        left = self.stretches.at(~np.isin(self.stretches.shard, list(without)))
+        left = self.spans.at(~np.isin(self.spans.shard, list(without)))
         shards = np.unique(left.shard)
         ends = (self.metas[shards[0]].id, self.metas[shards[-1]].id) if len(shards) else ("", "")
         return Figures(left.num_positions, left.num_games, len(shards), *ends)
@@ -113,8 +113,8 @@ class Window:
     ) -> PositionSampler:
         """The positions to train on, or those held out; without: as in figures; surprise_weight: as in
         PositionSampler."""
-        inside = (self.held_out == held_out) & ~np.isin(self.stretches.shard, list(without))
-        return PositionSampler(self.stretches.at(inside), [meta.surprises for meta in self.metas], surprise_weight)
+        inside = (self.held_out == held_out) & ~np.isin(self.spans.shard, list(without))
+        return PositionSampler(self.spans.at(inside), [meta.surprises for meta in self.metas], surprise_weight)
 
 
 def scan_window(
@@ -192,7 +192,7 @@ def _survivors(metas: list[ShardMeta], size: int, total: int, seed: int) -> Insi
         others = newer + np.arange(meta.positions)[::-1]  # that came after each
         chance = (1.0 - 1.0 / size) ** np.minimum(others, evictions)
         stays = uniforms(key_of(f"{seed} {meta.id}"), np.arange(meta.positions)) < chance
-        stays &= others < HORIZON * size  # whatever else was looked at: the same window must not hang on that
+        stays &= others < HORIZON * size  # the window must not depend on how far the scan went
         if stays.any():
             inside.append((meta, stays))
         newer += meta.positions
@@ -203,9 +203,9 @@ def _window(inside: Inside, holdout_fraction: float, capacity: int, counted: Cou
     metas = tuple(meta for meta, _ in inside)
     none = np.zeros(0, np.int64)
     if not metas:
-        empty = Stretches(none, none, none, none, none)
+        empty = Spans(none, none, none, none, none)
         return Window((), empty, np.zeros(0, np.bool_), capacity, counted, new)
-    # All shards' positions in one line, then cut into stretches.
+    # The positions of all shards in one array, cut into spans.
     mask = np.concatenate([mask for _, mask in inside])
     lengths = np.concatenate([meta.lengths for meta in metas]).astype(np.int64)
     num_games = np.array([meta.games for meta in metas])
@@ -218,7 +218,7 @@ def _window(inside: Inside, holdout_fraction: float, capacity: int, counted: Cou
     end = np.flatnonzero(mask & (~padded[2:] | edge[1:])) + 1
     game = np.searchsorted(starts, begin, side="right") - 1
     shard = np.searchsorted(first_game, game, side="right") - 1
-    stretches = Stretches(
+    spans = Spans(
         shard=shard,
         game=game - first_game[shard],
         first_ply=begin - starts[game],
@@ -226,9 +226,9 @@ def _window(inside: Inside, holdout_fraction: float, capacity: int, counted: Cou
         first_move=begin - starts[first_game[shard]],
     )
     held_out = np.concatenate([holdout_games(meta, holdout_fraction) for meta in metas])
-    return Window(metas, stretches, held_out[game], capacity, counted, new)
+    return Window(metas, spans, held_out[game], capacity, counted, new)
 
 
 def holdout_games(meta: ShardMeta, share: float) -> NDArray[np.bool_]:
-    """[G] which games of a shard are held out. A game that is, is so for every larger share too."""
+    """[G] which games of a shard are held out. A larger share keeps them held out."""
     return uniforms(key_of(meta.id), np.arange(meta.games)) < share

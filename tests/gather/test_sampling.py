@@ -7,16 +7,16 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from pipeline.gather.sampling import Positions, PositionSampler, Stretches, choose_weighted
+from pipeline.gather.sampling import Positions, PositionSampler, Spans, choose_weighted
 
 
-def stretches(*rows: tuple[int, int, int, int, int]) -> Stretches:
-    return Stretches(*np.array(rows, np.int64).T)
+def spans(*rows: tuple[int, int, int, int, int]) -> Spans:
+    return Spans(*np.array(rows, np.int64).T)
 
 
 # Two shards: 0 with games of 3 and 4 moves, 1 with a game of 5; some plies are missing.
 SURPRISES = [np.array([0, 1, 2, 3, 0, 0, 4], np.float16), np.array([5, 0, 0, 0, 0], np.float16)]
-SOME = stretches((0, 0, 0, 2, 0), (0, 1, 0, 1, 3), (0, 1, 3, 1, 6), (1, 0, 0, 2, 0))
+SOME = spans((0, 0, 0, 2, 0), (0, 1, 0, 1, 3), (0, 1, 3, 1, 6), (1, 0, 0, 2, 0))
 THERE = [(0, 0, 0), (0, 0, 1), (0, 1, 0), (0, 1, 3), (1, 0, 0), (1, 0, 1)]
 THEIR_SURPRISES = np.array([0, 1, 3, 4, 5, 0])
 
@@ -37,9 +37,9 @@ def test_weights_by_hand(share: float) -> None:
 def test_without_surprises_all_are_alike() -> None:
     nothing = [np.zeros(7, np.float16), np.zeros(5, np.float16)]
     assert PositionSampler(SOME, nothing, 0.5).weights().tolist() == [1.0] * 6
-    assert sorted(members(PositionSampler(SOME, nothing, 0.5).draw(6, np.random.default_rng(0)))) == THERE
+    assert sorted(members(PositionSampler(SOME, nothing, 0.5).sample(6, np.random.default_rng(0)))) == THERE
     empty = PositionSampler(SOME.at(np.zeros(0, np.int64)), nothing, 0.5)
-    assert len(empty) == 0 and len(empty.draw(0, np.random.default_rng(0))) == 0
+    assert len(empty) == 0 and len(empty.sample(0, np.random.default_rng(0))) == 0
 
 
 def test_each_is_drawn_as_often_as_its_weight_says() -> None:
@@ -69,11 +69,11 @@ def test_draws_are_reproducible_and_follow_the_surprise() -> None:
     rng = np.random.default_rng(2)
     surprises = rng.exponential(1.0, 4000).astype(np.float16)
     surprises[:3000] = 0  # cheap moves
-    games = stretches(*((0, game, 0, 40, 40 * game) for game in range(100)))
+    games = spans(*((0, game, 0, 40, 40 * game) for game in range(100)))
     pool = PositionSampler(games, [surprises], 0.5)
-    drawn = pool.draw(1000, np.random.default_rng(7))
-    assert members(drawn) == members(pool.draw(1000, np.random.default_rng(7)))
-    assert members(drawn) != members(pool.draw(1000, np.random.default_rng(8)))
+    drawn = pool.sample(1000, np.random.default_rng(7))
+    assert members(drawn) == members(pool.sample(1000, np.random.default_rng(7)))
+    assert members(drawn) != members(pool.sample(1000, np.random.default_rng(8)))
     moves = drawn.game * 40 + drawn.ply
     assert (moves < 3000).sum() == pytest.approx(375, abs=40)  # 1,000 · 3/4 · (1 − .5)
     assert surprises[moves].astype(float).mean() > 2 * surprises.astype(float).mean()
@@ -85,7 +85,7 @@ def test_others_by_surprise() -> None:
     pool = PositionSampler(SOME, SURPRISES, 1.0)
     taken = Positions(*np.array([THERE[4], (1, 0, 4), (0, 1, 1)], np.int64).T)  # the last two are not in the pool
     for seed in range(20):
-        others = members(pool.draw_others(2, taken, np.random.default_rng(seed)))
+        others = members(pool.sample_others(2, taken, np.random.default_rng(seed)))
         assert len(others) == 2 and set(others) <= {THERE[1], THERE[2], THERE[3]}  # not taken, of some surprise
 
 
@@ -94,4 +94,4 @@ def test_all_that_is_left(share: float) -> None:
     none = np.zeros(7, np.float16)
     pool = PositionSampler(SOME, [none, none[:5]], share)
     taken = Positions(*np.array(THERE[:4], np.int64).T)
-    assert sorted(members(pool.draw_others(9, taken, np.random.default_rng(0)))) == THERE[4:]
+    assert sorted(members(pool.sample_others(9, taken, np.random.default_rng(0)))) == THERE[4:]

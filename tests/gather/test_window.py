@@ -64,7 +64,7 @@ def test_a_window_that_is_not_full_holds_all(monkeypatch: pytest.MonkeyPatch) ->
 def test_an_empty_window(monkeypatch: pytest.MonkeyPatch) -> None:
     window = window_of(monkeypatch, [], 1000)
     assert window.num_positions == 0 and len(window.pool(held_out=False)) == 0
-    assert len(window.pool(held_out=False).draw(0, np.random.default_rng(0))) == 0
+    assert len(window.pool(held_out=False).sample(0, np.random.default_rng(0))) == 0
 
 
 def test_the_scan_stops_when_the_window_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +117,7 @@ def test_draws_are_uniform_and_without_replacement(monkeypatch: pytest.MonkeyPat
     counts = dict.fromkeys(members(pool.positions(np.arange(55))), 0)
     places = np.zeros(20)
     for seed in range(3000):
-        drawn = members(pool.draw(20, np.random.default_rng(seed)))
+        drawn = members(pool.sample(20, np.random.default_rng(seed)))
         assert len(set(drawn)) == 20
         for position in drawn:
             counts[position] += 1
@@ -134,19 +134,19 @@ def test_others_are_drawn_from_what_is_left(monkeypatch: pytest.MonkeyPatch) -> 
     window = window_of(monkeypatch, [meta(3, [4, 4]), meta(2, [6]), meta(1, [9])], 20)  # cuts the oldest game
     rng = np.random.default_rng(0)
     pool = window.pool(held_out=False)
-    taken = pool.draw(8, rng)
-    others = pool.draw_others(5, taken, rng)
+    taken = pool.sample(8, rng)
+    others = pool.sample_others(5, taken, rng)
     assert len(set(members(taken)) | set(members(others))) == 13
-    rest = pool.draw_others(100, Positions(*map(np.concatenate, zip(*(
+    rest = pool.sample_others(100, Positions(*map(np.concatenate, zip(*(
         (p.shard, p.game, p.ply) for p in (taken, others)), strict=True))), rng)  # fmt: skip
     everything = set(members(pool.positions(np.arange(20))))
     assert set(members(rest)) == everything - set(members(taken)) - set(members(others))
     without = window.pool(held_out=False, without=frozenset({0}))
-    assert set(members(without.draw_others(100, taken, rng))) == {
+    assert set(members(without.sample_others(100, taken, rng))) == {
         position for position in everything if position[0] != 0
     } - set(members(taken))
     nothing = window.pool(held_out=False, without=frozenset({0, 1, 2}))
-    assert len(nothing.draw_others(5, taken, rng)) == 0
+    assert len(nothing.sample_others(5, taken, rng)) == 0
 
 
 # How large the window is
@@ -196,7 +196,7 @@ def test_the_window_grows_with_all_there_ever_were(monkeypatch: pytest.MonkeyPat
     assert (later.num_positions, later.capacity, later.counted.total, later.new_positions) == (300, 300, 900, 500)
     at_once = scan(monkeypatch, metas[10:], 1000, capacity=capacity, counted=Counted())
     assert at_once.counted == later.counted
-    np.testing.assert_array_equal(at_once.stretches.shard, later.stretches.shard)
+    np.testing.assert_array_equal(at_once.spans.shard, later.spans.shard)
     again = scan(monkeypatch, metas[10:], 1000, capacity=capacity, counted=later.counted)
     assert (again.counted, again.new_positions, again.num_positions) == (later.counted, 0, 300)
 
@@ -313,15 +313,15 @@ def test_random_eviction_looks_no_further_than_its_horizon(monkeypatch: pytest.M
     assert (1 - 1 / 50) ** (14 * 50) < 2e-6
 
 
-def test_stretches_lie_within_games(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spans_lie_within_games(monkeypatch: pytest.MonkeyPatch) -> None:
     metas = [meta(number, [1, 9, 5]) for number in range(60, 0, -1)]
     window = scan(monkeypatch, metas, 300, counted=Counted(), random_seed=1)
-    stretches = window.stretches
-    lengths = np.array([window.metas[s].lengths[g] for s, g in zip(stretches.shard, stretches.game, strict=True)])
-    assert (stretches.num_plies >= 1).all() and (stretches.first_ply + stretches.num_plies <= lengths).all()
+    spans = window.spans
+    lengths = np.array([window.metas[s].lengths[g] for s, g in zip(spans.shard, spans.game, strict=True)])
+    assert (spans.num_plies >= 1).all() and (spans.first_ply + spans.num_plies <= lengths).all()
     everything = members(window.pool(held_out=False).positions(np.arange(window.num_positions)))
     assert len(set(everything)) == len(everything) and everything == sorted(everything)
-    assert window.num_games == len({position[:2] for position in everything}) < len(stretches)
+    assert window.num_games == len({position[:2] for position in everything}) < len(spans)
     figures = window.figures(frozenset({0, 2}))
     left = [position for position in everything if position[0] not in (0, 2)]
     assert (figures.positions, figures.games) == (len(left), len({position[:2] for position in left}))
