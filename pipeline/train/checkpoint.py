@@ -1,8 +1,8 @@
 """The checkpoint of a training run: one file in a hidden folder beside the model that the run will become.
 
-It holds weights, the optimiser's state, priorities if there are any, and how far the run is, under a key that says
-which run it is. It is replaced atomically, so a kill at any moment leaves the one before. The folder is locked while a
-run uses it.
+It holds weights, the optimiser's state, priorities if there are any, and the run's progress, under a key that
+identifies the run. It is replaced atomically, so a kill at any moment leaves the previous one. The folder is locked
+while a run uses it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Checkpoint:
 
     def __enter__(self) -> Checkpoint:
         atomic.make_folder(self._folder)
-        # The lock stands in the folder, so it goes when the folder does.
+        # The lock file is inside the folder, so it is removed with it.
         self._lock = atomic.file_lock(self._file, wait=False)
         self._lock.__enter__()
         atomic.sweep(self._folder)

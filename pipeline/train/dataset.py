@@ -98,7 +98,7 @@ def _move(array: NDArray[Any], source: IndexArray, symmetry: IndexArray) -> NDAr
 
 
 class Dataset:
-    """The examples of one chunk set. Makes the same batches whenever it is asked the same."""
+    """The examples of one chunk set. Equal arguments give equal batches."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Dataset:
         """Reads every chunk once, so that a damaged one is found before training and not hours into it.
 
         memory_bytes: math.inf holds the set whole, whatever its size, which batch() needs. symmetries: False shows
-        every example as it stands.
+        every example unchanged.
         Raises FileError if a chunk can't be read or the set holds no examples.
         """
         self.game = game
@@ -175,7 +175,7 @@ class Dataset:
         return -(-int(self._sizes[list(group)].sum()) // self._batch_size)
 
     def batch_sizes(self, epochs: int) -> IndexArray:
-        """[steps] how many examples each batch of so many epochs has."""
+        """[steps] the number of examples in each batch of these epochs."""
         sizes = []
         for group in (group for epoch in range(epochs) for group in self._groups(epoch)):
             count = self._num_batches(group)
@@ -191,9 +191,9 @@ class Dataset:
         return make_batch(self.game, columns, rows, symmetry)._replace(sample_weight=torch.from_numpy(weights))
 
     def first(self, most: int) -> list[Batch]:
-        """The first examples as they stand, without symmetries; at most so many. Raises FileError.
+        """The first examples, at most this many, without symmetries. Raises FileError.
 
-        Chunks are uniform samples of the window, so the first of them are one, too.
+        Chunks are uniform samples of the window, so their first examples are one, too.
         """
         batches: list[Batch] = []
         for path in self._paths:
@@ -206,7 +206,7 @@ class Dataset:
         return batches
 
     def batches(self, epochs: int, start_step: int = 0) -> Iterator[Batch]:
-        """The batches of so many epochs from start_step on. Raises FileError if a chunk can't be read."""
+        """The batches of these epochs from start_step on. Raises FileError if a chunk can't be read."""
         step = 0
         for epoch in range(epochs):
             for number, group in enumerate(self._groups(epoch)):
@@ -229,7 +229,7 @@ class Dataset:
 
     def _load(self, group: tuple[int, ...]) -> dict[str, NDArray[Any]]:
         if self._held is None or self._held[0] != group:
-            self._held = None  # let go of the group before, so that two never stand in memory
+            self._held = None  # frees the previous group, so that two are never in memory
             chunks = [read_chunk(self._paths[index], self.game) for index in group]
             for index, chunk in zip(group, chunks, strict=True):
                 if chunk.num_examples != self._sizes[index]:
@@ -239,7 +239,7 @@ class Dataset:
 
 
 def holdout_batches(game: Game, path: Path, batch_size: int, most: int) -> list[Batch]:
-    """The hold-out's examples as they stand, without symmetries; at most `most`, evenly spread. [] if it is empty."""
+    """The hold-out's examples without symmetries: at most `most`, evenly spread. [] if it is empty."""
     chunk = read_chunk(path, game)
     count = min(chunk.num_examples, most)
     rows = np.arange(count) * chunk.num_examples // max(count, 1)
@@ -253,7 +253,7 @@ def _as_they_stand(game: Game, columns: Columns, rows: IndexArray, batch_size: i
 
 @contextmanager
 def prefetched(batches: Iterator[Batch], depth: int = PREFETCHED_BATCHES) -> Iterator[Iterator[Batch]]:
-    """The same batches, made in a background thread, at most `depth` ahead. Its exceptions come out at the consumer.
+    """The same batches, made in a background thread, at most `depth` ahead. Its exceptions are raised in the consumer.
 
     Leaving the block ends the thread, however much is left.
     """

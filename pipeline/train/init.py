@@ -1,4 +1,4 @@
-"""``init``: a model with random weights, where every run begins.
+"""``init``: a model with random weights, the start of every run.
 
 Writes one model directory, and points best_model beside it at it if there is no champion yet. Never overwrites.
 """

@@ -1,4 +1,4 @@
-"""Interrupts that wait: signals are held back until whoever is at work says that it may be stopped."""
+"""Delayed interrupts: signals are held back until the work at hand may be stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prioritised replay: examples whose value is furthest off are drawn more often, and count for less when drawn.
+"""Prioritised replay: examples with a larger value error are drawn more often, and weigh less in the loss.
 
     p_i = |v − z| + ε             v: the network's value when example i was last trained on, z: its label
     P(i) = p_i^α / Σ_k p_k^α      the chance of i at each draw, with replacement
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from pipeline.storage.priorities import ExampleArray, Priorities, PriorityArray
 
-FIRST_PRIORITY = 1.0  # of all examples while none was ever trained on
+FIRST_PRIORITY = 1.0  # of all examples before any was trained on
 
 IndexArray = NDArray[np.int64]
 
@@ -52,7 +52,7 @@ class SumTree:
         return self._nodes[self._first + rows]
 
     def set(self, rows: IndexArray, weights: NDArray[np.float64]) -> None:
-        """rows [B] get weights [B]; of a row that stands there twice, the last counts."""
+        """rows [B] get weights [B]; of a row that occurs twice, the last counts."""
         nodes = self._first + rows
         self._nodes[nodes] = weights
         while nodes[0] > 1:  # all rows are on one level
@@ -83,7 +83,7 @@ class ReplaySample:
 
 
 class Replay:
-    """The priorities of one set, and draws by them."""
+    """The priorities of one set, and batches drawn by them."""
 
     def __init__(
         self, priorities: Priorities, exponent: float, correction: float, floor: float, seeds: Sequence[int]
@@ -97,11 +97,11 @@ class Replay:
 
     @property
     def priorities(self) -> Priorities:
-        """A copy of how they stand."""
+        """A copy of the current priorities."""
         return Priorities(self._examples, self._values.copy())
 
     def draw(self, step: int, batch_size: int, num_symmetries: int) -> ReplaySample:
-        """The batch of this step, by the priorities as they stand now."""
+        """The batch of this step, by the current priorities."""
         generator = np.random.default_rng([*self._seeds, step])
         parts = (np.arange(batch_size) + generator.random(batch_size)) / batch_size
         rows = self._tree.find(parts * self._tree.total)

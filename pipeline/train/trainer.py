@@ -6,12 +6,12 @@ rises linearly over the optimiser's first warmup_steps and stays; a run that con
 so it doesn't warm up again. Convolutions run channels-last, in bfloat16 where the processor is fast at it; weights,
 norms' statistics, losses and the optimiser stay float32.
 
-On a processor the rows of a batch are dealt to replicas of the network, each in a thread of its own: between them two
-cores are busy where one network's operations, too small for two threads, keep one and a half (LOG.md). Replicas
+On a processor the rows of a batch are divided among replicas of the network, each in a thread of its own: two cores are
+busy that way, where one network's operations, too small for two threads, use one and a half (LOG.md). Replicas
 share their weights; the loss is that of the whole batch, gradients are added up, always in the same order. Norms see
 the rows of their replica, as in any data-parallel training, and their running statistics are the replicas' means.
 
-With ema_decay d > 0 the weights that it gives are a moving average of those that it trains, the *raw* ones:
+With ema_decay d > 0 the trainer returns a moving average of the weights that it trains, the *raw* ones:
 
     a_0 = θ_0      a_t = d_t·a_{t−1} + (1 − d_t)·θ_t      d_t = min(d, (1 + t) / (10 + t))
 
@@ -92,7 +92,7 @@ class Trainer:
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         raw = weights if optimizer is None else _raw_weights(architecture, optimizer) or weights
         self._network = load_network(architecture, raw).to(self._device)
-        # What is given and measured: the network itself, or another one that holds the average.
+        # The network that is returned and measured: the trained one, or another that holds the average.
         self._given = load_network(architecture, weights).to(self._device) if config.ema_decay else self._network
         self._averages, self._averaged = _tensors(self._given), _tensors(self._network)
         self._averaged_steps = 0
@@ -114,7 +114,7 @@ class Trainer:
             self._load_optimizer(optimizer)
 
     def _make_replicas(self) -> list[Network]:
-        """Those beside the network itself. Also shares the cores out between them."""
+        """The replicas beside the network itself. Also divides the cores between them."""
         cores, most = available_cores(), self._config.batch_size // REPLICA_ROWS
         count = max(1, min(cores, most)) if self._device.type == "cpu" else 1
         torch.set_num_threads(max(1, cores // count))  # of each replica: this counts for every thread to come
