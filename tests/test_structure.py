@@ -139,7 +139,7 @@ def packages() -> Iterator[Any]:
         yield pytest.param(path, id=name_of(path), marks=[pytest.mark.xfail(reason="to be written")] * unwritten)
 
 
-@pytest.mark.parametrize("path", packages())
+@pytest.mark.parametrize("path", list(packages()))
 def test_package_says_what_lives_there_what_it_may_import_and_what_it_never_does(path: Path) -> None:
     docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     assert len(docstring.splitlines()) >= 3
