@@ -22,7 +22,7 @@ all its nodes. Games without repetition rules accept a history and ignore it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +37,9 @@ FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.int32]
 KeyArray = NDArray[np.uint64]
 Planes = NDArray[np.uint8]
+Rows = NDArray[np.int64]  # [n] which games of a batch a call is about
+Evaluation = tuple[FloatArray, FloatArray]  # policy_logits [B, A], value_to_move [B]
+Evaluate = Callable[[Planes], Evaluation]  # planes [B, C, H, W], C-contiguous; the caller owns the arrays it returns
 
 
 ON = "on"  # the value of a spec's option that stands alone

@@ -16,12 +16,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.errors import MuGoError
-from pipeline.games.base import Actions, BoolArray, FloatArray, Game, History, KeyArray, States
+from pipeline.games.base import Actions, FloatArray, Game, KeyArray, Rows
+from pipeline.games.boards import Boards as Boards  # for players and referees
 
-Rows = NDArray[np.int64]
 RESIGN = -1  # instead of an action: the player resigns
 
 
@@ -94,41 +93,3 @@ class Player(ABC):
 
 MakePlayer = Callable[[Game, int, int], Player]
 """(game, num_rows, number of the thread) → a player for the calling thread."""
-
-
-class Boards:
-    """The positions of R games: what a referee or a player without a tree needs.
-
-    states [R, S]; history of R games. Rows that hold no game stand at the initial position.
-    """
-
-    def __init__(self, game: Game, num_rows: int) -> None:
-        self.game = game
-        self.states: States = game.initial(num_rows)
-        self.history = History.empty(num_rows, game.max_plies + 1)
-        self.new_games(np.arange(num_rows))
-
-    def new_games(self, rows: Rows) -> None:
-        self.states[rows] = self.game.initial(len(rows))
-        self.history.lengths[rows] = 0
-        self.history.append(rows, self.game.keys(self.states[rows]))
-
-    def advance(self, rows: Rows, actions: Actions) -> None:
-        """Play actions [n] in rows [n]. Raises IllegalMove; then nothing has changed."""
-        after = self.game.play(self.states[rows], np.asarray(actions, np.int32), self.history.select(rows))
-        self.states[rows] = after
-        self.history.append(rows, self.game.keys(after))
-
-    def legal(self, rows: Rows) -> BoolArray:
-        """[n, A]"""
-        return self.game.legal(self.states[rows], self.history.select(rows))
-
-    def over(self, rows: Rows) -> BoolArray:
-        return self.game.is_over(self.states[rows])
-
-    def returns(self, rows: Rows) -> FloatArray:
-        """[n] for the first player; 0 where not over."""
-        return self.game.returns(self.states[rows])
-
-    def to_move(self, rows: Rows) -> NDArray[np.int8]:
-        return self.game.to_move(self.states[rows])

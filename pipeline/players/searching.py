@@ -5,16 +5,12 @@ Axes as in base.py. Knows the network as a callable only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from pipeline.config import SearchConfig
-from pipeline.games.base import Actions, FloatArray, Game, KeyArray, Planes
+from pipeline.games.base import Actions, Evaluate, Game, KeyArray
 from pipeline.players.base import Decisions, Player, Rows
 from pipeline.search.batch import BatchSearch
-
-Evaluate = Callable[[Planes], tuple[FloatArray, FloatArray]]  # planes [K, C, H, W] → logits [K, A], value_to_move [K]
 
 FEW_ROWS = 8  # a thread with fewer games fills its batch with several leaves of one tree
 MOST_LEAVES = 8

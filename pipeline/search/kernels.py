@@ -1,64 +1,45 @@
-"""PUCT over a batch of trees with sparse edges: the kernels behind ``BatchSearch``. Plain twin: ``reference.py``.
-What Gumbel does otherwise is in ``gumbel_kernels.py``, what exploring adds at the root in ``exploration.py``.
+"""Search over a batch of trees with sparse edges: the kernels behind ``BatchSearch``.
+PUCT's own are in ``puct.py``, Gumbel's in ``gumbel.py``. Plain twin: ``tests/reference/puct.py``.
 
-``tree.py`` defines the arrays, their axes and viewpoints; K leaves of a batch, T positions of a game. No kernel
-knows a game or a network. All change the tree in place and run one thread.
+``tree.py`` defines the arrays, their axes and viewpoints. No kernel knows a game or a network. All change the tree in
+place and run in one thread.
 """
 
+# mypy: allow-untyped-defs
 from __future__ import annotations
 
 import math
 
 import numpy as np
 
-from pipeline.search import gumbel_kernels
-from pipeline.search.edges import bring_best_untried, comes_before, kernel, swap_untried
-from pipeline.search.exploration import forced_edge
-from pipeline.search.random import uniform
-from pipeline.search.tree import NO_PARENT, PENDING, ROOT, UNVISITED
+from pipeline.search.gumbel import BY_PUCT
+from pipeline.search.gumbel import select_child as select_by_gumbel
+from pipeline.search.puct import select_child as select_by_puct
+from pipeline.search.random import kernel, uniform
+from pipeline.search.tree import NO_CHILD, NO_PARENT, PENDING, ROOT, put_best_unvisited_next, swap_unvisited
 
 
 @kernel
-def select_child(tree, row, node, c_puct, fpu_reduction):
-    """The edge of highest PUCT score, counted from edge_start; lowest action on ties.
-
-    score = Q + c_puct · P · sqrt(max(1, ΣN)) / (1 + N); an untried edge has Q = the node's mean value −
-    fpu_reduction · sqrt(sum of tried priors). Source: Silver et al. 2017, Methods, "Select"; first-play urgency as
-    in Leela Zero and KataGo. Plain twin: ReferenceSearch.
-    """
-    this = tree.node[row, node]
-    start, tried = this.edge_start, this.tried
-    prior = tree.root_prior[row] if node == ROOT else tree.edge_prior[row, start : start + this.edge_count]
-    scale = np.float32(c_puct) * np.sqrt(np.float32(max(this.visits, 1)))
-    tried_prior = np.float32(0.0)
-    best, best_score = -1, np.float32(-np.inf)
-    for i in range(tried):
-        edge = tree.edge[row, start + i]
-        n = np.float32(edge.visits)
-        score = edge.value / n + scale * prior[i] / (np.float32(1.0) + n)
-        tried_prior += prior[i]
-        if score > best_score or (score == best_score and comes_before(tree, row, start, i, best)):
-            best, best_score = i, score
-    if tried < this.edge_count:
-        mean = (this.value + this.value_sum) / np.float32(1 + this.visits)
-        score = mean - np.float32(fpu_reduction) * np.sqrt(tried_prior) + scale * prior[tried]
-        if score > best_score or (score == best_score and comes_before(tree, row, start, tried, best)):
-            best = tried
-    return best
+def select_child(tree, row, node, puct, gumbel):
+    """The edge to follow, counted from edge_start. gumbel: None, or Gumbel's settings for rows that aren't BY_PUCT."""
+    # What is None costs nothing: the kernel is compiled for the types it gets, without the branch.
+    if gumbel is not None and gumbel.budget[row] != BY_PUCT:
+        return select_by_gumbel(tree, row, node, gumbel)
+    return select_by_puct(tree, row, node, puct)
 
 
 @kernel
 def backup(tree, row, node, edge, mover, value, visits, virtual_loss):
     """Add to the edge and to all above it: `visits` and `value` (seen by `mover`), less virtual_loss for every mover.
 
-    edge is counted from the node's edge_start. A root leaf has node NO_PARENT: nothing happens.
+    edge is counted from the node's edge_start. For a root, whose node is NO_PARENT, nothing happens.
     """
     while node != NO_PARENT:
         this = tree.node[row, node]
-        tried = tree.edge[row, this.edge_start + edge]
+        above = tree.edge[row, this.edge_start + edge]
         seen = value if this.mover == mover else -value
-        tried.visits += visits
-        tried.value += seen - virtual_loss
+        above.visits += visits
+        above.value_sum += seen - virtual_loss
         this.visits += visits
         this.value_sum += seen - virtual_loss
         edge = this.parent_edge
@@ -66,52 +47,37 @@ def backup(tree, row, node, edge, mover, value, visits, virtual_loss):
 
 
 @kernel
-def select(
-    tree, rows, leaves, c_puct, fpu_reduction, root_fpu_reduction, forced, gumbel, virtual_loss, states, past, num_past,
-    out_row, out_node, out_edge, out_states, out_actions, out_past, out_num_past,
-):  # fmt: skip
-    """Walk from the root of each of rows [n] to up to `leaves` unexpanded leaves.
+def select(tree, rows, num_leaves, virtual_loss, puct, gumbel, games, leaves):
+    """Descend from the root of each of rows [n] to up to num_leaves unexpanded leaves, and fill `leaves` with them.
 
-    A leaf [K] is named by the node it hangs from and the edge; the root itself by NO_PARENT. Walks that end in a
-    terminal node are backed up at once and cost a readout, not a place in the batch. Each walk counts as a visit from
-    now on, with virtual_loss until its value comes. A row stops early where a walk meets a pending leaf.
+    A descent that ends in a terminal node is backed up at once and costs a readout, not a place in the batch. Each
+    other one counts as a visit from now on, with virtual_loss until its value arrives. A row stops early where it
+    reaches a leaf that is already pending.
 
-    forced  [R] float32: k of forced playouts at each root, or None; gumbel: Gumbel's choices instead of PUCT's where
-    its `which` doesn't say BY_PUCT, or None. What is None costs nothing: the kernel is compiled for the types it gets,
-    without the branches.
-    states [R, S], past [R, T] uint64, num_past [R]: where each game stands and the keys that occurred in it.
-    out_states [K, S], out_actions [K]: the node's state and the action that leads to the leaf (a root's own state, no
-    action); out_past [K, T'], out_num_past [K]: the keys that occurred before the leaf, its game's and its path's.
+    games  Positions of the rows' games
+    leaves Leaves with room for all; keys and movers stay as they are, and past doesn't contain the leaf's own key yet
     Returns how many leaves were found, how many of them are roots, and how many readouts were spent.
     """
     found, roots, spent = 0, 0, 0
     for i in range(rows.size):
         row = rows[i]
+        num_past = games.num_past[row]
         if tree.num_nodes[row] == 0:
             if tree.pending[row] == 0:
                 tree.pending[row] = 1
-                out_row[found], out_node[found], out_edge[found] = row, NO_PARENT, 0
-                out_states[found] = states[row]
-                out_past[found, : num_past[row]] = past[row, : num_past[row]]
-                out_num_past[found] = num_past[row] - 1  # its own key comes again
+                leaves.row[found], leaves.node[found], leaves.edge[found] = row, NO_PARENT, 0
+                leaves.states[found] = games.states[row]
+                leaves.past[found, :num_past] = games.past[row, :num_past]
+                leaves.num_past[found] = num_past - 1  # its own key is added again
                 found += 1
                 roots += 1
             continue
-        while tree.remaining[row] > 0 and tree.pending[row] < leaves:
+        while tree.remaining[row] > 0 and tree.pending[row] < num_leaves:
             node, edge = ROOT, 0
             while True:
-                reduction = root_fpu_reduction if node == ROOT else fpu_reduction
-                by_puct = True
-                if gumbel is not None:
-                    by_puct = gumbel.which[row] == gumbel_kernels.BY_PUCT
-                if by_puct:
-                    edge = select_child(tree, row, node, c_puct, reduction)
-                if gumbel is not None and not by_puct:
-                    edge = gumbel_kernels.select_child(tree, row, node, gumbel)
-                if forced is not None and node == ROOT:
-                    edge = forced_edge(tree, row, forced[row], edge)
-                untried = edge == tree.node[row, node].tried
-                child = UNVISITED if untried else tree.edge[row, tree.node[row, node].edge_start + edge].child
+                edge = select_child(tree, row, node, puct, gumbel)
+                unvisited = edge == tree.node[row, node].num_visited
+                child = NO_CHILD if unvisited else tree.edge[row, tree.node[row, node].edge_start + edge].child
                 if child < 0 or tree.node[row, child].terminal:
                     break
                 node = child
@@ -120,79 +86,77 @@ def select(
             tree.remaining[row] -= 1
             spent += 1
             if child >= 0:
-                backup(
-                    tree, row, node, edge, tree.node[row, child].mover, tree.node[row, child].value, 1, np.float32(0.0)
-                )
+                end = tree.node[row, child]
+                backup(tree, row, node, edge, end.mover, end.value, 1, np.float32(0.0))
                 continue
             at = tree.node[row, node].edge_start + edge
-            if untried:
+            if unvisited:
                 tree.edge[row, at].visits = 0
-                tree.edge[row, at].value = 0.0
-                tree.node[row, node].tried += 1
-                bring_best_untried(tree, row, node)
+                tree.edge[row, at].value_sum = 0.0
+                tree.node[row, node].num_visited += 1
+                put_best_unvisited_next(tree, row, node)
             tree.edge[row, at].child = PENDING
             backup(tree, row, node, edge, np.int8(0), np.float32(0.0), 1, np.float32(virtual_loss))
             tree.pending[row] += 1
-            out_row[found], out_node[found], out_edge[found] = row, node, edge
-            out_states[found] = tree.state[row, node]
-            out_actions[found] = tree.edge_action[row, at]
-            length = num_past[row]
-            out_past[found, :length] = past[row, :length]
+            leaves.row[found], leaves.node[found], leaves.edge[found] = row, node, edge
+            leaves.states[found] = tree.state[row, node]
+            leaves.action[found] = tree.edge_action[row, at]
+            leaves.past[found, :num_past] = games.past[row, :num_past]
+            length = num_past
             while node != ROOT:  # the root's key is the last of the game's past
-                out_past[found, length] = tree.node[row, node].key
+                leaves.past[found, length] = tree.node[row, node].key
                 length += 1
                 node = tree.node[row, node].parent
-            out_num_past[found] = length
+            leaves.num_past[found] = length
             found += 1
     return found, roots, spent
 
 
 @kernel
-def link(tree, row, node, edge, state, key, mover, value, terminal):
-    """Make the leaf's node, without edges, and back its value up; returns its index."""
+def add_node(tree, leaves, i, value, terminal, virtual_loss):
+    """Make leaf i a node, without edges yet, and back its value (to move) up; returns its index."""
+    row, node, edge = leaves.row[i], leaves.node[i], leaves.edge[i]
     index = tree.num_nodes[row]
     tree.num_nodes[row] += 1
-    tree.state[row, index] = state
+    tree.state[row, index] = leaves.states[i]
     this = tree.node[row, index]
-    this.key = key
-    this.mover = mover
+    this.key = leaves.keys[i]
+    this.mover = leaves.movers[i]
     this.terminal = terminal
     this.value = value
     this.parent = node
     this.parent_edge = edge
     this.edge_start = tree.num_edges[row]
     this.edge_count = 0
-    this.tried = 0
+    this.num_visited = 0
     this.visits = 0
     this.value_sum = 0.0
     tree.pending[row] -= 1
     if node != NO_PARENT:
         tree.edge[row, tree.node[row, node].edge_start + edge].child = index
+        backup(tree, row, node, edge, leaves.movers[i], value, 0, np.float32(-virtual_loss))
     return index
 
 
 @kernel
-def backup_terminal(tree, out_row, out_node, out_edge, chosen, states, keys, movers, values, virtual_loss):
-    """Make nodes of the leaves chosen [n] (indexes into the batch), which end the game, and back up values [n],
-    exact.
+def backup_terminal(tree, leaves, chosen, values, virtual_loss):
+    """Make nodes of the leaves chosen [n] (indexes into the batch), which end the game, and back up their exact values
+    [n] (to move).
     """
     for j in range(chosen.size):
-        i = chosen[j]
-        row, node, edge = out_row[i], out_node[i], out_edge[i]
-        link(tree, row, node, edge, states[i], keys[i], movers[i], values[j], 1)
-        backup(tree, row, node, edge, movers[i], values[j], 0, np.float32(-virtual_loss))
+        add_node(tree, leaves, chosen[j], values[j], 1, virtual_loss)
 
 
 @kernel
-def expand(tree, out_row, out_node, out_edge, states, keys, movers, legal, logits, values, virtual_loss):
+def expand(tree, leaves, legal, logits, values, virtual_loss):
     """Expand K leaves with softmax(logits over legal actions) [K, A] as priors and back up values [K] (to move).
 
-    legal [K, A] bool. A row's edges must have room: see BatchSearch. Plain twin: ReferenceSearch.
+    legal [K, A] bool. A row's edges must have room: see BatchSearch. Plain twin: ReferenceSearch._expand.
     """
     num_actions = legal.shape[1]
-    for i in range(out_row.size):
-        row, node, edge = out_row[i], out_node[i], out_edge[i]
-        index = link(tree, row, node, edge, states[i], keys[i], movers[i], values[i], 0)
+    for i in range(leaves.row.size):
+        row = leaves.row[i]
+        index = add_node(tree, leaves, i, values[i], 0, virtual_loss)
         start = tree.num_edges[row]
         highest = np.float32(-np.inf)
         count, best = 0, 0
@@ -213,9 +177,8 @@ def expand(tree, out_row, out_node, out_edge, states, keys, movers, legal, logit
             tree.edge_prior[row, at] /= total
         tree.node[row, index].edge_count = count
         tree.num_edges[row] += count
-        if node != NO_PARENT:
-            swap_untried(tree, row, index, 0, best)
-            backup(tree, row, node, edge, movers[i], values[i], 0, np.float32(-virtual_loss))
+        if index != ROOT:
+            swap_unvisited(tree, row, index, 0, best)
 
 
 @kernel
@@ -249,9 +212,9 @@ def reroot(tree, row, child, max_nodes, scratch):
         for i in range(count):
             tree.edge_action[row, edges + i] = tree.edge_action[row, old_start + i]
             tree.edge_prior[row, edges + i] = tree.edge_prior[row, old_start + i]
-        for i in range(this.tried):
+        for i in range(this.num_visited):
             tree.edge[row, edges + i] = tree.edge[row, old_start + i]
-            tree.edge[row, edges + i].child = UNVISITED  # set again when the child itself is kept
+            tree.edge[row, edges + i].child = NO_CHILD  # set again when the child itself is kept
         edges += count
     tree.num_nodes[row] = kept
     tree.num_edges[row] = edges
@@ -263,10 +226,10 @@ def advance(tree, rows, actions, max_nodes):
     scratch = np.empty(tree.node.shape[1], np.int32)
     for j in range(rows.size):
         row = rows[j]
-        child = UNVISITED
+        child = NO_CHILD
         if tree.num_nodes[row] > 0:
             start = tree.node[row, ROOT].edge_start
-            for i in range(tree.node[row, ROOT].tried):
+            for i in range(tree.node[row, ROOT].num_visited):
                 if tree.edge_action[row, start + i] == actions[j]:
                     child = tree.edge[row, start + i].child
         tree.remaining[row] = 0
@@ -290,7 +253,7 @@ def root_table(tree, rows, visits, priors):
             start = tree.node[row, ROOT].edge_start
             for edge in range(start, start + tree.node[row, ROOT].edge_count):
                 priors[j, tree.edge_action[row, edge]] = tree.edge_prior[row, edge]
-            for edge in range(start, start + tree.node[row, ROOT].tried):
+            for edge in range(start, start + tree.node[row, ROOT].num_visited):
                 visits[j, tree.edge_action[row, edge]] = tree.edge[row, edge].visits
 
 

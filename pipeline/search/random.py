@@ -1,10 +1,11 @@
 """Random numbers inside kernels: one splitmix64 stream per row of a uint64 array.
 
-A numpy Generator can't live in an array, and one Generator for a batch would let rows influence each other.
-So each game draws a 64-bit seed from its own numpy stream, and kernels go on from there.
+A numpy Generator can't live in an array, and one Generator for a whole batch would let rows influence each other.
+So each game draws a 64-bit seed from its own numpy stream, and kernels continue from there.
 Source: Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators"; gamma: Marsaglia, Tsang 2000.
 """
 
+# mypy: allow-untyped-defs
 from __future__ import annotations
 
 import math

@@ -1,15 +1,19 @@
-"""The arrays that hold a batch of search trees.
+"""The arrays that hold a batch of search trees, and the order of a node's edges.
 
-Axes: R rows (one game and one tree each), N nodes of a row, E edges of a row, A actions, S state words.
+Axes: R rows (one game and one tree each), N nodes of a row, E edges of a row, A actions, S state words, K leaves of a
+batch, T positions of a game.
 
-Node 0 (ROOT) is the root; a child's index is always larger than its parent's. A node's edges stand side by side at
-edge_start .. edge_start + edge_count, legal actions only. Their first `tried` have been visited; the next one is
-the untried edge of highest prior. That is all a descent must look at: untried edges share one value and no visits. Of
-an untried edge only action and prior are stored; its TRIED record means nothing.
+Node 0 (ROOT) is the root; a child's index is always larger than its parent's. A node's edges are stored side by side at
+edge_start .. edge_start + edge_count, legal actions only. The first `num_visited` of them have been visited; the next
+one is the unvisited edge of highest prior. Selection reads no others: unvisited edges all have the same value and no
+visits. Of an unvisited edge only action and prior are stored; its EDGE record is undefined. An edge's position says
+nothing about its action: read tree.edge_action.
 
-Every value is seen by the player to move at the node it belongs to; an edge's value by the mover of the node it leaves.
+Every value is seen by the player to move at the node it belongs to; an edge's values by the player to move at its
+parent.
 """
 
+# mypy: allow-untyped-defs
 from __future__ import annotations
 
 import math
@@ -18,52 +22,54 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.games.base import Game, History, IntArray, KeyArray, States
+from pipeline.search.random import kernel
+
 ROOT = 0
-UNVISITED = -1  # edge_child of an edge without a node
-PENDING = -2  # edge_child of an edge whose leaf is being evaluated
+NO_CHILD = -1  # child of an edge that leads to no node
+PENDING = -2  # child of an edge whose leaf is being evaluated
 NO_PARENT = -1
 
 CACHE_LINE = 64
 
 
-# What a walk reads of a node, on one cache line.
+# Fields of a node read during selection, on one cache line.
 NODE = np.dtype(
     {
-        "names": ["visits", "value_sum", "value", "edge_start", "edge_count", "tried", "parent", "parent_edge",
+        "names": ["visits", "value_sum", "value", "edge_start", "edge_count", "num_visited", "parent", "parent_edge",
                   "key", "mover", "terminal"],
         "formats": ["<i4", "<f4", "<f4", "<i4", "<i4", "<i4", "<i4", "<i4", "<u8", "i1", "i1"],
         "offsets": [0, 4, 8, 12, 16, 20, 24, 28, 32, 40, 41],
         "itemsize": CACHE_LINE,
     }
 )  # fmt: skip
-# What it reads of an edge that was tried.
-TRIED = np.dtype([("visits", "<i4"), ("value", "<f4"), ("child", "<i4")])
+EDGE = np.dtype([("visits", "<i4"), ("value_sum", "<f4"), ("child", "<i4")])
 
 
 class Tree(NamedTuple):
-    """R trees. Only the first num_nodes / num_edges entries of a row hold anything.
+    """R trees. Only the first num_nodes / num_edges entries of a row are defined.
 
     num_nodes     [R] int32          0: the root is not expanded yet
     num_edges     [R] int32
-    remaining     [R] int32          readouts left in the present search
+    remaining     [R] int32          readouts left in the current search
     pending       [R] int32          leaves handed out and not yet backed up
     streams       [R] uint64         one random stream per row
     root_prior    [R, A] float32     the root's priors as the search uses them: with noise, in edge order
                                      (Gumbel: g + logit instead)
     state         [R, N, S] int16
     node          [R, N] NODE        visits       sum of the edges' visits
-                                     value_sum    sum of the edges' values
+                                     value_sum    sum of the edges' value sums
                                      value        the network's value, or the exact one if terminal
                                      edge_start, edge_count
-                                     tried        edges visited at least once (pending ones included)
+                                     num_visited  edges visited at least once (pending ones included)
                                      parent       node index, NO_PARENT for the root
                                      parent_edge  which of the parent's edges, counted from its edge_start
                                      key, mover, terminal (0 or 1)
     edge_action   [R, E] int16
     edge_prior    [R, E] float32
-    edge          [R, E] TRIED       visits
-                                     value        sum of the values backed up
-                                     child        node index, UNVISITED or PENDING
+    edge          [R, E] EDGE        visits
+                                     value_sum    sum of the values backed up
+                                     child        node index, NO_CHILD or PENDING
     """
 
     num_nodes: NDArray[np.int32]
@@ -95,7 +101,7 @@ def empty_tree(num_rows: int, num_nodes: int, num_edges: int, num_actions: int, 
         node=_aligned((num_rows, num_nodes), NODE),
         edge_action=np.empty((num_rows, num_edges), np.int16),
         edge_prior=np.empty((num_rows, num_edges), np.float32),
-        edge=np.empty((num_rows, num_edges), TRIED),
+        edge=np.empty((num_rows, num_edges), EDGE),
     )
 
 
@@ -105,3 +111,90 @@ def _aligned(shape: tuple[int, ...], kind: np.dtype) -> NDArray:
     buffer = np.empty(size + CACHE_LINE, np.uint8)
     start = -buffer.ctypes.data % CACHE_LINE
     return buffer[start : start + size].view(kind).reshape(shape)
+
+
+class Positions(NamedTuple):
+    """Where each row's game stands: states [R, S]; past [R, T], of which num_past [R] keys have occurred so far."""
+
+    states: States
+    past: KeyArray
+    num_past: IntArray
+
+
+class Leaves(NamedTuple):
+    """A batch of leaves: the first K entries of arrays that are used for every batch.
+
+    row [K], node [K]   the leaf's parent; the root's is NO_PARENT
+    edge [K]            the edge that leads to it, counted from the parent's edge_start
+    action [K]          that edge's action; undefined for a root
+    states [K, S]       the parent's state (a root's own) until the action is played, then the leaf's
+    keys, movers [K]    of the leaf
+    past [K, T], num_past [K]  the keys that occurred in its game and on the path to it; its own comes last
+    """
+
+    row: IntArray
+    node: IntArray
+    edge: IntArray
+    action: IntArray
+    states: States
+    keys: KeyArray
+    movers: NDArray[np.int8]
+    past: KeyArray
+    num_past: IntArray
+
+    @staticmethod
+    def empty(count: int, game: Game) -> Leaves:
+        return Leaves(
+            row=np.empty(count, np.int32),
+            node=np.empty(count, np.int32),
+            edge=np.empty(count, np.int32),
+            action=np.empty(count, np.int32),
+            states=np.empty((count, game.state_size), np.int16),
+            keys=np.empty(count, np.uint64),
+            movers=np.empty(count, np.int8),
+            past=np.zeros((count, game.max_plies + 2), np.uint64),
+            num_past=np.empty(count, np.int32),
+        )
+
+    def part(self, begin: int, end: int) -> Leaves:
+        return Leaves._make(array[begin:end] for array in self)
+
+    @property
+    def history(self) -> History:
+        return History(self.past, self.num_past)
+
+
+@kernel
+def put_best_unvisited_next(tree, row, node):
+    """Swap the unvisited edge of highest prior (lowest action on ties) to the place behind the visited ones."""
+    this = tree.node[row, node]
+    start, first, count = this.edge_start, this.num_visited, this.edge_count
+    if first >= count:
+        return
+    prior = tree.root_prior[row] if node == ROOT else tree.edge_prior[row, start : start + count]
+    actions = tree.edge_action[row, start : start + count]
+    best = first
+    for i in range(first + 1, count):
+        if prior[i] > prior[best] or (prior[i] == prior[best] and actions[i] < actions[best]):
+            best = i
+    swap_unvisited(tree, row, node, first, best)
+
+
+@kernel
+def swap_unvisited(tree, row, node, edge, other):
+    """Swap two unvisited edges, both counted from edge_start."""
+    if edge == other:
+        return
+    start = tree.node[row, node].edge_start
+    a, b = start + edge, start + other
+    tree.edge_action[row, a], tree.edge_action[row, b] = tree.edge_action[row, b], tree.edge_action[row, a]
+    tree.edge_prior[row, a], tree.edge_prior[row, b] = tree.edge_prior[row, b], tree.edge_prior[row, a]
+    if node == ROOT:
+        prior = tree.root_prior[row]
+        prior[edge], prior[other] = prior[other], prior[edge]
+
+
+@kernel
+def has_lower_action(tree, row, start, edge, other):
+    """Whether the edge's action is lower than the other edge's; both counted from start. True if other is negative."""
+    return other < 0 or tree.edge_action[row, start + edge] < tree.edge_action[row, start + other]

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.games.base import FloatArray, IntArray
-from pipeline.search.gumbel_kernels import LEAST_PRIOR, LEAST_RANGE, TARGET_SUM
-from pipeline.search.halving import considered_visits
+from pipeline.search.gumbel import MIN_PRIOR, MIN_RANGE, TARGET_SUM, sequence_of_considered_visits
 from tests.reference.puct import Edge, Node, ReferenceSearch
 
 Doubles = NDArray[np.float64]
@@ -35,7 +34,9 @@ class GumbelReference(ReferenceSearch):
         assert root is not None
         gumbel = np.zeros(self.game.num_actions) if noise is None else noise
         self._candidate_scores = (gumbel[_actions(root)] + _logits(root)).astype(np.float32)
-        self._halving = considered_visits(min(self._config.max_num_considered_actions, len(root.edges)), readouts)
+        self._halving = sequence_of_considered_visits(
+            min(self._config.max_num_considered_actions, len(root.edges)), readouts
+        )
         for _ in range(readouts):
             self._descend(root, None)
 
@@ -55,7 +56,7 @@ class GumbelReference(ReferenceSearch):
         """[A] int32: the improved policy in whole numbers."""
         return np.floor(self.improved_policy() * TARGET_SUM + 0.5).astype(np.int32)
 
-    def _choose(self, node: Node, priors: list[np.float32], is_root: bool) -> Edge:
+    def _select_child(self, node: Node, priors: list[np.float32], is_root: bool) -> Edge:
         if is_root:
             return self._best_with(node, self._halving[node.visits])
         visits = np.array([edge.visits for edge in node.edges])
@@ -83,7 +84,7 @@ class GumbelReference(ReferenceSearch):
             mixed = (mixed + visits.sum() * (priors @ q[tried]) / priors.sum()) / (1 + visits.sum())
         completed = np.where(tried, q, mixed)
         low, high = completed.min(), completed.max()
-        rescaled = (completed - low) / max(high - low, LEAST_RANGE)
+        rescaled = (completed - low) / max(high - low, MIN_RANGE)
         return (self._config.max_visit_init + visits.max()) * self._config.value_scale * rescaled
 
 
@@ -100,8 +101,8 @@ class MixedReference(GumbelReference):
     def targets(self) -> IntArray:
         return self._searcher.targets(self)
 
-    def _choose(self, node: Node, priors: list[np.float32], is_root: bool) -> Edge:
-        return self._searcher._choose(self, node, priors, is_root)
+    def _select_child(self, node: Node, priors: list[np.float32], is_root: bool) -> Edge:
+        return self._searcher._select_child(self, node, priors, is_root)
 
 
 def _actions(node: Node) -> IntArray:
@@ -109,7 +110,7 @@ def _actions(node: Node) -> IntArray:
 
 
 def _priors(node: Node) -> Doubles:
-    return np.maximum(LEAST_PRIOR, np.array([edge.prior for edge in node.edges], np.float64))
+    return np.maximum(MIN_PRIOR, np.array([edge.prior for edge in node.edges], np.float64))
 
 
 def _logits(node: Node) -> Doubles:

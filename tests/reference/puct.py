@@ -11,7 +11,6 @@ Who moves is asked of the game at every node: players need not alternate.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,9 +18,7 @@ from numpy.typing import NDArray
 
 from pipeline.config import SearchConfig
 from pipeline.errors import IllegalMove
-from pipeline.games.base import FloatArray, Game, History, IntArray, Planes, States
-
-Evaluate = Callable[[Planes], tuple[FloatArray, FloatArray]]  # planes [1, C, H, W] → logits [1, A], value to move [1]
+from pipeline.games.base import Evaluate, FloatArray, Game, History, IntArray, States
 
 ZERO, ONE = np.float32(0.0), np.float32(1.0)
 
@@ -139,7 +136,7 @@ class ReferenceSearch:
         past = self._past.select(np.array([0]))
         node: Node | None = root
         while node is not None and not node.terminal:
-            edge = self._choose(node, self._priors(node, noise if node is root else None), is_root=node is root)
+            edge = self._select_child(node, self._priors(node, noise if node is root else None), is_root=node is root)
             path.append((node, edge))
             if edge.visits == 0:
                 node.tried.append(edge)
@@ -165,7 +162,7 @@ class ReferenceSearch:
         keep, weight = np.float32(1.0 - self._config.noise_weight), np.float32(self._config.noise_weight)
         return [keep * edge.prior + weight * np.float32(noise[edge.action]) for edge in node.edges]
 
-    def _choose(self, node: Node, priors: list[np.float32], is_root: bool) -> Edge:
+    def _select_child(self, node: Node, priors: list[np.float32], is_root: bool) -> Edge:
         """The edge of highest Q + c_puct·P·sqrt(max(1, ΣN))/(1 + N); the lowest action on ties.
 
         An unvisited edge has Q = the node's mean value − fpu_reduction·sqrt(ΣP of visited edges).

@@ -34,12 +34,12 @@ def check_tree(search, rows):
         assert tree.pending[row] == 0
         for node in range(tree.num_nodes[row]):
             this = tree.node[row, node]
-            start, count, tried = this["edge_start"], this["edge_count"], this["tried"]
+            start, count, tried = this["edge_start"], this["edge_count"], this["num_visited"]
             edges = tree.edge[row, start : start + tried]
             assert this["visits"] == edges["visits"].sum()
-            assert np.isclose(this["value_sum"], edges["value"].sum(), atol=1e-4)
+            assert np.isclose(this["value_sum"], edges["value_sum"].sum(), atol=1e-4)
             assert (edges["visits"] > 0).all()
-            assert (np.abs(edges["value"]) <= edges["visits"] + 1e-4).all()
+            assert (np.abs(edges["value_sum"]) <= edges["visits"] + 1e-4).all()
             assert len(set(tree.edge_action[row, start : start + count])) == count
             if count:
                 assert np.isclose(tree.edge_prior[row, start : start + count].sum(), 1, atol=1e-5)
@@ -65,9 +65,9 @@ def test_tictactoe_values_are_exact(moves, value):
     search = search_from(parse_game("tictactoe"), moves, 4000, zero_evaluator(parse_game("tictactoe")))
     tree = search._tree
     best = int(search.choose(np.arange(1), np.zeros(1))[0])
-    start, tried = tree.node[0, 0]["edge_start"], tree.node[0, 0]["tried"]
+    start, tried = tree.node[0, 0]["edge_start"], tree.node[0, 0]["num_visited"]
     edges = {int(tree.edge_action[0, e]): tree.edge[0, e] for e in range(start, start + tried)}
-    assert abs(edges[best]["value"] / edges[best]["visits"] - value) < 0.12
+    assert abs(edges[best]["value_sum"] / edges[best]["visits"] - value) < 0.12
     check_tree(search, [0])
 
 

@@ -6,7 +6,7 @@ from scipy import stats
 
 from pipeline.config import SearchConfig
 from pipeline.games.registry import parse_game
-from pipeline.search import exploration
+from pipeline.search import puct
 from pipeline.search.batch import BatchSearch
 from pipeline.search.tree import ROOT, empty_tree
 from tests.reference import puct as reference
@@ -19,7 +19,7 @@ FORCING = SearchConfig(forced_playouts=2.0, c_puct=1.1)
 
 def shapes_of(priors, total, share):
     shapes = np.empty(len(priors))
-    exploration.noise_shapes(np.array(priors, np.float32), total, share, shapes)
+    puct.noise_shapes(np.array(priors, np.float32), total, share, shapes)
     return shapes
 
 
@@ -133,7 +133,7 @@ def prune_root(edges, k, c_puct):
         tree.root_prior[0, place] = prior
         tree.edge[0, place] = (n, n * q, -1)
     found = visits[None].copy()
-    exploration.prune_forced(tree, ROW, np.array([k], np.float32), c_puct, found)
+    puct.prune_forced(tree, ROW, puct.Puct(c_puct, 0.0, 0.0, np.array([k], np.float32)), found)
     return found[0].tolist()
 
 

@@ -5,10 +5,10 @@ import pytest
 
 from pipeline.config import SearchConfig
 from pipeline.games.registry import parse_game
-from pipeline.search import gumbel_kernels
+from pipeline.search import gumbel
 from pipeline.search import random as kernel_random
 from pipeline.search.batch import BatchSearch
-from pipeline.search.gumbel_kernels import TARGET_SUM, Gumbel
+from pipeline.search.gumbel import TARGET_SUM, Gumbel
 from pipeline.search.tree import ROOT, empty_tree
 from tests.reference.gumbel import GumbelReference, MixedReference
 from tests.search.helpers import hashed_evaluator, run_searches, twin_games, zero_evaluator
@@ -128,17 +128,17 @@ def random_node(rng, shuffled=True):
     tree.num_nodes[0] = 1
     root = tree.node[0, ROOT]
     root["visits"], root["value"], root["value_sum"] = visits.sum(), rng.uniform(-1, 1), sums.sum()
-    root["edge_start"], root["edge_count"], root["tried"] = 0, count, tried
+    root["edge_start"], root["edge_count"], root["num_visited"] = 0, count, tried
     rest = sorted(chosen[tried:].tolist(), key=lambda action: (-priors[action], action))
     order = chosen[:tried].tolist() + rest
     tree.edge_action[0], tree.edge_prior[0], tree.root_prior[0] = order, priors[order], 0.0
-    tree.edge["visits"][0], tree.edge["value"][0] = visits[order], sums[order]
+    tree.edge["visits"][0], tree.edge["value_sum"][0] = visits[order], sums[order]
     return tree, priors.astype(np.float64), visits, sums.astype(np.float64), float(root["value"])
 
 
 def improved_by_the_formula(priors, visits, sums, value, scale, init):
     """softmax(logits + σ(completed Q)), line by line as in the paper, sections 4 and appendix D."""
-    priors = np.maximum(priors, gumbel_kernels.LEAST_PRIOR)
+    priors = np.maximum(priors, gumbel.MIN_PRIOR)
     seen = visits > 0
     q = np.divide(sums, visits, out=np.zeros_like(sums), where=seen)
     v_mix = value
@@ -161,7 +161,7 @@ def test_targets_of_thousands_of_random_nodes():
         tree, priors, visits, sums, value = random_node(rng)
         scale, init = rng.choice([0.02, 0.1, 1.0]), rng.choice([0.0, 5.0, 50.0])
         out = np.empty((1, len(priors)), np.int32)
-        gumbel_kernels.targets(tree, ROW, settings(tree, scale, init), out)
+        gumbel.targets(tree, ROW, settings(tree, scale, init), out)
         if visits.sum() == 0:
             assert not out.any()
             continue
@@ -178,7 +178,7 @@ def test_inner_choices_of_thousands_of_random_nodes():
         # as an inner node: 1 is no ROOT
         node = np.empty((1, 2), tree.node.dtype)
         node[0, 1] = tree.node[0, ROOT]
-        found = gumbel_kernels.select_child(tree._replace(node=node), 0, 1, settings(tree))
+        found = gumbel.select_child(tree._replace(node=node), 0, 1, settings(tree))
         score = improved_by_the_formula(priors, visits, sums, value, 0.1, 50.0) - visits / (1 + visits.sum())
         assert score[tree.edge_action[0, found]] >= score.max() - 1e-6
 
@@ -196,7 +196,7 @@ def test_a_hand_calculation():
     tree.edge_action[0], tree.edge_prior[0] = [2, 0, 1], [0.5, 0.25, 0.25]
     tree.edge[0] = [(2, 1.0, 0), (1, -0.5, 0), (99, 99.0, 99)]  # an untried edge's record means nothing
     out = np.empty((1, 3), np.int32)
-    gumbel_kernels.targets(tree, ROW, settings(tree), out)
+    gumbel.targets(tree, ROW, settings(tree), out)
     weights = {2: np.exp(5.2) / 2, 0: 1 / 4, 1: np.exp(3.25) / 4}
     assert out[0].tolist() == [round(weights[a] / sum(weights.values()) * TARGET_SUM) for a in range(3)]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.search.halving import considered_visits, halving_table
+from pipeline.search.gumbel import sequence_of_considered_visits, table_of_considered_visits
 
 # num_considered, readouts, visits. Source of the first five: mctx, mctx/_src/tests/seq_halving_test.py; the others
 # were made with mctx 0.0.71's get_sequence_of_considered_visits.
@@ -57,14 +57,14 @@ EXAMPLES = [
 
 @pytest.mark.parametrize(("considered", "readouts", "visits"), EXAMPLES)
 def test_published_examples(considered, readouts, visits):
-    assert considered_visits(considered, readouts) == visits
-    assert halving_table(considered, readouts)[considered].tolist() == visits
+    assert sequence_of_considered_visits(considered, readouts) == visits
+    assert table_of_considered_visits(considered, readouts)[considered].tolist() == visits
 
 
 @pytest.mark.parametrize("considered", range(1, 20))
 def test_there_is_always_a_move_with_the_tabled_visits(considered):
     for readouts in (1, 2, 3, 5, 16, 17, 50, 200):
-        table = halving_table(considered, readouts)
+        table = table_of_considered_visits(considered, readouts)
         assert table.shape == (considered + 1, readouts)
         given = [0] * considered
         for wanted in table[considered].tolist():

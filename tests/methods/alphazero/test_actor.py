@@ -17,7 +17,7 @@ from pipeline.players.base import RESIGN, Boards, Decisions, Player, PlayerFault
 from pipeline.players.builtin import RandomPlayer
 from pipeline.players.searching import SearchPlayer
 from pipeline.search.batch import BatchSearch
-from pipeline.search.gumbel_kernels import TARGET_SUM
+from pipeline.search.gumbel import TARGET_SUM
 from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, read_shard, write_shard
 from tests.search.helpers import hashed_evaluator, zero_evaluator
 

@@ -1,0 +1,51 @@
+"""``Boards``: where each of R games stands, without a tree. Axes as in ``base.py``; n rows named in a call."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.games.base import Actions, BoolArray, FloatArray, Game, History, IntArray, Rows, States
+
+
+class Boards:
+    """The positions of R games: what a referee or a player without a tree needs, and where a search starts.
+
+    states [R, S]; history of R games. Rows that hold no game are at the initial position.
+    """
+
+    def __init__(self, game: Game, num_rows: int) -> None:
+        self.game = game
+        self.num_rows = num_rows
+        self.states: States = game.initial(num_rows)
+        self.history = History.empty(num_rows, game.max_plies + 1)
+        self.history.append(np.arange(num_rows), game.keys(self.states))
+
+    def new_games(self, rows: Rows) -> None:
+        """Put rows [n] at the initial position."""
+        self.states[rows] = self.game.initial(len(rows))
+        self.history.lengths[rows] = 0
+        self.history.append(rows, self.game.keys(self.states[rows]))
+
+    def advance(self, rows: Rows, actions: Actions) -> None:
+        """Play actions [n] in rows [n]. Raises IllegalMove; then nothing has changed."""
+        after = self.game.play(self.states[rows], np.asarray(actions, np.int32), self.history.select(rows))
+        self.states[rows] = after
+        self.history.append(rows, self.game.keys(after))
+
+    def legal(self, rows: Rows) -> BoolArray:
+        """[n, A]"""
+        return self.game.legal(self.states[rows], self.history.select(rows))
+
+    def over(self, rows: Rows) -> BoolArray:
+        return self.game.is_over(self.states[rows])
+
+    def returns(self, rows: Rows) -> FloatArray:
+        """[n] float32, the results for the first player; 0 where not over."""
+        return self.game.returns(self.states[rows])
+
+    def plies(self, rows: Rows) -> IntArray:
+        return self.game.plies(self.states[rows])
+
+    def to_move(self, rows: Rows) -> NDArray[np.int8]:
+        return self.game.to_move(self.states[rows])

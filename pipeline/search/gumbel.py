@@ -1,0 +1,240 @@
+"""Gumbel AlphaZero: sequential halving at the root, selection inside the tree, the move to play, the policy target.
+Plain twin: ``tests/reference/gumbel.py``.
+
+Notation, all at one node: P prior, N visits of an edge, q mean value of an edge seen by the node's player to move,
+v_mix = (v + ΣN · Σ P·q / Σ P) / (1 + ΣN), sums of P over the visited edges, v the network's value;
+completed q: q, or v_mix for an edge without visits; q̂: completed q, rescaled so that the node's lowest is 0 and its
+highest 1; σ(q̂) = (max_visit_init + max N) · value_scale · q̂. A logit is the logarithm of the prior, less that of the
+node's highest: the softmax is the same. A prior that underflowed counts as the smallest float, so that no −∞ occurs.
+
+All unvisited edges of a node have the same σ, so only the one of highest prior can be next, and their priors sum to one
+less the visited ones': a choice reads the visited edges and one more, as PUCT's does. At the root ``root_prior`` holds
+g + logit, so the unvisited edge that comes next is the next candidate of the top m.
+
+Sums are in float64: the edges' order then changes a result by less than its last float32 digit.
+Sources: Danihelka et al. 2022, "Policy improvement by planning with Gumbel", sections 3-5, algorithm 2, appendix D;
+Karnin et al. 2013, "Almost Optimal Exploration in Multi-Armed Bandits"; mctx, seq_halving.py and qtransforms.py.
+"""
+
+# mypy: allow-untyped-defs
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.games.base import IntArray
+from pipeline.search.random import gumbel as draw_gumbel
+from pipeline.search.random import kernel
+from pipeline.search.tree import ROOT, has_lower_action, put_best_unvisited_next
+
+MIN_PRIOR = 1.1754943508222875e-38  # smallest normal float32
+MIN_RANGE = 1e-8  # of completed q: below it they count as equal
+BY_PUCT = -1  # a row whose current search is by PUCT
+TARGET_SUM = 65_535  # of a target's whole numbers, but for rounding
+
+
+class Gumbel(NamedTuple):
+    """The settings of a batch of searches.
+
+    tables  [B, M + 1, T] int32  table_of_considered_visits for each of B budgets, M considered actions at most
+    budget  [R] int32            which of the tables each row follows, or BY_PUCT
+    weights [A] float64          scratch
+    """
+
+    tables: IntArray
+    budget: IntArray
+    value_scale: float
+    max_visit_init: float
+    weights: NDArray[np.float64]
+
+
+def sequence_of_considered_visits(max_num_considered_actions: int, readouts: int) -> list[int]:
+    """[readouts] sequential halving: each readout goes to the best-scored action that has exactly this many visits.
+
+    First every considered action gets one visit, then the better half more, and so on down to two. The scores pick the
+    half, so no list of survivors is kept. A budget too small for one visit each ends within the first round; 0 or 1
+    actions get every readout. The same as mctx's get_sequence_of_considered_visits.
+    """
+    if max_num_considered_actions <= 1:
+        return list(range(readouts))
+    num_rounds = (max_num_considered_actions - 1).bit_length()  # ceil(log2)
+    visits = [0] * max_num_considered_actions  # so far, the survivors first
+    sequence: list[int] = []
+    num_considered = max_num_considered_actions
+    while len(sequence) < readouts:
+        for _ in range(max(1, readouts // (num_rounds * num_considered))):
+            sequence += visits[:num_considered]
+            visits[:num_considered] = [n + 1 for n in visits[:num_considered]]
+        num_considered = max(2, num_considered // 2)
+    return sequence[:readouts]
+
+
+def table_of_considered_visits(max_num_considered_actions: int, readouts: int) -> IntArray:
+    """[max_num_considered_actions + 1, readouts] int32: a sequence for each number of considered actions."""
+    numbers = range(max_num_considered_actions + 1)
+    return np.array([sequence_of_considered_visits(number, readouts) for number in numbers], np.int32)
+
+
+@kernel
+def completed_q(tree, row, node, gumbel):
+    """What turns a node's q into σ(q̂) = factor · (q − lowest): (lowest completed q, highest, v_mix, visited prior,
+    factor).
+    """
+    this = tree.node[row, node]
+    most, visited_prior, weighted = 0, 0.0, 0.0
+    low, high = np.inf, -np.inf
+    for i in range(this.edge_start, this.edge_start + this.num_visited):
+        edge = tree.edge[row, i]
+        q = np.float64(edge.value_sum) / edge.visits
+        prior = max(MIN_PRIOR, np.float64(tree.edge_prior[row, i]))
+        visited_prior += prior
+        weighted += prior * q
+        low, high, most = min(low, q), max(high, q), max(most, edge.visits)
+    v_mix = np.float64(this.value)
+    if this.num_visited > 0:
+        v_mix = (v_mix + this.visits * (weighted / visited_prior)) / (1 + this.visits)
+    if this.num_visited < this.edge_count:
+        low, high = min(low, v_mix), max(high, v_mix)
+    factor = (gumbel.max_visit_init + most) * gumbel.value_scale / max(high - low, MIN_RANGE)
+    return low, high, v_mix, visited_prior, factor
+
+
+@kernel
+def best_considered(tree, row, considered_visits, gumbel):
+    """The root's edge of highest g + logit + σ among those with considered_visits, at least 1; lowest action on ties."""
+    this = tree.node[row, ROOT]
+    low, _high, _v_mix, _visited_prior, factor = completed_q(tree, row, ROOT, gumbel)
+    best, best_score = -1, -np.inf
+    for i in range(this.num_visited):
+        edge = tree.edge[row, this.edge_start + i]
+        if edge.visits == considered_visits:
+            q = np.float64(edge.value_sum) / edge.visits
+            score = np.float64(tree.root_prior[row, i]) + factor * (q - low)
+            if score > best_score or (score == best_score and has_lower_action(tree, row, this.edge_start, i, best)):
+                best, best_score = i, score
+    return best
+
+
+@kernel
+def select_child(tree, row, node, gumbel):
+    """The edge to follow, counted from edge_start; lowest action on ties.
+
+    Root: sequential halving. Inside: argmax of softmax(logits + σ) − N/(1 + ΣN), section 5.
+    Plain twin: GumbelReference._select_child.
+    """
+    this = tree.node[row, node]
+    start, num_visited = this.edge_start, this.num_visited
+    if node == ROOT:
+        table = gumbel.tables[gumbel.budget[row]]
+        considered_visits = table[min(table.shape[0] - 1, this.edge_count), this.visits]
+        if considered_visits == 0:
+            return num_visited
+        return best_considered(tree, row, considered_visits, gumbel)
+    if num_visited == 0:
+        return num_visited
+    _low, high, v_mix, visited_prior, factor = completed_q(tree, row, node, gumbel)
+    total = 0.0
+    for i in range(num_visited):
+        edge = tree.edge[row, start + i]
+        q = np.float64(edge.value_sum) / edge.visits
+        weight = max(MIN_PRIOR, np.float64(tree.edge_prior[row, start + i])) * math.exp(factor * (q - high))
+        gumbel.weights[i] = weight
+        total += weight
+    unvisited = 0.0
+    if num_visited < this.edge_count:
+        prior = max(MIN_PRIOR, np.float64(tree.edge_prior[row, start + num_visited]))
+        left = math.exp(factor * (v_mix - high))
+        unvisited = prior * left
+        total += max(prior, 1.0 - visited_prior) * left
+    spread = 1.0 / (1 + this.visits)
+    best, best_score = -1, -np.inf
+    for i in range(num_visited):
+        score = gumbel.weights[i] / total - tree.edge[row, start + i].visits * spread
+        if score > best_score or (score == best_score and has_lower_action(tree, row, start, i, best)):
+            best, best_score = i, score
+    if num_visited < this.edge_count:
+        score = unvisited / total
+        if score > best_score or (score == best_score and has_lower_action(tree, row, start, num_visited, best)):
+            best = num_visited
+    return best
+
+
+@kernel
+def clear_roots(tree, rows):
+    """Keep only the expanded root of each row's tree, with the network's evaluation, as if it had just arrived."""
+    for j in range(rows.size):
+        row = rows[j]
+        if tree.num_nodes[row] == 0:
+            continue
+        this = tree.node[row, ROOT]
+        actions = tree.edge_action[row, : this.edge_count]
+        priors = tree.edge_prior[row, : this.edge_count]
+        for i in range(1, this.edge_count):  # nearly in order: searching moves few of them
+            action, prior, at = actions[i], priors[i], i
+            while at > 0 and actions[at - 1] > action:
+                actions[at], priors[at] = actions[at - 1], priors[at - 1]
+                at -= 1
+            actions[at], priors[at] = action, prior
+        this.num_visited = 0
+        this.visits = 0
+        this.value_sum = 0.0
+        tree.num_nodes[row] = 1
+        tree.num_edges[row] = this.edge_count
+
+
+@kernel
+def prepare_roots(tree, rows, scales):
+    """Set root_prior of expanded, unvisited roots to scale·g + logit, g drawn per edge where scales [n] isn't 0.
+
+    Expects the edges in the order of their actions, as expand() and clear_roots() leave them.
+    """
+    for j in range(rows.size):
+        row = rows[j]
+        start, count = tree.node[row, ROOT].edge_start, tree.node[row, ROOT].edge_count
+        highest = MIN_PRIOR
+        for i in range(start, start + count):
+            highest = max(highest, np.float64(tree.edge_prior[row, i]))
+        for i in range(count):
+            score = math.log(max(MIN_PRIOR, np.float64(tree.edge_prior[row, start + i])) / highest)
+            if scales[j] > 0.0:
+                score += scales[j] * draw_gumbel(tree.streams, row)
+            tree.root_prior[row, i] = score
+        put_best_unvisited_next(tree, row, ROOT)
+
+
+@kernel
+def best_actions(tree, rows, gumbel, actions):
+    """Fill actions [n] of searched roots: the highest g + logit + σ among the most visited. Plain twin: winner."""
+    for j in range(rows.size):
+        row = rows[j]
+        start = tree.node[row, ROOT].edge_start
+        most = 0
+        for i in range(tree.node[row, ROOT].num_visited):
+            most = max(most, tree.edge[row, start + i].visits)
+        actions[j] = tree.edge_action[row, start + best_considered(tree, row, most, gumbel)]
+
+
+@kernel
+def targets(tree, rows, gumbel, out):
+    """Fill out [n, A] int32: softmax(logits + σ) at the roots, without noise, in whole numbers that sum to about
+    TARGET_SUM; 0 for a root without visits. Plain twin: improved_policy.
+    """
+    out[:] = 0
+    for j in range(rows.size):
+        row = rows[j]
+        if tree.num_nodes[row] == 0 or tree.node[row, ROOT].visits == 0:
+            continue
+        this = tree.node[row, ROOT]
+        _low, high, v_mix, _visited_prior, factor = completed_q(tree, row, ROOT, gumbel)
+        total = 0.0
+        for i in range(this.edge_count):
+            at = this.edge_start + i
+            q = np.float64(tree.edge[row, at].value_sum) / tree.edge[row, at].visits if i < this.num_visited else v_mix
+            weight = max(MIN_PRIOR, np.float64(tree.edge_prior[row, at])) * math.exp(factor * (q - high))
+            gumbel.weights[i] = weight
+            total += weight
+        for i in range(this.edge_count):
+            out[j, tree.edge_action[row, this.edge_start + i]] = int(gumbel.weights[i] / total * TARGET_SUM + 0.5)

@@ -1,0 +1,179 @@
+"""PUCT: the choice of a child, and what self-play adds at the root. Plain twin: ``tests/reference/puct.py``.
+
+Self-play adds three things: Dirichlet noise in the root's priors, spread evenly or shaped by the network's policy;
+forced playouts, which make sure that a move the noise favours is visited more than once; and pruning, which removes
+from the policy target what only the forcing added. ``tree.py`` defines the arrays and their axes; all kernels change
+them in place and run in one thread.
+
+Sources: Silver et al. 2017, Methods (selection, noise); Wu 2019, "Accelerating Self-Play Learning in Go", arXiv
+1902.10565, section 3.2 (forced playouts and policy target pruning); KataGo, cpp/search/searchhelpers.cpp,
+Search::computeDirichletAlphaDistribution (the shape).
+"""
+
+# mypy: allow-untyped-defs
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.search.random import dirichlet, kernel
+from pipeline.search.tree import ROOT, has_lower_action, put_best_unvisited_next
+
+MAX_SHAPED_PRIOR = 0.01  # KataGo: higher priors count as this, so that the noise doesn't just follow the favourite
+MIN_SHAPED_PRIOR = 1e-20  # KataGo: added to every prior before its logarithm is taken
+
+
+class Puct(NamedTuple):
+    """The settings of selection.
+
+    forced [R] float32  k of each root's forced playouts, 0 for none; None where no search has any
+    """
+
+    c_puct: float
+    fpu_reduction: float
+    root_fpu_reduction: float
+    forced: NDArray[np.float32] | None
+
+
+@kernel
+def select_child(tree, row, node, puct):
+    """The edge of highest PUCT score, counted from edge_start; lowest action on ties. Forced playouts go first.
+
+    score = Q + c_puct · P · sqrt(max(1, ΣN)) / (1 + N); an unvisited edge has Q = the node's mean value −
+    fpu_reduction · sqrt(sum of visited priors). Source: Silver et al. 2017, Methods, "Select"; first-play urgency as
+    in Leela Zero and KataGo. Plain twin: ReferenceSearch._select_child.
+    """
+    this = tree.node[row, node]
+    start, num_visited = this.edge_start, this.num_visited
+    prior = tree.root_prior[row] if node == ROOT else tree.edge_prior[row, start : start + this.edge_count]
+    scale = np.float32(puct.c_puct) * np.sqrt(np.float32(max(this.visits, 1)))
+    visited_prior = np.float32(0.0)
+    best, best_score = -1, np.float32(-np.inf)
+    for i in range(num_visited):
+        edge = tree.edge[row, start + i]
+        n = np.float32(edge.visits)
+        score = edge.value_sum / n + scale * prior[i] / (np.float32(1.0) + n)
+        visited_prior += prior[i]
+        if score > best_score or (score == best_score and has_lower_action(tree, row, start, i, best)):
+            best, best_score = i, score
+    if num_visited < this.edge_count:
+        reduction = puct.root_fpu_reduction if node == ROOT else puct.fpu_reduction
+        mean = (this.value + this.value_sum) / np.float32(1 + this.visits)
+        score = mean - np.float32(reduction) * np.sqrt(visited_prior) + scale * prior[num_visited]
+        if score > best_score or (score == best_score and has_lower_action(tree, row, start, num_visited, best)):
+            best = num_visited
+    return forced_edge(tree, row, puct.forced, best) if node == ROOT else best
+
+
+@kernel
+def noise_shapes(prior, total, shaped_fraction, shapes):
+    """Fill shapes [n] float64, the Dirichlet parameters of n moves with priors [n]; their sum is total.
+
+    1 − shaped_fraction of it is spread evenly. Moves share the rest in proportion to how far log(min(prior, 0.01))
+    lies above its mean over all moves; those below the mean get nothing. If none lies above, all is spread evenly.
+    """
+    count = prior.size
+    mean, above = 0.0, 0.0
+    for i in range(count):
+        shapes[i] = math.log(min(np.float64(prior[i]), MAX_SHAPED_PRIOR) + MIN_SHAPED_PRIOR)
+        mean += shapes[i] / count
+    for i in range(count):
+        shapes[i] = max(0.0, shapes[i] - mean)
+        above += shapes[i]
+    if shaped_fraction == 0.0 or above <= 1e-9:  # equal priors may miss their own mean by a rounding
+        shapes[:count] = total / count
+        return
+    for i in range(count):
+        shapes[i] = total * ((1.0 - shaped_fraction) / count + shaped_fraction * shapes[i] / above)
+
+
+@kernel
+def prepare_roots(tree, rows, explore, noise_weight, noise_total, noise_shape):
+    """Set root_prior of expanded roots: the network's priors, mixed with Dirichlet noise where explore [n] is True.
+
+    P' = (1 − w)·P + w·η, η ~ Dirichlet(noise_shapes). Scaling by legal moves as in KataGo.
+    """
+    shapes = np.empty(tree.root_prior.shape[1], np.float64)
+    for j in range(rows.size):
+        row = rows[j]
+        start, count = tree.node[row, ROOT].edge_start, tree.node[row, ROOT].edge_count
+        prior = tree.root_prior[row, :count]
+        if explore[j] and count > 0:
+            noise_shapes(tree.edge_prior[row, start : start + count], noise_total, noise_shape, shapes)
+            dirichlet(tree.streams, row, shapes, prior)
+            keep = np.float32(1.0 - noise_weight)
+            for i in range(count):
+                prior[i] = keep * tree.edge_prior[row, start + i] + np.float32(noise_weight) * prior[i]
+        else:
+            prior[:] = tree.edge_prior[row, start : start + count]
+        put_best_unvisited_next(tree, row, ROOT)
+
+
+@kernel
+def forced_visits(k, prior, visits):
+    """sqrt(k·P·ΣN), float32: the visits that forcing asks for; P with noise, visits: the root's."""
+    return np.sqrt(np.float32(k) * prior * np.float32(visits))
+
+
+@kernel
+def forced_edge(tree, row, forced, edge):
+    """The root's visited edge of lowest action with fewer visits than forced_visits, else `edge`."""
+    # What is None costs nothing: the kernel is compiled for the types it gets, without the branch.
+    if forced is None:
+        return edge
+    this, k = tree.node[row, ROOT], forced[row]
+    best = -1
+    for i in range(this.num_visited if k > 0.0 else 0):
+        at = this.edge_start + i
+        wanted = forced_visits(k, tree.root_prior[row, i], this.visits)
+        if tree.edge[row, at].visits < wanted and has_lower_action(tree, row, this.edge_start, i, best):
+            best = i
+    return best if best >= 0 else edge
+
+
+@kernel
+def prune_forced(tree, rows, puct, visits):
+    """Take from visits [n, A] int32 of expanded roots what forced playouts may have added.
+
+    The most visited move (the higher prior, then the lower action, on ties) keeps all its visits. Every other move
+    loses visits, at most sqrt(k·P·ΣN), as long as its PUCT score with the visits left stays below the most visited
+    move's, with Q and ΣN unchanged; a single visit left is removed too. Nothing changes where no move has two visits:
+    nothing was forced. Plain twin: prune.
+    """
+    for j in range(rows.size):
+        row = rows[j]
+        if puct.forced[row] <= 0.0 or tree.num_nodes[row] == 0 or tree.node[row, ROOT].visits == 0:
+            continue
+        this = tree.node[row, ROOT]
+        start = this.edge_start
+        best = 0
+        for i in range(1, this.num_visited):
+            a, b = start + i, start + best
+            if tree.edge[row, a].visits != tree.edge[row, b].visits:
+                better = tree.edge[row, a].visits > tree.edge[row, b].visits
+            elif tree.edge_prior[row, a] != tree.edge_prior[row, b]:
+                better = tree.edge_prior[row, a] > tree.edge_prior[row, b]
+            else:
+                better = tree.edge_action[row, a] < tree.edge_action[row, b]
+            if better:
+                best = i
+        if tree.edge[row, start + best].visits < 2:
+            continue
+        scale = np.float32(puct.c_puct) * np.sqrt(np.float32(this.visits))
+        one = np.float32(1.0)
+        n = np.float32(tree.edge[row, start + best].visits)
+        to_beat = tree.edge[row, start + best].value_sum / n + scale * tree.root_prior[row, best] / (one + n)
+        for i in range(this.num_visited):
+            if i == best:
+                continue
+            edge = tree.edge[row, start + i]
+            prior = tree.root_prior[row, i]
+            q = edge.value_sum / np.float32(edge.visits)
+            left = edge.visits
+            least = max(0, left - int(forced_visits(puct.forced[row], prior, this.visits)))
+            while left > least and q + scale * prior / np.float32(left) < to_beat:
+                left -= 1
+            visits[j, tree.edge_action[row, start + i]] = left if left > 1 else 0
