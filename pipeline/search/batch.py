@@ -24,7 +24,7 @@ from pipeline.errors import MuGoError
 from pipeline.games.base import Actions, BoolArray, FloatArray, Game, IntArray, KeyArray, Planes, Rows
 from pipeline.games.boards import Boards
 from pipeline.search import gumbel, kernels, puct
-from pipeline.search.tree import EDGE_ARRAYS, NO_PARENT, ROOT, Leaves, Positions, empty_tree
+from pipeline.search.tree import EDGE_ARRAYS, NO_PARENT, ROOT, Leaves, empty_tree
 
 RootTable = tuple[IntArray, FloatArray]  # visits and priors [n, A]
 
@@ -53,8 +53,8 @@ class BatchSearch(Boards):
         self._active = np.zeros(num_rows, np.bool_)
         self._explore = np.zeros(num_rows, np.bool_)
         forcing = config.algorithm == "puct" and config.forced_playouts > 0
-        forced = np.zeros(num_rows, np.float32) if forcing else None
-        self._puct = puct.Puct(config.c_puct, config.fpu_reduction, config.root_fpu_reduction, forced)
+        self._forced = np.zeros(num_rows, np.float32) if forcing else None
+        self._puct = puct.Puct(config.c_puct, config.fpu_reduction, config.root_fpu_reduction)
         self._gumbel: gumbel.Gumbel | None = None
         if config.algorithm != "puct":
             max_considered = min(config.max_num_considered_actions, game.num_actions)
@@ -122,8 +122,8 @@ class BatchSearch(Boards):
         self._tree.remaining[rows] = readouts
         self._explore[rows] = explore
         self._active[rows] = True
-        if self._puct.forced is not None:
-            self._puct.forced[rows] = np.where(explore, np.float32(self._config.forced_playouts), np.float32(0.0))
+        if self._forced is not None:
+            self._forced[rows] = np.where(explore, np.float32(self._config.forced_playouts), np.float32(0.0))
         self._prepare_roots(rows[self._tree.num_nodes[rows] > 0])
 
     def finished(self) -> Rows:
@@ -232,10 +232,10 @@ class BatchSearch(Boards):
             found[by_gumbel] = improved
             return found
         visits = (table or self.root_table(rows))[0]
-        if self._puct.forced is None:
+        if self._forced is None:
             return visits
         pruned = visits.copy()
-        puct.prune_forced(self._tree, rows, self._puct, pruned)
+        puct.prune_forced(self._tree, rows, self._forced, self._config.c_puct, pruned)
         return pruned
 
     # --- inside ----------------------------------------------------------------------------------------------------
@@ -244,9 +244,10 @@ class BatchSearch(Boards):
         """Add leaves of rows to the batch; those that end the game are backed up at once, and their rows returned."""
         begin = self._num_waiting
         free = self._leaves.part(begin, len(self._batch_index))
-        games = Positions(self.states, self.history.keys, self.history.lengths)
+        limits = self.num_leaves, self._virtual_loss
+        games = self.states, self.history.keys, self.history.lengths
         count, num_roots, spent = kernels.select(
-            self._tree, rows, self.num_leaves, self._virtual_loss, self._puct, self._gumbel, games, free
+            self._tree, rows, limits, self._puct, self._forced, self._gumbel, games, tuple(free)
         )
         self.simulations += spent
         batch = free.part(0, count)

@@ -104,7 +104,7 @@ def completed_q(tree, row, node, gumbel):
 
 @kernel
 def best_considered(tree, row, considered_visits, gumbel):
-    """The root's edge of highest g + logit + σ among those with considered_visits, at least 1; lowest action on ties."""
+    """The root's edge of highest g + logit + σ among those with so many visits, at least 1; lower action on ties."""
     this = tree.node[row, ROOT]
     low, _high, _v_mix, _visited_prior, factor = completed_q(tree, row, ROOT, gumbel)
     best, best_score = -1, -np.inf

@@ -14,18 +14,10 @@ import numpy as np
 
 from pipeline.search.gumbel import BY_PUCT
 from pipeline.search.gumbel import select_child as select_by_gumbel
+from pipeline.search.puct import forced_edge
 from pipeline.search.puct import select_child as select_by_puct
 from pipeline.search.random import kernel, uniform
 from pipeline.search.tree import NO_CHILD, NO_PARENT, PENDING, ROOT, put_best_unvisited_next, swap_unvisited
-
-
-@kernel
-def select_child(tree, row, node, puct, gumbel):
-    """The edge to follow, counted from edge_start. gumbel: None, or Gumbel's settings for rows that aren't BY_PUCT."""
-    # What is None costs nothing: the kernel is compiled for the types it gets, without the branch.
-    if gumbel is not None and gumbel.budget[row] != BY_PUCT:
-        return select_by_gumbel(tree, row, node, gumbel)
-    return select_by_puct(tree, row, node, puct)
 
 
 @kernel
@@ -47,35 +39,52 @@ def backup(tree, row, node, edge, mover, value, visits, virtual_loss):
 
 
 @kernel
-def select(tree, rows, num_leaves, virtual_loss, puct, gumbel, games, leaves):
+def select(tree, rows, limits, puct, forced, gumbel, games, leaves):
     """Descend from the root of each of rows [n] to up to num_leaves unexpanded leaves, and fill `leaves` with them.
 
     A descent that ends in a terminal node is backed up at once and costs a readout, not a place in the batch. Each
     other one counts as a visit from now on, with virtual_loss until its value arrives. A row stops early where it
     reaches a leaf that is already pending.
 
-    games  Positions of the rows' games
-    leaves Leaves with room for all; keys and movers stay as they are, and past doesn't contain the leaf's own key yet
+    limits (num_leaves, virtual_loss)
+    forced [R] float32: k of forced playouts at each root, or None
+    gumbel Gumbel's settings for the rows that aren't BY_PUCT, or None
+    games  (states [R, S], past [R, T], num_past [R]): where each game stands, the keys that have occurred in it
+    leaves the fields of Leaves with room for all, as a plain tuple, which numba accepts faster than a named one; keys
+           and movers stay as they are, and past doesn't contain the leaf's own key yet
     Returns how many leaves were found, how many of them are roots, and how many readouts were spent.
     """
+    num_leaves, virtual_loss = limits
+    states, all_past, all_num_past = games
+    out_row, out_node, out_edge, out_action, out_states, _keys, _movers, out_past, out_num_past = leaves
     found, roots, spent = 0, 0, 0
     for i in range(rows.size):
         row = rows[i]
-        num_past = games.num_past[row]
+        num_past = all_num_past[row]
         if tree.num_nodes[row] == 0:
             if tree.pending[row] == 0:
                 tree.pending[row] = 1
-                leaves.row[found], leaves.node[found], leaves.edge[found] = row, NO_PARENT, 0
-                leaves.states[found] = games.states[row]
-                leaves.past[found, :num_past] = games.past[row, :num_past]
-                leaves.num_past[found] = num_past - 1  # its own key is added again
+                out_row[found], out_node[found], out_edge[found] = row, NO_PARENT, 0
+                out_states[found] = states[row]
+                out_past[found, :num_past] = all_past[row, :num_past]
+                out_num_past[found] = num_past - 1  # its own key is added again
                 found += 1
                 roots += 1
             continue
         while tree.remaining[row] > 0 and tree.pending[row] < num_leaves:
             node, edge = ROOT, 0
             while True:
-                edge = select_child(tree, row, node, puct, gumbel)
+                # A branch on None costs nothing: the kernel is compiled for the types it gets, without it. That the
+                # choice stands here, in no kernel of its own, does matter: a call copies every field of tree.
+                by_puct = True
+                if gumbel is not None:
+                    by_puct = gumbel.budget[row] == BY_PUCT
+                if by_puct:
+                    edge = select_by_puct(tree, row, node, puct)
+                if gumbel is not None and not by_puct:
+                    edge = select_by_gumbel(tree, row, node, gumbel)
+                if forced is not None and node == ROOT:
+                    edge = forced_edge(tree, row, forced[row], edge)
                 unvisited = edge == tree.node[row, node].num_visited
                 child = NO_CHILD if unvisited else tree.edge[row, tree.node[row, node].edge_start + edge].child
                 if child < 0 or tree.node[row, child].terminal:
@@ -98,16 +107,16 @@ def select(tree, rows, num_leaves, virtual_loss, puct, gumbel, games, leaves):
             tree.edge[row, at].child = PENDING
             backup(tree, row, node, edge, np.int8(0), np.float32(0.0), 1, np.float32(virtual_loss))
             tree.pending[row] += 1
-            leaves.row[found], leaves.node[found], leaves.edge[found] = row, node, edge
-            leaves.states[found] = tree.state[row, node]
-            leaves.action[found] = tree.edge_action[row, at]
-            leaves.past[found, :num_past] = games.past[row, :num_past]
+            out_row[found], out_node[found], out_edge[found] = row, node, edge
+            out_states[found] = tree.state[row, node]
+            out_action[found] = tree.edge_action[row, at]
+            out_past[found, :num_past] = all_past[row, :num_past]
             length = num_past
             while node != ROOT:  # the root's key is the last of the game's past
-                leaves.past[found, length] = tree.node[row, node].key
+                out_past[found, length] = tree.node[row, node].key
                 length += 1
                 node = tree.node[row, node].parent
-            leaves.num_past[found] = length
+            out_num_past[found] = length
             found += 1
     return found, roots, spent
 

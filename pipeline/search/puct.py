@@ -17,7 +17,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.search.random import dirichlet, kernel
 from pipeline.search.tree import ROOT, has_lower_action, put_best_unvisited_next
@@ -27,20 +26,16 @@ MIN_SHAPED_PRIOR = 1e-20  # KataGo: added to every prior before its logarithm is
 
 
 class Puct(NamedTuple):
-    """The settings of selection.
-
-    forced [R] float32  k of each root's forced playouts, 0 for none; None where no search has any
-    """
+    """The settings of selection."""
 
     c_puct: float
     fpu_reduction: float
     root_fpu_reduction: float
-    forced: NDArray[np.float32] | None
 
 
 @kernel
 def select_child(tree, row, node, puct):
-    """The edge of highest PUCT score, counted from edge_start; lowest action on ties. Forced playouts go first.
+    """The edge of highest PUCT score, counted from edge_start; lowest action on ties.
 
     score = Q + c_puct · P · sqrt(max(1, ΣN)) / (1 + N); an unvisited edge has Q = the node's mean value −
     fpu_reduction · sqrt(sum of visited priors). Source: Silver et al. 2017, Methods, "Select"; first-play urgency as
@@ -65,7 +60,7 @@ def select_child(tree, row, node, puct):
         score = mean - np.float32(reduction) * np.sqrt(visited_prior) + scale * prior[num_visited]
         if score > best_score or (score == best_score and has_lower_action(tree, row, start, num_visited, best)):
             best = num_visited
-    return forced_edge(tree, row, puct.forced, best) if node == ROOT else best
+    return best
 
 
 @kernel
@@ -119,12 +114,9 @@ def forced_visits(k, prior, visits):
 
 
 @kernel
-def forced_edge(tree, row, forced, edge):
+def forced_edge(tree, row, k, edge):
     """The root's visited edge of lowest action with fewer visits than forced_visits, else `edge`."""
-    # What is None costs nothing: the kernel is compiled for the types it gets, without the branch.
-    if forced is None:
-        return edge
-    this, k = tree.node[row, ROOT], forced[row]
+    this = tree.node[row, ROOT]
     best = -1
     for i in range(this.num_visited if k > 0.0 else 0):
         at = this.edge_start + i
@@ -135,8 +127,8 @@ def forced_edge(tree, row, forced, edge):
 
 
 @kernel
-def prune_forced(tree, rows, puct, visits):
-    """Take from visits [n, A] int32 of expanded roots what forced playouts may have added.
+def prune_forced(tree, rows, forced, c_puct, visits):
+    """Take from visits [n, A] int32 of expanded roots what forced playouts with k = forced [R] may have added.
 
     The most visited move (the higher prior, then the lower action, on ties) keeps all its visits. Every other move
     loses visits, at most sqrt(k·P·ΣN), as long as its PUCT score with the visits left stays below the most visited
@@ -145,7 +137,7 @@ def prune_forced(tree, rows, puct, visits):
     """
     for j in range(rows.size):
         row = rows[j]
-        if puct.forced[row] <= 0.0 or tree.num_nodes[row] == 0 or tree.node[row, ROOT].visits == 0:
+        if forced[row] <= 0.0 or tree.num_nodes[row] == 0 or tree.node[row, ROOT].visits == 0:
             continue
         this = tree.node[row, ROOT]
         start = this.edge_start
@@ -162,7 +154,7 @@ def prune_forced(tree, rows, puct, visits):
                 best = i
         if tree.edge[row, start + best].visits < 2:
             continue
-        scale = np.float32(puct.c_puct) * np.sqrt(np.float32(this.visits))
+        scale = np.float32(c_puct) * np.sqrt(np.float32(this.visits))
         one = np.float32(1.0)
         n = np.float32(tree.edge[row, start + best].visits)
         to_beat = tree.edge[row, start + best].value_sum / n + scale * tree.root_prior[row, best] / (one + n)
@@ -173,7 +165,7 @@ def prune_forced(tree, rows, puct, visits):
             prior = tree.root_prior[row, i]
             q = edge.value_sum / np.float32(edge.visits)
             left = edge.visits
-            least = max(0, left - int(forced_visits(puct.forced[row], prior, this.visits)))
+            least = max(0, left - int(forced_visits(forced[row], prior, this.visits)))
             while left > least and q + scale * prior / np.float32(left) < to_beat:
                 left -= 1
             visits[j, tree.edge_action[row, start + i]] = left if left > 1 else 0

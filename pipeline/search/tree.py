@@ -113,14 +113,6 @@ def _aligned(shape: tuple[int, ...], kind: np.dtype) -> NDArray:
     return buffer[start : start + size].view(kind).reshape(shape)
 
 
-class Positions(NamedTuple):
-    """Where each row's game stands: states [R, S]; past [R, T], of which num_past [R] keys have occurred so far."""
-
-    states: States
-    past: KeyArray
-    num_past: IntArray
-
-
 class Leaves(NamedTuple):
     """A batch of leaves: the first K entries of arrays that are used for every batch.
 

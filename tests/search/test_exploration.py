@@ -133,7 +133,7 @@ def prune_root(edges, k, c_puct):
         tree.root_prior[0, place] = prior
         tree.edge[0, place] = (n, n * q, -1)
     found = visits[None].copy()
-    puct.prune_forced(tree, ROW, puct.Puct(c_puct, 0.0, 0.0, np.array([k], np.float32)), found)
+    puct.prune_forced(tree, ROW, np.array([k], np.float32), c_puct, found)
     return found[0].tolist()
 
 
