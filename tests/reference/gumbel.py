@@ -1,4 +1,4 @@
-"""``GumbelReference``: Gumbel AlphaZero on one tree, in plain Python. What ``gumbel_kernels.py`` is compared with.
+"""``GumbelReference``: Gumbel AlphaZero on one tree, in plain Python. What ``gumbel.py`` is compared with.
 
 Every formula is written over all legal moves of a node, tried or not, in float64, as the paper has it; the kernels
 look at the tried ones only. So visits and choices are the same, targets equal up to the rounding to whole numbers.
