@@ -101,9 +101,9 @@ def _code_and_imports(module: str) -> tuple[str, tuple[str, ...]]:
     packages = {module.partition(".")[0], __name__.partition(".")[0]}
     imported = tuple(name for name in _imports(tree, module) if name.partition(".")[0] in packages and _file_of(name))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            if ast.get_docstring(node, clean=False) is not None:
-                node.body = node.body[1:]
+        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        if documented and ast.get_docstring(node, clean=False) is not None:  # type: ignore[arg-type]
+            node.body = node.body[1:]  # type: ignore[attr-defined]
     return ast.dump(tree), imported
 
 

@@ -93,6 +93,20 @@ class History:
         return History(self.keys[rows], self.lengths[rows])
 
 
+@dataclass(frozen=True)
+class Sgf:
+    """How a game is written in SGF. Moves are points of the board, and the pass.
+
+    game   the standard's number (GM)       rules  the name of the rules (RU), may be empty
+    komi   (KM), None where there is none   margin  whether results say by how much (RE[B+7.5]), in the unit of scores()
+    """
+
+    game: int
+    rules: str = ""
+    komi: float | None = None
+    margin: bool = False
+
+
 CHANCE = 2  # to_move: nobody's turn; an outcome is drawn
 
 
@@ -253,6 +267,11 @@ class Game(AnyGame):
     board_shape: tuple[int, int]  # (H, W)
     plane_names: tuple[str, ...]  # C names; new ones always last: older models see the first ones
     symmetries: Symmetries
+    # What a game can do besides; None or False where it can't.
+    pass_action: int | None = None  # the action that passes
+    sgf: Sgf | None = None  # how its games are written in SGF
+    gtp_komi: float | None = None  # GTP engines play it, on a square board with this komi and the names of action_name
+    gomocup: bool = False  # the Gomocup protocol plays it: see pipeline/games/gomoku/game.py for what that needs
 
     @property
     def num_points(self) -> int:
@@ -303,6 +322,18 @@ class Game(AnyGame):
     @abstractmethod
     def parse_action(self, text: str) -> int:
         """The inverse of action_name, case-insensitive. Raises IllegalMove that carries the text."""
+
+    def heuristic(self) -> Callable[[States, History], NDArray[np.float64]] | None:
+        """What scores the moves of positions that are not over, for the heuristic player; see games/heuristic.py."""
+        return None
+
+    def planes_diagram(self, planes: Planes) -> str:
+        """Planes [C, H, W] of one position as a board a person can read; here those that aren't all alike, by name."""
+        lines = []
+        for name, plane in zip(self.plane_names, planes, strict=True):
+            if plane.any() and not plane.all():
+                lines += [f"{name}:", *("  " + " ".join(".#"[cell] for cell in row) for row in plane.tolist())]
+        return "\n".join(lines)
 
     def moves(self, states: States, history: History) -> Moves:
         rows, actions = np.nonzero(self.legal(states, history))

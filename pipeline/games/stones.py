@@ -1,4 +1,4 @@
-"""What games of stones on points share: the names of the points, and the verbs of games that somebody wins by a row."""
+"""What games of stones on points share: names of points, diagrams, and the verbs of games that a row wins."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.games.base import BoolArray, FloatArray, Game, IntArray, KeyArray, States, small_number
+from pipeline.errors import IllegalMove
+from pipeline.games.base import BoolArray, FloatArray, Game, IntArray, KeyArray, Planes, States, small_number
 from pipeline.games.lines import kernels as line_kernels
 
 COLUMNS = string.ascii_uppercase
@@ -33,7 +34,46 @@ def _key_weights(num_points: int) -> KeyArray:
     return np.random.Generator(np.random.PCG64(0)).integers(0, 2**64, num_points, np.uint64)
 
 
-class RowGame(Game):
+class BoardGame(Game):
+    """A game of stones whose actions are the points, and the pass where it has one.
+
+    Its first two planes are the mover's stones and the opponent's.
+    """
+
+    columns = COLUMNS  # the letters of the board's columns
+    examples: str  # of names, for what says that a text is none
+
+    def action_name(self, action: int) -> str:
+        return "pass" if action == self.pass_action else point_name(action, *self.board_shape, self.columns)
+
+    def parse_action(self, text: str) -> int:
+        if self.pass_action is not None and text.strip().upper() == "PASS":
+            return self.pass_action
+        point = named_point(text, *self.board_shape, self.columns)
+        if point < 0:
+            raise IllegalMove(f"{self.spec}: {text!r} is no point; wanted {self.examples}")
+        return point
+
+    def planes_diagram(self, planes: Planes) -> str:
+        own, theirs = planes[0].ravel().tolist(), planes[1].ravel().tolist()
+        return "\n".join(self._board([".XO"[mine or 2 * other] for mine, other in zip(own, theirs, strict=True)]))
+
+    def _board(self, marks: list[str]) -> list[str]:
+        """The lines of a board with its labels; marks: one character for each point."""
+        height, width = self.board_shape
+        rows = [self._row_label(row) + " ".join(marks[row * width : (row + 1) * width]) for row in range(height)]
+        return [*rows, self._column_labels()]
+
+    def _row_label(self, row: int) -> str:
+        """What stands left of a row of the diagram; all rows' labels have one width."""
+        return f"{self.board_shape[0] - row:2d} "
+
+    def _column_labels(self) -> str:
+        """The diagram's line below the board."""
+        return "   " + " ".join(self.columns[: self.board_shape[1]])
+
+
+class RowGame(BoardGame):
     """A game that a row of stones wins, or something else that is written down as a winner, and that can draw.
 
     A state is the points, each 0, FIRST or SECOND; then TO_MOVE, PLY, OVER and WINNER as in line_kernels; perhaps more

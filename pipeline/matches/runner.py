@@ -18,7 +18,6 @@ from typing import Any
 from pipeline.config import ArenaConfig, SearchConfig, available_cores
 from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.base import Game
-from pipeline.games.go.game import Go
 from pipeline.games.registry import parse_game
 from pipeline.matches.match import Pairing
 from pipeline.matches.openings import make_openings
@@ -42,7 +41,7 @@ from pipeline.storage.matches import (
     verify_games,
 )
 from pipeline.storage.models import Model, check_game, read_model
-from pipeline.storage.sgf import SgfText, game_sgf, has_sgf, sgf_name
+from pipeline.storage.sgf import SgfText, game_sgf, sgf_name
 
 ENGINE_ROWS = 4  # games of a thread against an engine: it thinks about one, the others make a batch for the network
 LEAST_BATCH = 16  # below, networks may round differently (backends.MIN_BATCH), and games depend on how many there are
@@ -105,7 +104,7 @@ def common_game(asked: str | None, entrants: Sequence[Entrant]) -> Game:
     for entrant in entrants:
         if entrant.model:
             check_game(entrant.model.info, game.spec, entrant.spec.path)
-        if entrant.info.kind == "gtp" and not isinstance(game, Go):
+        if entrant.info.kind == "gtp" and game.gtp_komi is None:
             raise UsageError(f"player {entrant.spec.text!r}: GTP engines play Go only; the game is {game.spec}")
         if entrant.info.kind == "gtp":
             from pipeline.players.gtp import find_program
@@ -330,7 +329,7 @@ def write_sgfs(game: Game, writer: MatchWriter, directory: Path | None) -> None:
 
     directory: may hold the records of several matches; None: the match's own folder.
     """
-    if not has_sgf(game):
+    if game.sgf is None:
         return
     folder = writer.folder / layout.MATCH_SGF if directory is None else directory / writer.folder.name
     atomic.make_folder(folder)

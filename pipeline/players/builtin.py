@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from pipeline import entry_points
 from pipeline.errors import UsageError
 from pipeline.games.base import Actions, Game, KeyArray
-from pipeline.players import heuristics
 from pipeline.players.base import Boards, Decisions, MakePlayer, Player, Rows
 
 
@@ -70,16 +69,18 @@ class RandomPlayer(ScoringPlayer):
 
 
 class HeuristicPlayer(ScoringPlayer):
-    """One ply of sense; see heuristics.py for what that is in each game."""
+    """Plays by the game's own heuristic evaluation of moves."""
 
     def __init__(self, game: Game, num_rows: int) -> None:
-        """Raises UsageError for a game that it has no sense of."""
-        heuristics.heuristic_of(game)
+        """Raises UsageError for a game without one."""
+        evaluate = game.heuristic()
+        if evaluate is None:
+            raise UsageError(f"player heuristic: {game.spec} has no heuristic evaluation of moves; name another player")
+        self._evaluate = evaluate
         super().__init__(game, num_rows)
 
     def scores(self, rows: Rows) -> NDArray[np.float64]:
-        boards = self._boards
-        return heuristics.move_scores(boards.game, boards.states[rows], boards.history.select(rows))
+        return self._evaluate(self._boards.states[rows], self._boards.history.select(rows))
 
 
 BUILT_INS: dict[str, type[RandomPlayer] | type[HeuristicPlayer]] = {

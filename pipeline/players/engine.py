@@ -25,7 +25,6 @@ import numpy as np
 
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.games.base import Actions, Game, History, KeyArray, States
-from pipeline.games.go.game import Go
 from pipeline.players.base import RESIGN, Boards, Decisions, Player, PlayerFault, Rows
 from pipeline.players.gtp import START_SECONDS, GtpEngine, close_engines, find_program
 
@@ -66,7 +65,7 @@ class EnginePlayer(Player):
         Starting an engine and setting up a board may take max(seconds, START_SECONDS) per command: it may load a
         network. Starts no process yet. Raises UsageError if the game isn't Go, or the program can't be found.
         """
-        if not isinstance(game, Go):
+        if game.gtp_komi is None:
             raise UsageError(f"player {name}: GTP engines play Go only, not {game.spec}; name another player")
         find_program(command)
         self._game = game
@@ -210,9 +209,9 @@ class EnginePlayer(Player):
         known = len(row_engine.moves)
         if row_engine.game_number != question.game_number or tuple(row_engine.moves) != question.moves[:known]:
             limit = max(self._seconds, START_SECONDS)  # an engine may load something for a new board
-            engine.send(f"boardsize {self._game.size}", limit)
+            engine.send(f"boardsize {self._game.board_shape[0]}", limit)
             engine.send("clear_board", limit)
-            engine.send(f"komi {self._game.komi:g}", limit)
+            engine.send(f"komi {self._game.gtp_komi:g}", limit)
             if SEED_COMMAND in engine.commands:
                 engine.send(f"{SEED_COMMAND} {question.seed % NUM_SEEDS}", limit)
             row_engine.game_number, row_engine.moves = question.game_number, []

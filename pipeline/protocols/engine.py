@@ -12,7 +12,6 @@ from typing import TextIO
 
 from pipeline.config import EngineConfig
 from pipeline.errors import UsageError
-from pipeline.games.gomoku.game import Gomoku
 from pipeline.games.registry import parse_game
 from pipeline.players.loading import load_evaluators
 from pipeline.players.searching import leaves_per_tree
@@ -37,7 +36,7 @@ def engine(
     commands, answers = commands or sys.stdin, answers or sys.stdout
     model = read_model(resolve_champion(config.model))
     game = parse_game(model.info.game)
-    if not isinstance(game, Gomoku):
+    if not game.gomocup:
         raise UsageError(f"engine --protocol {config.protocol}: {model.path} plays {game.spec}; wanted a Gomoku model")
     progress.say(f"loading {config.model}; kernels and network are compiled when this machine sees them first")
     leaves = leaves_per_tree(1, config.readouts)  # a single game can't fill a batch with one leaf per tree

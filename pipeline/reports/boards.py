@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from pipeline.games.base import Game, Planes
 
 TOP_MOVES = 5
-OWN_STONES, OPPONENTS_STONES = "own stones", "opponent's stones"  # planes that every game of stones has
 
 
 def top_moves(game: Game, actions: NDArray[np.integer], weights: NDArray[np.number], unit: str = "") -> str:
@@ -34,13 +33,8 @@ def top_moves(game: Game, actions: NDArray[np.integer], weights: NDArray[np.numb
 
 
 def planes_diagram(game: Game, planes: Planes) -> str:
-    """A position as the network sees it [C, H, W]: X the mover's stones, O the opponent's; and what full planes say."""
-    lines = []
-    if {OWN_STONES, OPPONENTS_STONES} <= set(game.plane_names):
-        own = planes[game.plane_names.index(OWN_STONES)]
-        opponents = planes[game.plane_names.index(OPPONENTS_STONES)]
-        lines += [" ".join(".XO"[min(2, mine + 2 * theirs)] for mine, theirs in zip(*row, strict=True)) for row in
-                  zip(own.tolist(), opponents.tolist(), strict=True)]  # fmt: skip
+    """A position as the network sees it, planes [C, H, W], X the mover's stones; and which planes are full."""
+    lines = [game.planes_diagram(planes)]
     full = [name for name, plane in zip(game.plane_names, planes, strict=True) if plane.all()]
     if full:
         lines.append(f"planes all 1: {', '.join(full)}")

@@ -114,7 +114,7 @@ def test_each_begin_is_answered_once_and_only_while_it_stands(kind: str) -> None
 def test_heuristic_refuses_a_game_that_it_has_no_sense_of() -> None:
     unknown = type("Unknown", (Game,), {"spec": "unknown"})
     unknown.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
-    with pytest.raises(UsageError, match="no sense of unknown"):
+    with pytest.raises(UsageError, match="unknown has no heuristic evaluation"):
         HeuristicPlayer(unknown(), 1)
 
 

@@ -12,15 +12,21 @@ import numpy as np
 import pytest
 
 from pipeline.games.base import Game, History, States
+from pipeline.games.go import heuristic as go_heuristic
 from pipeline.games.go import kernels as go_kernels
 from pipeline.games.go.game import Go
 from pipeline.games.lines import kernels as line_kernels
 from pipeline.games.registry import parse_game
-from pipeline.players import heuristics
 from tests.games.gomoku.test_rules import board as gomoku_board
 from tests.games.playing import sample_positions
 
 STONES = {"X": 1, "O": 2}
+
+
+def move_scores(game: Game, states: States, history: History) -> np.ndarray:
+    evaluate = game.heuristic()
+    assert evaluate is not None
+    return evaluate(states, history)
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ def set_up(game: Game, case: Case) -> tuple[States, History, list[str]]:
 
 def check(game: Game, case: Case) -> None:
     states, history, marks = set_up(game, case)
-    scores = heuristics.move_scores(game, states, history)[0]
+    scores = move_scores(game, states, history)[0]
     legal = game.legal(states, history)[0]
     np.testing.assert_array_equal(np.isfinite(scores), legal)
     best = set(np.flatnonzero(scores == scores.max()).tolist())
@@ -369,7 +375,7 @@ def test_counts_of_stones_agree_with_the_planes(spec: str) -> None:
     states, history = sample_positions(game, 20, seed=3, share=0.3)
     planes = game.observe(states, game.legal(states, history)).reshape(len(states), game.num_planes, -1)
     planes = planes.astype(np.int32)
-    counts, last_liberties = heuristics.count_stones(states, heuristics._around(game.size))
+    counts, last_liberties = go_heuristic.count_stones(states, go_heuristic._around(game.size))
     movers = game.to_move(states)
     for first_plane, atari, side in ((0, 2, movers), (1, 5, 1 - movers)):
         expected = planes[:, [first_plane, atari, atari + 1]].sum(axis=2)
@@ -397,7 +403,7 @@ def test_eyes_and_contact() -> None:
         e X . . O X O""",
     )
     states, _, marks = set_up(game, case)
-    eyes, contact = heuristics.shapes(states, heuristics._around(7))
+    eyes, contact = go_heuristic.shapes(states, go_heuristic._around(7))
     assert [point for point in range(49) if eyes[0, point]] == [p for p, mark in enumerate(marks) if mark == "e"]
     stones = np.pad(states[0, :49].reshape(7, 7), 1)
     for point in range(49):
@@ -412,10 +418,10 @@ def test_rows_are_scored_each_for_itself() -> None:
         game = parse_game(spec)
         states, history = sample_positions(game, 12, seed=1, share=0.3)
         going = np.flatnonzero(~game.is_over(states))
-        together = heuristics.move_scores(game, states[going], history.select(going))
+        together = move_scores(game, states[going], history.select(going))
         for at, row in enumerate(going.tolist()):
             one = np.array([row])
-            alone = heuristics.move_scores(game, states[one], history.select(one))[0]
+            alone = move_scores(game, states[one], history.select(one))[0]
             np.testing.assert_array_equal(together[at], alone)
 
 
@@ -427,9 +433,9 @@ def test_superko_is_kept() -> None:
     for move in ["B4", "C4", "A3", "D3", "B2", "C2", "C3", "B3"]:  # white has just taken the ko at C3
         states = game.play(states, np.array([game.parse_action(move)], np.int32), history)
         history.append(np.arange(1), game.keys(states))
-    scores = heuristics.move_scores(game, states, history)[0]
+    scores = move_scores(game, states, history)[0]
     assert scores[game.parse_action("C3")] == -np.inf
-    scores = heuristics.move_scores(game, states, game.initial_history(states))[0]
+    scores = move_scores(game, states, game.initial_history(states))[0]
     assert game.action_name(int(scores.argmax())) == "C3"  # without that past it would be the best
 
 
@@ -439,7 +445,7 @@ def test_superko_is_kept() -> None:
 def best_gomoku(spec: str, *rows: str, to_move: str = "X", **words: object) -> set[str]:
     """Names of the best moves in a diagram of 9×9; see tests/games/test_gomoku_rules.py."""
     game, state, _ = gomoku_board(*rows, to_move=to_move, spec=spec, **words)  # type: ignore[arg-type]
-    scores = heuristics.move_scores(game, state, History.empty(1, 1))[0]
+    scores = move_scores(game, state, History.empty(1, 1))[0]
     return {game.action_name(int(action)) for action in np.flatnonzero(scores == scores.max())}
 
 
@@ -476,7 +482,7 @@ def test_gomoku_a_five_that_must_be_answered_is() -> None:
     )
     state = game.play(state, np.array([point], np.int32), History.empty(1, 1))
     assert not game.is_over(state)[0]
-    scores = heuristics.move_scores(game, state, History.empty(1, 1))[0]
+    scores = move_scores(game, state, History.empty(1, 1))[0]
     assert game.action_name(int(scores.argmax())) == "D8"
 
 
@@ -488,7 +494,7 @@ def test_gomoku_beats_random_moves() -> None:
         state = game.initial(1)
         while not game.is_over(state)[0]:
             own = game.to_move(state)[0] == number % 2
-            weights = heuristics.move_scores(game, state, none)[0] if own else 1.0 * game.legal(state, none)[0]
+            weights = move_scores(game, state, none)[0] if own else 1.0 * game.legal(state, none)[0]
             weights = weights + 1e-3 * rng.random(len(weights))
             state = game.play(state, np.array([weights.argmax()], np.int32), none)
         assert game.returns(state)[0] == (1 if number % 2 == 0 else -1)

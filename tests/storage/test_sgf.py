@@ -5,7 +5,7 @@ import pytest
 
 from pipeline.errors import IllegalMove
 from pipeline.games.registry import parse_game
-from pipeline.storage.sgf import SgfText, game_sgf, has_sgf, sgf_name
+from pipeline.storage.sgf import SgfText, game_sgf, sgf_name
 
 
 def parse(text):
@@ -92,8 +92,8 @@ def test_illegal_games_are_refused():
 
 
 def test_which_games_have_it():
-    assert has_sgf(parse_game("go:9"))
-    assert not has_sgf(parse_game("tictactoe"))
+    assert parse_game("go:9").sgf
+    assert not parse_game("tictactoe").sgf
     assert sgf_name(7) < sgf_name(12)
 
 

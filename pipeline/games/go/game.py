@@ -16,29 +16,36 @@ decides it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import IllegalMove, UsageError
+from pipeline.errors import UsageError
 from pipeline.games.base import (
     Actions,
     BoolArray,
     FloatArray,
-    Game,
     History,
     IntArray,
     KeyArray,
     Planes,
+    Sgf,
     States,
     board_symmetries,
     small_number,
 )
 from pipeline.games.go import features, kernels
 from pipeline.games.go.board import OFF_BOARD
-from pipeline.games.stones import GTP_COLUMNS, named_point, point_name
+from pipeline.games.go.heuristic import move_scores
+from pipeline.games.heuristic import Scores
+from pipeline.games.stones import GTP_COLUMNS, BoardGame
 
 DEFAULT_KOMI = 7.5
 MIN_SIZE, MAX_SIZE = 5, 19
+# Area scoring, superko, no suicide: of the names that other programs know, the Chinese rules come closest.
+SGF_RULES = "Chinese"
 ZOBRIST_SEED = 20260119  # part of no file format: keys never leave a process
 
 REFUSALS = {
@@ -50,9 +57,10 @@ REFUSALS = {
 }
 
 
-class Go(Game):
+class Go(BoardGame):
     """See the module docstring for the rules, go_kernels for the state's layout."""
 
+    columns, examples = GTP_COLUMNS, "e.g. D4 or pass"
     plane_names = (
         "own stones",
         "opponent's stones",
@@ -76,7 +84,7 @@ class Go(Game):
     def __init__(self, size: int, komi: float = DEFAULT_KOMI, max_plies: int | None = None) -> None:
         points = size * size
         self.size = size
-        self.komi = komi
+        self.komi = self.gtp_komi = komi
         self.max_plies = 2 * points if max_plies is None else max_plies
         self.spec = f"go:{size}"
         if komi != DEFAULT_KOMI:
@@ -87,6 +95,7 @@ class Go(Game):
         self.num_actions = points + 1
         self.state_size = points + kernels.EXTRA_WORDS
         self.pass_action = points
+        self.sgf = Sgf(1, SGF_RULES, komi, margin=True)
         self.symmetries = board_symmetries(size, size, extra_actions=1)
         self._neighbours = _neighbour_table(size)
         self._zobrist = np.random.default_rng(ZOBRIST_SEED).integers(0, 2**64, (points, 2), np.uint64)
@@ -188,18 +197,8 @@ class Go(Game):
     def ownership(self, states: States) -> NDArray[np.int8]:
         return kernels.ownership(states, self._neighbours)
 
-    def action_name(self, action: int) -> str:
-        if action == self.pass_action:
-            return "pass"
-        return point_name(action, self.size, self.size, GTP_COLUMNS)
-
-    def parse_action(self, text: str) -> int:
-        if text.strip().upper() == "PASS":
-            return self.pass_action
-        point = named_point(text, self.size, self.size, GTP_COLUMNS)
-        if point < 0:
-            raise IllegalMove(f"{self.spec}: {text!r} is no point; wanted e.g. D4 or pass")
-        return point
+    def heuristic(self) -> Callable[[States, History], Scores]:
+        return partial(move_scores, self)
 
     def diagram(self, state: States) -> str:
         last = int(state[self.num_points + kernels.LAST])
@@ -210,7 +209,7 @@ class Go(Game):
                 point = row * self.size + column
                 mark = ".XO"[state[point]]
                 cells.append(f"({mark})" if point == last else f" {mark} ")
-            lines.append(f"{self.size - row:2d} {_squeeze(cells)}".rstrip())
+            lines.append(f"{self._row_label(row)}{_squeeze(cells)}".rstrip())
         lines.append("   " + " " + " ".join(GTP_COLUMNS[: self.size]))
         mover = "XO"[int(state[self.num_points + kernels.TO_MOVE])]
         over = bool(state[self.num_points + kernels.OVER])

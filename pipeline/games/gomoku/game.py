@@ -30,8 +30,8 @@ Actions are points; their names are a column letter, I included, and a row numbe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,13 +44,16 @@ from pipeline.games.base import (
     History,
     IntArray,
     Planes,
+    Sgf,
     States,
     board_symmetries,
     small_number,
 )
 from pipeline.games.gomoku import kernels
 from pipeline.games.gomoku import shapes as gomoku_shapes
-from pipeline.games.stones import COLUMNS, RowGame, named_point, point_name
+from pipeline.games.gomoku.heuristic import move_scores
+from pipeline.games.heuristic import Scores
+from pipeline.games.stones import RowGame
 
 MIN_SIZE, MAX_SIZE = 9, 19
 MIN_PAIRS, MAX_PAIRS, DEFAULT_PAIRS = 3, 7, 5
@@ -79,6 +82,9 @@ class Gomoku(RowGame):
     pairs: captured pairs that win; 0: no captures, and nothing else of that variant either.
     """
 
+    examples = "e.g. H8"
+    gomocup = True
+
     def __init__(
         self, size: int, exact: bool = False, pairs: int = 0, threes_by_capture: bool = True, breakable: bool = True
     ) -> None:
@@ -99,6 +105,7 @@ class Gomoku(RowGame):
             for who in ("own", "opponent's"):
                 self.plane_names += tuple(f"{who} pairs: {number} or more" for number in range(1, pairs))
             self.plane_names += ("empty but forbidden (double-three)", "opponent has a five to be answered")
+        self.sgf = Sgf(4, rules=self.spec.partition(",")[2] or "free")
         self.board_shape = (size, size)
         self.num_actions = points
         self.state_size = points + kernels.EXTRA_WORDS
@@ -208,21 +215,11 @@ class Gomoku(RowGame):
         first = self.num_points + kernels.PAIRS
         return states[:, first : first + 2].astype(np.int32)
 
-    def action_name(self, action: int) -> str:
-        return point_name(action, self.size, self.size)
-
-    def parse_action(self, text: str) -> int:
-        point = named_point(text, self.size, self.size)
-        if point < 0:
-            raise IllegalMove(f"{self.spec}: {text!r} is no point; wanted e.g. H8")
-        return point
+    def heuristic(self) -> Callable[[States, History], Scores]:
+        return partial(move_scores, self)
 
     def diagram(self, state: States) -> str:
-        lines = []
-        for row in range(self.size):
-            cells = [".XO"[found] for found in state[row * self.size : (row + 1) * self.size]]
-            lines.append(f"{self.size - row:2d} " + " ".join(cells))
-        lines.append("   " + " ".join(COLUMNS[: self.size]))
+        lines = self._board([".XO"[found] for found in state[: self.num_points]])
         word, said = state[self.num_points :], self._whose_turn(state)
         if self.rules.goal:
             said += f"; pairs: X {word[kernels.PAIRS]}, O {word[kernels.PAIRS + 1]}"

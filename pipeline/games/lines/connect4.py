@@ -40,3 +40,9 @@ class ConnectFour(LineGame):
             if self.action_name(action) == name:
                 return action
         raise IllegalMove(f"{self.spec}: {text!r} is no column; wanted 1 to {self.width}")
+
+    def _row_label(self, row: int) -> str:
+        return "  "
+
+    def _column_labels(self) -> str:
+        return "  " + " ".join(self.action_name(column) for column in range(self.width))

@@ -7,13 +7,17 @@ line_kernels for the state's layout.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from pipeline.errors import UsageError
 from pipeline.games.base import Actions, BoolArray, History, Planes, States
+from pipeline.games.heuristic import Scores
 from pipeline.games.lines import kernels
+from pipeline.games.lines.heuristic import move_scores
 from pipeline.games.stones import RowGame
 
 REFUSALS = {kernels.OUT_OF_RANGE: "no such action", kernels.GAME_OVER: "the game is over"}
@@ -60,18 +64,8 @@ class LineGame(RowGame):
         return kernels.observe(states, self.num_points).reshape(len(states), self.num_planes, *self.board_shape)
 
     def diagram(self, state: States) -> str:
-        lines = []
-        for row in range(self.height):
-            cells = [".XO"[state[row * self.width + column]] for column in range(self.width)]
-            lines.append(self._row_label(row) + " ".join(cells))
-        lines.append(self._column_labels())
-        lines.append("  " + self._whose_turn(state))
-        return "\n".join(lines)
+        lines = self._board([".XO"[found] for found in state[: self.num_points]])
+        return "\n".join([*lines, "  " + self._whose_turn(state)])
 
-    def _row_label(self, row: int) -> str:
-        """What stands left of a row of the diagram; all rows' labels have one width."""
-        return "  "
-
-    def _column_labels(self) -> str:
-        """The diagram's line below the board."""
-        return "  " + " ".join(self.action_name(column) for column in range(self.width))
+    def heuristic(self) -> Callable[[States, History], Scores]:
+        return partial(move_scores, self)

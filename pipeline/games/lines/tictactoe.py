@@ -5,10 +5,8 @@ Spec: ``tictactoe``. Actions are points, named as on a chessboard: a1 is the low
 
 from __future__ import annotations
 
-from pipeline.errors import IllegalMove
 from pipeline.games.base import board_symmetries
 from pipeline.games.lines.game import LineGame
-from pipeline.games.stones import named_point, point_name
 
 COLUMNS = "abc"
 
@@ -20,15 +18,7 @@ class TicTacToe(LineGame):
     height, width, length, falls = 3, 3, 3, False
     full = "the point is occupied"
     symmetries = board_symmetries(3, 3)
-
-    def action_name(self, action: int) -> str:
-        return point_name(action, self.height, self.width, COLUMNS)
-
-    def parse_action(self, text: str) -> int:
-        point = named_point(text, self.height, self.width, COLUMNS)
-        if point < 0:
-            raise IllegalMove(f"{self.spec}: {text!r} is no point; wanted a1 to c3")
-        return point
+    columns, examples = COLUMNS, "a1 to c3"
 
     def _row_label(self, row: int) -> str:
         return f"{self.height - row} "

@@ -1,32 +1,26 @@
-"""One ply of sense: a score for every move of a position, the higher the better, made for a fixed player to measure by.
+"""Heuristic evaluation of moves in Go: captures, rescue, atari, shape.
 
-Axes: n positions, M moves (of all positions together), A actions, S state words, P points, L lines.
-Scores are float64 [n, A], -inf for illegal moves; equal scores mean equally good. They are coarse on purpose, so that
-games vary. Nothing here is random, and nothing is searched beyond the opponent's immediate reply.
+Axes: n positions, M moves (of all positions together), A actions, S state words, P points. Scores as in
+games/heuristic.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import UsageError
-from pipeline.games.base import BoolArray, Game, History, IntArray, States
+from pipeline.games.base import BoolArray, History, IntArray, States
 from pipeline.games.go import kernels as go_kernels
 from pipeline.games.go.board import EMPTY, OFF_BOARD, kernel
-from pipeline.games.go.game import Go
-from pipeline.games.gomoku.game import Gomoku
-from pipeline.games.lines.game import LineGame
-from pipeline.players.gomoku_features import gomoku_scores
-from pipeline.players.line_potential import DECISIVE, Scores, line_potential, no_history
+from pipeline.games.heuristic import DECISIVE, Scores, no_history
 
-# Line games
-LOSES_TO_A_REPLY = 1e3  # for each reply by which the opponent then wins at once
+if TYPE_CHECKING:
+    from pipeline.games.go.game import Go
 
-# Go, in stones. What stands in atari after our move is the opponent's to take or to save.
+# In stones. What stands in atari after our move is the opponent's to take or to save.
 STONE = 2.0  # a stone is a point, and so is the place under one that was taken
 OWN_IN_ATARI, THEIRS_IN_ATARI = -2.0, 0.75
 OWN_SHORT, THEIRS_SHORT = -0.25, 0.25  # stones with two liberties
@@ -37,63 +31,12 @@ PASS = 1.0  # more than a lone stone put into atari is worth, less than any quie
 OPENING_SHARE = 0.3  # of the board's points are taken: from then on the edge is as good as any place
 
 
-def heuristic_of(game: Game) -> Callable[[Game, States, History], Scores]:
-    """What scores the moves of this game. Raises UsageError if nothing does."""
-    if isinstance(game, LineGame):
-        return line_scores
-    if isinstance(game, Go):
-        return go_scores
-    if isinstance(game, Gomoku):
-        return gomoku_scores
-    raise UsageError(f"player heuristic: it has no sense of {game.spec}; it plays go, gomoku, tictactoe and connect4")
-
-
-def move_scores(game: Game, states: States, history: History) -> Scores:
-    """[n, A] of positions [n, S] that are not over. Raises UsageError for a game without a sense."""
-    return heuristic_of(game)(game, states, history)
-
-
-# Line games
-
-
-def line_scores(game: Game, states: States, history: History) -> Scores:
-    """Win; else leave the opponent the fewest winning replies, which blocks, and gives nothing away where stones fall;
-    else the point that does most for lines that are still open.
-    """
-    assert isinstance(game, LineGame)
-    legal = game.legal(states, history)
-    scores = np.where(legal, 0.0, -np.inf)
-    rows, actions = np.nonzero(legal)
-    after = game.play(states[rows], actions.astype(np.int32), no_history(len(rows)))
-    points = (after != states[rows])[:, : game.num_points].argmax(axis=1)
-    won = game.returns(after) != 0  # nobody loses by a move of their own
-    lost = LOSES_TO_A_REPLY * _winning_replies(game, after)
-    scores[rows, actions] += (
-        DECISIVE * won
-        - lost
-        + line_potential(states, game.num_points, game.to_move(states), game.board_shape, game.length)[rows, points]
-    )
-    return scores
-
-
-def _winning_replies(game: Game, states: States) -> IntArray:
-    """[M] the moves that win at once in each position, for its player to move; 0 where the game is over."""
-    legal = game.legal(states, no_history(len(states)))
-    rows, actions = np.nonzero(legal)
-    after = game.play(states[rows], actions.astype(np.int32), no_history(len(rows)))
-    return np.bincount(rows[game.returns(after) != 0], minlength=len(states)).astype(np.int32)
-
-
-# Go
-
-
-def go_scores(game: Game, states: States, history: History) -> Scores:
+def move_scores(game: Go, states: States, history: History) -> Scores:
     """Captures, rescue, atari and its avoidance by counting what stands in atari after each move; never an own eye.
 
     A pass is played once all other moves only lose stones or fill eyes; it comes first where it wins at once, and last
     but for eyes where it loses at once.
     """
-    assert isinstance(game, Go)
     num_rows, num_points = len(states), game.num_points
     legal = game.legal(states, history)
     legal[:, game.pass_action] = False

@@ -1,18 +1,23 @@
-"""One ply of sense for Gomoku: makes and blocks fives, fours and threes, captures, and answers what must be answered.
+"""Heuristic evaluation of moves in Gomoku: makes and blocks fives, fours and threes, captures, answers threats.
 
-Axes: n positions, A = P actions. Scores as in heuristics.py. A move is worth what it makes, what it keeps the opponent
-from making there, and a little for the lines through it; only what may decide the game at once is played out.
+Axes: n positions, A = P actions. Scores as in games/heuristic.py. A move is worth what it makes, what it keeps the
+opponent from making there, and a little for the lines through it; only what may decide the game at once is played out.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from pipeline.games.base import Game, History, States
+from pipeline.games.base import History, States
 from pipeline.games.gomoku import kernels
 from pipeline.games.gomoku import shapes as gomoku_shapes
-from pipeline.games.gomoku.game import Gomoku
-from pipeline.players.line_potential import DECISIVE, Scores, line_potential, no_history
+from pipeline.games.heuristic import DECISIVE, Scores, no_history
+from pipeline.games.lines.heuristic import line_potential
+
+if TYPE_CHECKING:
+    from pipeline.games.gomoku.game import Gomoku
 
 LENGTH = 5
 # In points of worth; only their order matters much.
@@ -27,9 +32,8 @@ THEIRS = 0.5  # what they would make counts so much of what we would
 LINE_POTENTIAL = 0.05  # of line_potential's points
 
 
-def gomoku_scores(game: Game, states: States, history: History) -> Scores:
+def move_scores(game: Gomoku, states: States, history: History) -> Scores:
     """[n, A] of positions [n, S] that are not over; -inf for illegal moves."""
-    assert isinstance(game, Gomoku)
     legal = game.legal(states, history)
     movers = game.to_move(states)
     shapes, every = game.shapes(states), np.arange(len(states))
