@@ -28,6 +28,7 @@ from pipeline.config import GatherConfig, InitConfig, TrainConfig
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.gather.command import gather
+from pipeline.methods.alphazero.method import AlphaZero
 from pipeline.networks.architecture import Architecture, random_weights
 from pipeline.presets import make_config
 from pipeline.progress import Progress
@@ -36,6 +37,7 @@ from pipeline.storage.chunks import ChunkSet, newest_complete_set
 from pipeline.train.dataset import Dataset, holdout_batches, prefetched
 from pipeline.train.trainer import Trainer
 
+METHOD = AlphaZero()
 MEASURED = 4_096  # held-out positions
 PARTS = 6
 DECAY = 0.3  # share of the steps, the last ones
@@ -77,9 +79,9 @@ def learn(
 ) -> Iterator[Found]:
     """Train from random weights; what is found after each of PARTS."""
     architecture = Architecture.for_game(str(config.network_size), game, value_head)
-    trainer = Trainer(architecture, random_weights(architecture, seed), config)
-    dataset = Dataset(game, chunks, config.batch_size, seed, symmetries=config.symmetries)
-    held_out = holdout_batches(game, chunks.holdout, config.batch_size, MEASURED) if chunks.holdout else []
+    trainer = Trainer(METHOD.objective(architecture.to_dict(), config), random_weights(architecture, seed), config)
+    dataset = Dataset(METHOD, game, chunks, config.batch_size, seed, symmetries=config.symmetries)
+    held_out = holdout_batches(METHOD, game, chunks.holdout, config.batch_size, MEASURED) if chunks.holdout else []
     steps = max(PARTS, samples // config.batch_size)
     trained, seconds, began = 0, 0.0, time.perf_counter()
     with prefetched(dataset.batches(1 + samples // dataset.num_examples)) as batches:

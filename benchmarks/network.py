@@ -20,13 +20,15 @@ from pipeline.config import TrainConfig
 from pipeline.errors import MuGoError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
+from pipeline.methods.alphazero.method import AlphaZero
 from pipeline.networks.architecture import KNOWN_SIZES, Architecture, random_weights
 from pipeline.networks.inference import measure_network
 from pipeline.storage import layout
-from pipeline.storage.chunks import ChunkHeader, ChunkSet, column_types, newest_complete_set, write_chunk
+from pipeline.storage.chunks import ORIGIN, ChunkHeader, ChunkSet, newest_complete_set, write_chunk
 from pipeline.train.dataset import Dataset, prefetched
 from pipeline.train.trainer import Trainer, samples_per_second
 
+METHOD = AlphaZero()
 BATCHES = ((128, 2), (256, 1))  # rows per thread, threads
 
 
@@ -37,11 +39,13 @@ def noise_set(folder: Path, game: Game, num_chunks: int = 10, positions: int = 2
     for index in range(num_chunks):
         columns = {
             column: rng.integers(0, 2, (positions, *shape)).astype(dtype)
-            for column, (dtype, shape) in column_types(game).items()
+            for column, (dtype, shape) in {**METHOD.columns(game), **ORIGIN}.items()
         }
         columns["shard"][:] = 0
         header = ChunkHeader(game.spec, str(name), index, num_chunks, 0, game.num_planes)
-        write_chunk(folder / layout.chunk_name(name, index, num_chunks), game, header, columns, ["a/b/c.gz"])
+        write_chunk(
+            folder / layout.chunk_name(name, index, num_chunks), METHOD.columns(game), header, columns, ["a/b/c.gz"]
+        )
     found = newest_complete_set(folder)
     assert found is not None
     return found
@@ -75,8 +79,9 @@ def main() -> None:
         chunks = noise_set(Path(folder), game)
         for size in arguments.sizes:
             architecture = Architecture.for_game(size, game)
-            trainer = Trainer(architecture, random_weights(architecture, 0), TrainConfig())
-            dataset = Dataset(game, chunks, TrainConfig().batch_size, seed=0)
+            objective = METHOD.objective(architecture.to_dict(), TrainConfig())
+            trainer = Trainer(objective, random_weights(architecture, 0), TrainConfig())
+            dataset = Dataset(METHOD, game, chunks, TrainConfig().batch_size, seed=0)
             one = next(dataset.batches(1))
             in_memory, streamed = 0.0, 0.0
             for _ in range(3):

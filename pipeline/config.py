@@ -116,6 +116,7 @@ class InitConfig(StageConfig):
     value_head: str = Field(
         "scalar", pattern="^(scalar|wdl)$", description="How the value is learned: scalar, or wdl for win, draw, loss."
     )
+    method: str = Field("alphazero", description="How it learns: alphazero, or a method of an installed package.")
     seed: int = Field(0, ge=0, description="Seed of the random weights.")
 
 

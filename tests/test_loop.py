@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.games.registry import parse_game
+from pipeline.methods.alphazero.examples import column_types
 from pipeline.reports.show import show
 from pipeline.storage.chunks import newest_complete_set, read_chunk
 from pipeline.storage.matches import list_matches, read_match
@@ -92,7 +93,7 @@ class Run:
         chunks = newest_complete_set(self.folder / "data/training_data")
         assert chunks is not None
         for path in chunks.files:
-            read_chunk(path, parse_game("tictactoe"))
+            read_chunk(path, "tictactoe", column_types(parse_game("tictactoe")))
 
         matches = [read_match(folder) for folder in list_matches(self.folder / "data/evaluate")]
         assert len(matches) == generations and all(match.summary for match in matches)

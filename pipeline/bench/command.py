@@ -31,7 +31,6 @@ from pipeline.config import (
     BenchConfig,
     GatherConfig,
     InitConfig,
-    SearchConfig,
     SelfplayConfig,
     TrainConfig,
     available_cores,
@@ -39,7 +38,9 @@ from pipeline.config import (
 from pipeline.games.base import FloatArray, Game, Planes
 from pipeline.games.registry import parse_game
 from pipeline.gather.command import gather
-from pipeline.methods.alphazero.actor import Actor, FinishedGame, PlaySettings, game_seeds
+from pipeline.methods.alphazero.actor import TreeActor
+from pipeline.methods.alphazero.method import AlphaZero
+from pipeline.methods.base import FinishedGame, game_seeds
 from pipeline.phrases import counted, percent
 from pipeline.players.loading import calibration_positions
 from pipeline.presets import make_config
@@ -156,16 +157,15 @@ def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> B
     )
 
 
-def _play_settings(config: BenchConfig) -> PlaySettings:
+def _play_settings(config: BenchConfig) -> SelfplayConfig:
     """The search and playout cap of the preset; without a preset, plain search."""
     if config.preset is None:
-        return PlaySettings(SearchConfig(), config.readouts, TEMPERATURE_PLIES, -1.0)
+        return SelfplayConfig(readouts=config.readouts, temperature_plies=TEMPERATURE_PLIES)
     settings = make_config(SelfplayConfig, "selfplay", config.preset)
-    return PlaySettings(
-        settings.search_config(),
-        settings.readouts,
-        TEMPERATURE_PLIES,
-        -1.0,
+    return SelfplayConfig(
+        **settings.search_config().model_dump(),
+        readouts=settings.readouts,
+        temperature_plies=TEMPERATURE_PLIES,
         full_search_fraction=settings.full_search_fraction,
         cheap_readouts=settings.cheap_readouts,
     )
@@ -241,8 +241,8 @@ def write_random_games(game: Game, folder: Path, positions: int) -> float:
     waiting: list[FinishedGame] = []
     rows = 256
     model = _Model("random", _Constant(game, rows))
-    settings = PlaySettings(SearchConfig(), 0, game.max_plies, -1.0)
-    actor = Actor(game, rows, settings, game_seeds(1, itertools.count(), 0.0), lambda: model, waiting.append)
+    settings = SelfplayConfig(readouts=0, temperature_plies=game.max_plies)
+    actor = TreeActor(game, rows, settings, game_seeds(1, itertools.count(), 0.0), lambda: model, waiting.append)
     written = games = 0
     while written < positions:
         actor.step()
@@ -273,8 +273,9 @@ def _train_rates(
     chunk_set = newest_complete_set(chunks)
     assert chunk_set is not None
     config = make_config(TrainConfig, "train", preset)
-    trainer = Trainer(architecture, weights, config)
-    dataset = Dataset(game, chunk_set, config.batch_size, 0)
+    method = AlphaZero()
+    trainer = Trainer(method.objective(architecture.to_dict(), config), weights, config)
+    dataset = Dataset(method, game, chunk_set, config.batch_size, 0)
 
     def rate(batches: Iterator) -> float:
         samples, started = 0, time.perf_counter()

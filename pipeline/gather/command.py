@@ -26,21 +26,23 @@ from numpy.typing import NDArray
 
 from pipeline.config import GatherConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
-from pipeline.games.base import Game
+from pipeline.games.base import AnyGame
 from pipeline.games.registry import recorded_game
 from pipeline.gather.extraction import Reader, in_threads
 from pipeline.gather.sampling import Positions, PositionSampler
 from pipeline.gather.scratch import Scratch
 from pipeline.gather.window import Capacity, Counted, Window, scan_window
-from pipeline.methods.alphazero.examples import Columns
+from pipeline.methods.base import Method
+from pipeline.methods.registry import method_named
 from pipeline.phrases import counted, duration
 from pipeline.progress import SILENT, Progress
 from pipeline.storage import atomic, layout
 from pipeline.storage.chunks import (
+    ORIGIN,
     VERSION,
     ChunkHeader,
     ChunkSet,
-    column_types,
+    Columns,
     complete_set,
     list_sets,
     read_header,
@@ -107,11 +109,11 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
     output = config.output_directory
     window = _scan(config, skip)
     num_chunks = _num_chunks(config, window, len(skipped))
-    game = _game_of(window)
+    game, method = _game_of(window), method_named(window.metas[0].method)
     atomic.make_folder(output)
     with atomic.file_lock(output / "sets", on_wait=lambda: progress.say(f"another gather works in {output}; waiting")):
         atomic.sweep(output)
-        run = _Run(config, progress, window, game, skip)
+        run = _Run(config, progress, window, game, method, skip)
         made = run.make(num_chunks)
         chunk_set = run.chunk_set()
         sets_removed = remove_old_sets(output, config.keep_sets) if made else 0
@@ -223,7 +225,7 @@ def _affordable_chunks(config: GatherConfig, window: Window, available: int) -> 
     return available // size
 
 
-def _game_of(window: Window) -> Game:
+def _game_of(window: Window) -> AnyGame:
     try:
         return recorded_game(window.metas[0].game)
     except UsageError as error:
@@ -235,15 +237,23 @@ class _Run:
     the rows of the hold-out follow."""
 
     def __init__(
-        self, config: GatherConfig, progress: Progress, window: Window, game: Game, skip: Callable[[FileError], None]
+        self,
+        config: GatherConfig,
+        progress: Progress,
+        window: Window,
+        game: AnyGame,
+        method: Method,
+        skip: Callable[[FileError], None],
     ) -> None:
         self.config = config
         self.progress = progress
         self.window = window
         self.game = game
+        self.method = method
+        self.types = method.columns(game)
         self.output = config.output_directory
         self.set_name = self._find_name()
-        self.reader = Reader(game, window, skip, progress)
+        self.reader = Reader(game, method, window, skip, progress)
         self.bad = self.reader.bad  # shards that turned out damaged, as indices into window.metas
         self.new_positions = window.new_positions
 
@@ -303,7 +313,7 @@ class _Run:
         rows = np.concatenate([self._rows_of(index) for index in missing])
         holdout = self._draw_holdout()
         num_rows = len(rows)
-        with closing(Scratch(self.output, num_rows + len(holdout), column_types(self.game))) as scratch:
+        with closing(Scratch(self.output, num_rows + len(holdout), {**self.types, **ORIGIN})) as scratch:
             wanted = _joined(drawn.at(rows), holdout)
             self.progress.start("reading games", len(wanted), "positions")
             # What is held out says how good the value is at results, whatever it learns from.
@@ -405,7 +415,8 @@ class _Run:
             index=index,
             num_chunks=num_chunks,
             seed=self.config.seed,
-            num_planes=self.game.num_planes,
+            num_planes=getattr(self.game, "num_planes", 0),
+            method=self.method.name,
             window={
                 "positions": figures.positions,
                 "max_positions": self.config.max_positions,
@@ -422,7 +433,7 @@ class _Run:
                 "skipped": sorted(self.window.metas[shard].id for shard in self.bad),
             },
         )
-        write_chunk(path, self.game, header, columns, shards, folder_sync=index < 0)
+        write_chunk(path, self.types, header, columns, shards, folder_sync=index < 0)
 
 
 def _had_replacements(chunk: Path) -> bool:

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError
-from pipeline.games.base import Game
+from pipeline.games.base import AnyGame
 from pipeline.gather.sampling import Positions
 from pipeline.gather.scratch import Scratch
 from pipeline.gather.window import Window
-from pipeline.methods.alphazero.examples import Wanted, make_examples
+from pipeline.methods.base import Method, Wanted
 from pipeline.progress import Progress
 from pipeline.storage.shards import Shard, read_shard
 
@@ -39,9 +39,12 @@ class Reader:
     bad  damaged shards found so far, as indices into the window's metas   shards_read  number of reads
     """
 
-    def __init__(self, game: Game, window: Window, skip: Callable[[FileError], None], progress: Progress) -> None:
+    def __init__(
+        self, game: AnyGame, method: Method, window: Window, skip: Callable[[FileError], None], progress: Progress
+    ) -> None:
         """skip: called once with the error of each damaged shard."""
         self._game = game
+        self._method = method
         self._window = window
         self._skip = skip
         self._progress = progress
@@ -53,7 +56,7 @@ class Reader:
     ) -> NDArray[np.int64]:
         """Put the examples of N wanted positions into these rows [N]; returns the rows left empty by damage, sorted.
 
-        td_lambda: [N], see make_examples. The column shard is then an index into the window's metas.
+        td_lambda: [N], see Method.examples. The column shard is then an index into the window's metas.
         """
         failed = [np.zeros(0, np.int64)]
 
@@ -91,7 +94,9 @@ class Reader:
             known = np.array(sorted(shards))
             local = Wanted(np.searchsorted(known, here.shard), here.game, here.ply)
             try:
-                columns = make_examples(self._game, [shards[one] for one in known.tolist()], local, td_lambda[good])
+                columns = self._method.examples(
+                    self._game, [shards[one] for one in known.tolist()], local, td_lambda[good]
+                )
             except FileError as error:  # one shard spoils the batch: try again without it
                 spoilt = next(number for number in shards if shards[number].path == error.path)
                 del shards[spoilt]

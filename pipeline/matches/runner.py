@@ -23,10 +23,10 @@ from pipeline.matches.match import Pairing
 from pipeline.matches.openings import make_openings
 from pipeline.matches.results import score_of
 from pipeline.matches.worker_pool import ProcessPool, ThreadPool, WorkerPool, conduct
+from pipeline.methods.registry import method_named
 from pipeline.players.base import MakePlayer
 from pipeline.players.builtin import BUILT_INS, make_builtin, make_plugin
-from pipeline.players.loading import load_evaluators
-from pipeline.players.searching import Evaluate, SearchPlayer
+from pipeline.players.searching import Evaluate
 from pipeline.players.specs import PlayerSpec, parse_player
 from pipeline.progress import SILENT, Progress
 from pipeline.storage import atomic, layout
@@ -146,8 +146,10 @@ class PlayerFactory:
             from pipeline.players.engine import EnginePlayer
 
             return lambda game, rows, thread: EnginePlayer(game, rows, entrant.spec.command, entrant.name, seconds)
-        evaluators, readouts = self._evaluators(entrant), entrant.info.readouts or 0
-        return lambda game, rows, thread: SearchPlayer(game, rows, evaluators[thread], self._search, readouts)
+        assert entrant.model is not None
+        method = method_named(entrant.model.info.method)
+        loaded, readouts = self._loaded(entrant), entrant.info.readouts or 0
+        return lambda game, rows, thread: method.player(game, rows, loaded[thread], self._search, readouts)
 
     def pairing(self, game: Game, entrants: Sequence[Entrant], seed: int, openings: Sequence[Sequence[int]]) -> Pairing:
         """entrants: challenger, champion."""
@@ -156,17 +158,20 @@ class PlayerFactory:
         return Pairing(game, makers, (challenger.name, champion.name), seed, openings)
 
     def policies(self, entrants: Sequence[Entrant]) -> list[Evaluate]:
-        """The networks of those entrants that are models, for the calling thread."""
-        return [self._evaluators(entrant)[0] for entrant in entrants if entrant.model]
+        """The policy networks of those entrants that have one, for the calling thread."""
+        models = [(entrant, method_named(entrant.model.info.method)) for entrant in entrants if entrant.model]
+        found = [method.policy(self._loaded(entrant)[0]) for entrant, method in models]
+        return [policy for policy in found if policy is not None]
 
-    def _evaluators(self, entrant: Entrant) -> list[Any]:
+    def _loaded(self, entrant: Entrant) -> list[Any]:
         assert entrant.model is not None
         key = entrant.info.weights
         if key not in self._networks:
             self._progress.say(
                 f"loading {entrant.name}; networks and kernels are compiled when this machine sees them first"
             )
-            self._networks[key] = load_evaluators(
+            method = method_named(entrant.model.info.method)
+            self._networks[key] = method.load(
                 entrant.model, self._max_batch, self._num_threads, self._backend, self._progress
             )
             if len(self._networks) > NETWORKS_KEPT:

@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 from pipeline.games.base import Game, Planes
 from pipeline.games.registry import recorded_game
+from pipeline.methods.registry import method_named
 from pipeline.reports.boards import planes_diagram, top_moves
 from pipeline.reports.tables import described, indented
 from pipeline.storage.chunks import Chunk, read_chunk, read_header
+from pipeline.storage.layout import DEFAULT_METHOD
 
 EXAMPLES_SHOWN = 3
 
@@ -25,7 +27,7 @@ def show_chunk(path: Path) -> Iterator[str]:
     """A chunk's attributes, the distribution of its labels, and examples from all over it."""
     header = read_header(path)
     game = recorded_game(header.game)
-    chunk = read_chunk(path, game)
+    chunk = read_chunk(path, game.spec, method_named(header.method).columns(game))
     columns = chunk.columns
     part = "hold-out: games that are never trained on" if header.index < 0 else f"{header.index} of {header.num_chunks}"
     yield described(
@@ -43,6 +45,9 @@ def show_chunk(path: Path) -> Iterator[str]:
     if not chunk.num_examples:
         return
     yield ""
+    if header.method != DEFAULT_METHOD:
+        yield described({name: f"{column.mean():.4g} on average" for name, column in columns.items()})
+        return
     yield described(distributions(columns))
     for index in np.linspace(0, chunk.num_examples - 1, EXAMPLES_SHOWN).astype(int):
         yield ""

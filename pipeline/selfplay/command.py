@@ -1,9 +1,9 @@
-"""``selfplay``: a model plays itself, or a mix of opponents; every finished game becomes training data.
+"""``selfplay``: a model plays itself or a mix of opponents; every finished game becomes training data.
 
-Reads a model directory (or the best_model link); writes shards under output_dir/$MODEL/$WORKER, where $MODEL is the one
-that learns, whoever it met. Threads called actors play; the calling thread commits what they finish, in groups of about
-commit_seconds. When the network is a link that is re-pointed while games run, the next game to start uses the new
-model, and meets the new model's predecessor. Ctrl-C loses only unfinished games.
+Reads a model directory (or the best_model link) and writes shards under output_dir/$MODEL/$WORKER, where $MODEL is the
+model that learns, whoever it met. One actor of the model's method plays in each thread; the calling thread commits what
+they finish, in groups of about commit_seconds. When the network is a link that is re-pointed while games run, the next
+game to start uses the new model and meets the new model's predecessor. Ctrl-C loses only unfinished games.
 """
 
 from __future__ import annotations
@@ -11,31 +11,31 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from pipeline.config import SelfplayConfig
 from pipeline.errors import MuGoError, UsageError
-from pipeline.games.base import Game
+from pipeline.games.base import AnyGame
 from pipeline.games.registry import parse_game
-from pipeline.methods.alphazero.actor import Actor, Encounter, FinishedGame, GameSeed, Learner, PlaySettings, game_seeds
+from pipeline.methods.base import Actor, Encounter, FinishedGame, GameSeed, Learner, Method, game_seeds
+from pipeline.methods.registry import method_named
 from pipeline.phrases import counted, duration, percent, results
-from pipeline.players.loading import load_evaluators, threads_and_rows
+from pipeline.players.loading import threads_and_rows
 from pipeline.players.searching import leaves_per_tree
 from pipeline.progress import SILENT, Progress
 from pipeline.selfplay import resignation
 from pipeline.selfplay.committing import Committer
-from pipeline.selfplay.opponents import MIRROR, OpponentSource, parse_mix
-from pipeline.storage.models import newest_number, read_info, read_model, resolve_champion
+from pipeline.selfplay.opponents import MIRROR, Mix, OpponentSource, parse_mix
+from pipeline.storage.models import Model, newest_number, read_info, read_model, resolve_champion
 from pipeline.storage.shards import BOTH, End, GameRecord, check_same_game, newest_shards, prepare_folder
 
-if TYPE_CHECKING:
-    from pipeline.networks.inference import Evaluator
+NOTHING = object()  # no actor sent anything
+SHOWN_EVERY = 0.5  # seconds between two looks at how fast it goes
 
 
 @dataclass(frozen=True)
@@ -92,22 +92,13 @@ class SelfplaySummary:
         return lines
 
 
-@dataclass
-class _Loaded:
-    """A model that threads can play with. evaluators: one per thread."""
-
-    name: str
-    game_spec: str
-    evaluators: list[Evaluator]
-
-
 @dataclass(frozen=True)
-class _ThreadPlayer:
-    """One thread's share of a loaded model. path: its real directory."""
+class ModelPlayer:
+    """One thread's share of a loaded model: its name, its real directory, and what Method.load gave for the thread."""
 
     name: str
     path: Path
-    evaluate: Evaluator
+    evaluate: Any
 
 
 class ModelSource:
@@ -119,42 +110,37 @@ class ModelSource:
         self._max_batch = max_batch
         self._progress = progress
         self._lock = threading.Lock()
-        self._path = resolve_champion(config.network)
-        self._loaded = self._load(self._path)
-        self._players = self._share(self._loaded, self._path)
-        self.game: Game = parse_game(self._loaded.game_spec)
-
-    @property
-    def path(self) -> Path:
-        return self._path
+        self.path = resolve_champion(config.network)
+        model = read_model(self.path)
+        self.game: AnyGame = parse_game(model.info.game)
+        self.method: Method = method_named(model.info.method)
+        self.method.check(self.game)
+        self._players = self._load(model)
 
     @property
     def name(self) -> str:
-        return self._loaded.name
+        return self._players[0].name
 
-    def player(self, thread: int) -> _ThreadPlayer:
-        """The player for a game that starts now. Called by threads; loads a newly promoted model when there is one."""
+    def player(self, thread: int) -> ModelPlayer:
+        """The player for a game that starts now. Called by actors; loads a newly promoted model when there is one."""
         with self._lock:
             path = resolve_champion(self._config.network)
-            if path != self._path:
-                loaded = self._load(path)
-                if loaded.game_spec != self._loaded.game_spec:
+            if path != self.path:
+                model = read_model(path)
+                if (parse_game(model.info.game).spec, model.info.method) != (self.game.spec, self.method.name):
                     raise MuGoError(
-                        f"{path}: plays {loaded.game_spec}, the games under way are {self._loaded.game_spec}; "
+                        f"{path}: plays {model.info.game}, the games under way are {self.game.spec}; "
                         "restart selfplay to change the game"
                     )
-                self._progress.say(f"new games are played by {loaded.name}")
-                self._path, self._loaded, self._players = path, loaded, self._share(loaded, path)
+                self._players = self._load(model)
+                self._progress.say(f"new games are played by {self.name}")
+                self.path = path
             return self._players[thread]
 
-    def _share(self, loaded: _Loaded, path: Path) -> list[_ThreadPlayer]:
-        return [_ThreadPlayer(loaded.name, path, evaluator) for evaluator in loaded.evaluators]
-
-    def _load(self, path: Path) -> _Loaded:
-        model = read_model(path)
-        config, game = self._config, parse_game(model.info.game)
-        loaded = load_evaluators(model, self._max_batch, self._num_threads, config.backend, self._progress)
-        return _Loaded(model.info.name, game.spec, loaded)
+    def _load(self, model: Model) -> list[ModelPlayer]:
+        backend = self._config.backend
+        loaded = self.method.load(model, self._max_batch, self._num_threads, backend, self._progress)
+        return [ModelPlayer(model.info.name, model.path, one) for one in loaded]
 
 
 @dataclass
@@ -204,7 +190,7 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
     Raises UsageError for a mix of opponents that can't be read or met in this game and for bounds of the threshold that
     contradict each other, FileError for a model that can't be loaded (nothing is ever played by a random stand-in) or a
     directory that can't be written or holds games of another board, KeyboardInterrupt after committing what was
-    finished, and whatever a thread raised, likewise.
+    finished, and whatever an actor raised, likewise.
     """
     if config.resign_lowest > config.resign_highest:
         raise UsageError(
@@ -216,106 +202,145 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
     if wanted == 0:
         note = f"already has {config.games} games"
         return _summary(resolve_champion(config.network).name, _Tally(), 0, 0.0, config.resign_threshold, note=note)
-    num_threads, rows = threads_and_rows(config, wanted)
-    leaves = leaves_per_tree(rows, _least_readouts(config))
-    progress.say(f"loading {config.network}; kernels and network are compiled when this machine sees them first")
-    source = ModelSource(config, num_threads, rows * leaves, progress)
-    check_same_game(config.output_dir, source.game.spec)
-    opponents = None
-    if not mix.only_mirror:
-        opponents = OpponentSource(config, mix, source.game, num_threads, rows * leaves, leaves, progress)
-        opponents.prepare(source.path)
-    prepare_folder(config.output_dir, source.name, config.worker)
-    threshold, calibration = _resign_threshold(config, source.game, progress)
-    settings = PlaySettings(
-        search=config.search_config(),
-        readouts=config.readouts,
-        temperature_plies=config.temperature_plies,
-        resign_threshold=threshold,
-        leaves=leaves,
-        full_search_fraction=config.full_search_fraction,
-        cheap_readouts=config.cheap_readouts,
-        random_plies=config.random_plies,
-        decided_value=config.decided_value,
-        decided_readouts=config.decided_readouts,
-    )
-    seed = config.seed if config.seed is not None else int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
-    provenance = {
-        "generation": generation,
-        "seed": seed,
-        resignation.EFFECTIVE: threshold,
-        "resign_calibration": calibration,
-        "config": config.stored({"output_dir", "network", "verbose", "backend", "threads"}),
-    }
-    playing: list[Actor | None] = [None] * num_threads
+    return _Run(config, mix, wanted, generation, progress).play()
 
-    def evaluations() -> int:
-        return sum(played.search.evaluations for played in playing if played is not None)
 
-    committer = Committer(config, source.game.spec, provenance, evaluations)
-    tally, started = _Tally(), time.monotonic()
-    arrived: queue.SimpleQueue[FinishedGame | BaseException | None] = queue.SimpleQueue()
-    stop = threading.Event()
+class _Run:
+    """One run of so many games: the threads that play, and the calling thread, which commits what they finish."""
 
-    def actor_seeds(thread: int) -> Iterator[GameSeed]:
-        return game_seeds(seed, iter(range(thread, wanted, num_threads)), config.no_resign_fraction)
+    def __init__(self, config: SelfplayConfig, mix: Mix, wanted: int, generation: int, progress: Progress) -> None:
+        self._config = config
+        self._wanted = wanted
+        self._progress = progress
+        self._num_threads, self._rows = threads_and_rows(config, wanted)
+        self._leaves = leaves_per_tree(self._rows, _least_readouts(config))
+        max_batch = self._rows * self._leaves
+        progress.say(f"loading {config.network}; kernels and network are compiled when this machine sees them first")
+        self._source = source = ModelSource(config, self._num_threads, max_batch, progress)
+        check_same_game(config.output_dir, source.game.spec)
+        self._opponents = self._find_opponents(mix, max_batch)
+        prepare_folder(config.output_dir, source.name, config.worker)
+        self._threshold, self._calibration = _resign_threshold(config, source.game, progress)
+        fresh = np.random.SeedSequence().generate_state(1, np.uint64)[0]
+        self._seed = int(fresh) if config.seed is None else config.seed
+        provenance = {
+            "generation": generation,
+            "seed": self._seed,
+            resignation.EFFECTIVE: self._threshold,
+            "resign_calibration": self._calibration,
+            "config": config.stored({"output_dir", "network", "verbose", "backend", "threads"}),
+        }
+        self._committer = Committer(config, source.game.spec, source.method.name, provenance, self._evaluations)
+        self._actors: list[Actor | None] = [None] * self._num_threads
+        self._arrived: queue.SimpleQueue[FinishedGame | BaseException | None] = queue.SimpleQueue()
+        self._stop = threading.Event()
+        self._tally = _Tally()
+        self._started = self._shown = time.monotonic()
 
-    def meet(thread: int, seed: GameSeed, learner: Learner) -> Encounter | None:
-        assert opponents is not None and isinstance(learner, _ThreadPlayer)
-        return opponents.meet(thread, seed.encounter, learner.path)
-
-    def run_actor(thread: int) -> None:
+    def play(self) -> SelfplaySummary:
+        progress, committer = self._progress, self._committer
+        threads = [
+            threading.Thread(target=self._run_actor, args=(number,), daemon=True) for number in range(self._num_threads)
+        ]
+        self._started = time.monotonic()
+        progress.start("selfplay", self._wanted, "games")
+        for thread in threads:
+            thread.start()
         try:
-            played = playing[thread] = Actor(
-                source.game,
-                rows,
-                settings,
-                actor_seeds(thread),
-                lambda: source.player(thread),
-                arrived.put,
-                partial(meet, thread) if opponents else None,
-            )
-            played.run(stop.is_set)
-            played.close()
-        except BaseException as error:  # handed to the calling thread, which raises it
-            arrived.put(error)
+            self._take_games()
         finally:
-            arrived.put(None)
+            self._stop.set()
+            for thread in threads:
+                thread.join()
+            while (left := self._next(0.0)) is not NOTHING:  # after an interrupt: what was finished still counts
+                if isinstance(left, FinishedGame):
+                    self._take(left)
+            committer.commit()
+            progress.finish()
+        self._tally.shards = committer.shards
+        seconds = time.monotonic() - self._started
+        source, evaluations = self._source, self._evaluations()
+        return _summary(source.name, self._tally, evaluations, seconds, self._threshold, self._calibration)
 
-    threads = [threading.Thread(target=run_actor, args=(thread,), daemon=True) for thread in range(num_threads)]
-    progress.start("selfplay", wanted, "games")
-    for thread in threads:
-        thread.start()
-    try:
-        running, failure = num_threads, None
+    def _find_opponents(self, mix: Mix, max_batch: int) -> OpponentSource | None:
+        if mix.only_mirror:
+            return None
+        opponents = OpponentSource(
+            self._config, mix, self._source.game, self._num_threads, max_batch, self._leaves, self._progress
+        )
+        opponents.prepare(self._source.path)
+        return opponents
+
+    def _run_actor(self, thread: int) -> None:
+        """In a thread of its own: play every game whose number leaves this thread's when divided by their number."""
+        try:
+            config = self._config.model_copy(update={"resign_threshold": self._threshold})
+            numbers = iter(range(thread, self._wanted, self._num_threads))
+            actor = self._actors[thread] = self._source.method.actor(
+                self._source.game,
+                self._rows,
+                config,
+                game_seeds(self._seed, numbers, config.no_resign_fraction),
+                partial(self._source.player, thread),
+                self._arrived.put,
+                partial(self._meet, thread) if self._opponents else None,
+                self._leaves,
+            )
+            actor.run(self._stop.is_set)
+            actor.close()
+        except BaseException as error:  # handed to the calling thread, which raises it
+            self._arrived.put(error)
+        finally:
+            self._arrived.put(None)
+
+    def _meet(self, thread: int, seed: GameSeed, learner: Learner) -> Encounter | None:
+        assert self._opponents is not None and isinstance(learner, ModelPlayer)
+        return self._opponents.meet(thread, seed.encounter, learner.path)
+
+    def _take_games(self) -> None:
+        """Commit games as they end until every actor has ended. Raises what the first actor that failed raised."""
+        running, failure = self._num_threads, None
         while running:
-            finished = _next(arrived, committer.due_in())
-            if finished is None:
+            arrived = self._next(self._committer.due_in())
+            if arrived is None:
                 running -= 1
-            elif isinstance(finished, BaseException):
-                failure = failure or finished
-                stop.set()
-            elif isinstance(finished, FinishedGame):
-                tally.add(finished)
-                committer.add(finished)
-                progress.advance()
-                _describe(config, source.game, finished, progress)
-            if committer.due_in() <= 0:
-                committer.commit()
+            elif isinstance(arrived, BaseException):
+                failure = failure or arrived
+                self._stop.set()
+            elif isinstance(arrived, FinishedGame):
+                self._take(arrived)
+                self._progress.advance()
+                _describe(self._config, self._source.game, arrived, self._progress)
+            if self._committer.due_in() <= 0:
+                self._committer.commit()
+            self._show_speed()
         if failure is not None:
             raise failure
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-        _drain(arrived, tally, committer)
-        committer.commit()
-        progress.finish()
-    tally.shards = committer.shards
-    return _summary(source.name, tally, evaluations(), time.monotonic() - started, threshold, calibration)
+
+    def _next(self, seconds: float) -> object:
+        """What an actor sent: a FinishedGame, an exception, None as its last word; NOTHING if all stay silent."""
+        try:
+            return self._arrived.get(timeout=max(0.0, min(seconds, SHOWN_EVERY)))
+        except queue.Empty:
+            return NOTHING
+
+    def _take(self, finished: FinishedGame) -> None:
+        self._tally.add(finished)
+        self._committer.add(finished)
+
+    def _show_speed(self) -> None:
+        now = time.monotonic()
+        if now - self._shown >= SHOWN_EVERY:
+            self._shown, seconds = now, now - self._started
+            plies = sum(actor.plies for actor in self._actors if actor is not None)
+            speed = f"{plies / seconds:,.0f} positions/s, {self._evaluations() / seconds:,.0f} evaluations/s"
+            self._progress.describe(speed)
+
+    def _evaluations(self) -> int:
+        return sum(actor.evaluations for actor in self._actors if actor is not None)
 
 
-def _resign_threshold(config: SelfplayConfig, game: Game, progress: Progress) -> tuple[float, dict[str, float]]:
+def _resign_threshold(config: SelfplayConfig, game: AnyGame, progress: Progress) -> tuple[float, dict[str, float]]:
     """The threshold to resign at, and how it was found: empty if it is the one given."""
     if config.resign_false_rate == 0:
         return config.resign_threshold, {}
@@ -359,26 +384,6 @@ def refuse_other_game(preset: str, spec: str, network: Path) -> None:
         )
 
 
-NOTHING = object()  # the queue stayed empty
-
-
-def _next(arrived: queue.SimpleQueue, seconds: float) -> object:
-    """What a thread sent: a FinishedGame, an exception, None as its last word; NOTHING if it stays silent for so
-    long."""
-    try:
-        return arrived.get(timeout=max(0.0, min(seconds, 0.5)))
-    except queue.Empty:
-        return NOTHING
-
-
-def _drain(arrived: queue.SimpleQueue, tally: _Tally, committer: Committer) -> None:
-    """After an interrupt: games that finished before the threads stopped still count."""
-    while (left := _next(arrived, 0.0)) is not NOTHING:
-        if isinstance(left, FinishedGame):
-            tally.add(left)
-            committer.add(left)
-
-
 def _games_wanted(config: SelfplayConfig) -> tuple[int, int]:
     """How many games to play, and the generation: the number of the newest model beside the network."""
     path = resolve_champion(config.network)
@@ -393,7 +398,7 @@ def _games_wanted(config: SelfplayConfig) -> tuple[int, int]:
     return max(0, config.games - have), generation
 
 
-def _describe(config: SelfplayConfig, game: Game, finished: FinishedGame, progress: Progress) -> None:
+def _describe(config: SelfplayConfig, game: AnyGame, finished: FinishedGame, progress: Progress) -> None:
     record = finished.record
     if config.verbose > 2:
         progress.say(game.diagram(finished.final_state))

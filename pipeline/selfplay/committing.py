@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from pipeline.config import SelfplayConfig
-from pipeline.methods.alphazero.actor import FinishedGame
+from pipeline.methods.base import FinishedGame
 from pipeline.storage.shards import write_shard
 
 
@@ -17,9 +17,12 @@ class Committer:
     evaluations: how many the network has made so far; each sidecar says how many came since the one before.
     """
 
-    def __init__(self, config: SelfplayConfig, game: str, provenance: dict, evaluations: Callable[[], int]) -> None:
+    def __init__(
+        self, config: SelfplayConfig, game: str, method: str, provenance: dict, evaluations: Callable[[], int]
+    ) -> None:
         self._config = config
         self._game = game
+        self._method = method
         self._provenance = provenance
         self._evaluations = evaluations
         self._counted = 0  # evaluations that a sidecar has
@@ -53,6 +56,7 @@ class Committer:
                     group,
                     self._provenance,
                     evaluations - self._counted,
+                    self._method,
                 )
                 self._counted = evaluations
                 self.shards += 1

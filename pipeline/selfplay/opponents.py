@@ -19,25 +19,21 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
-from pipeline.config import SearchConfig, SelfplayConfig
+from pipeline.config import SelfplayConfig
 from pipeline.errors import UsageError
-from pipeline.games.base import Game
-from pipeline.methods.alphazero.actor import Encounter, Opponent
+from pipeline.games.base import AnyGame
+from pipeline.methods.base import Encounter, Opponent
+from pipeline.methods.registry import method_named
 from pipeline.players.base import Player
 from pipeline.players.builtin import BUILT_INS, make_builtin
-from pipeline.players.loading import load_evaluators
-from pipeline.players.searching import SearchPlayer
 from pipeline.players.specs import parse_player
 from pipeline.progress import Progress
 from pipeline.storage.models import check_game, read_model, read_promotions
 from pipeline.storage.ratings import RatedPlayer, read_pool, read_ratings
-
-if TYPE_CHECKING:
-    from pipeline.networks.inference import Evaluator
 
 MIRROR, CHAMPION, PREVIOUS, POOL = "mirror", "champion", "previous", "pool:"
 NO_ENGINES, NO_PLUGINS = (f"{kind} don't take part in self-play" for kind in ("engines", "plugins"))
@@ -137,7 +133,7 @@ class OpponentSource:
     """The opponents of a run's new games. Threads ask it at the same time."""
 
     def __init__(
-        self, config: SelfplayConfig, mix: Mix, game: Game, num_threads: int, max_batch: int, leaves: int,
+        self, config: SelfplayConfig, mix: Mix, game: AnyGame, num_threads: int, max_batch: int, leaves: int,
         progress: Progress,
     ) -> None:  # fmt: skip
         """max_batch, leaves: of each thread, as for its learner.
@@ -254,9 +250,14 @@ class OpponentSource:
         config, model = self._config, read_model(path)
         check_game(model.info, self._game.spec, path)
         self._progress.say(f"new games are also played against {path.name}")
-        evaluators = load_evaluators(model, self._max_batch, self._num_threads, config.backend, self._progress)
+        method = method_named(model.info.method)
+        loaded = method.load(model, self._max_batch, self._num_threads, config.backend, self._progress)
         search = config.search_config().model_copy(update={"noise_weight": 0.0})
-        return [Opponent(path.name, _searching(one, search, config.readouts, self._leaves)) for one in evaluators]
+
+        def maker(evaluate: Any) -> Callable[[AnyGame, int], Player]:
+            return lambda game, rows: method.player(game, rows, evaluate, search, config.readouts, self._leaves)
+
+        return [Opponent(path.name, maker(one)) for one in loaded]
 
     def _once(self, tell: Callable[[str], None], text: str) -> None:
         if text not in self._told:
@@ -289,11 +290,7 @@ def champion_before(champions: list[Path], champion: Path) -> Path | None:
     return champions[places[-1] - 1] if places and places[-1] > 0 else None
 
 
-def _built_in(kind: str, name: str, game: Game) -> Opponent:
+def _built_in(kind: str, name: str, game: Any) -> Opponent:
     make = make_builtin(kind)
     make(game, 1, 0)  # refuses a game that it doesn't know
     return Opponent(name, lambda game, num_rows: make(game, num_rows, 0))
-
-
-def _searching(evaluator: Evaluator, search: SearchConfig, readouts: int, leaves: int) -> Callable[[Game, int], Player]:
-    return lambda game, num_rows: SearchPlayer(game, num_rows, evaluator, search, readouts, leaves)

@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError
-from pipeline.games.base import Game
 from pipeline.storage import atomic, layout
 
 FORMAT, VERSION = "mugo-chunk", 2
@@ -29,35 +28,12 @@ SHARD_LIST = "shards"  # dataset of names, beside the columns
 SEAL_BYTES = 512  # the least that HDF5 allows before its own part
 
 
-def column_types(game: Game) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """name → (dtype, shape of one example).
+Columns = dict[str, NDArray[Any]]
+ColumnTypes = dict[str, tuple[str, tuple[int, ...]]]  # name → (dtype, shape of one example)
 
-    planes         C·P bits in C order, packed by numpy.packbits, seen by the player to move
-    policy         [A] sums to 1, 0 for illegal actions; all 0 where policy_weight is 0 and nothing was searched
-    policy_weight  1 if policy is a target
-    value          result of the game, or what gather --td-lambda makes of it; seen by the player to move
-    ownership      [P] of the final position, seen by the player to move; +1 own
-    score          of the final position, seen by the player to move
-    final_weight   1 if ownership and score are known: the game was played out
-    reply          [A] policy of the position after the move that was played, which the opponent answers; actions are
-                   points of the board, so the other viewpoint changes nothing; all 0 if unknown
-    reply_weight   1 if reply is a target: the game went on, and that position's own policy is one
-    shard          index into the chunk's list of shards; game: index in the shard; ply: index in the game
-    """
-    return {
-        "planes": ("|u1", ((game.num_planes * game.num_points + 7) // 8,)),
-        "policy": ("<f2", (game.num_actions,)),
-        "policy_weight": ("|u1", ()),
-        "value": ("<f4", ()),
-        "ownership": ("|i1", (game.num_points,)),
-        "score": ("<f4", ()),
-        "final_weight": ("|u1", ()),
-        "reply": ("<f2", (game.num_actions,)),
-        "reply_weight": ("|u1", ()),
-        "shard": ("<u4", ()),
-        "game": ("<u4", ()),
-        "ply": ("<u2", ()),
-    }
+# Columns that every chunk has after those of its method: index into the chunk's list of shards, index in the shard,
+# moves made before the position.
+ORIGIN: ColumnTypes = {"shard": ("<u4", ()), "game": ("<u4", ()), "ply": ("<u2", ())}
 
 
 @dataclass(frozen=True)
@@ -69,14 +45,15 @@ class ChunkHeader:
     index: int  # of this chunk in its set, from 0; -1: the hold-out
     num_chunks: int  # in the set, the hold-out not counted
     seed: int
-    num_planes: int
+    num_planes: int  # that the game shows; 0 if it has none
     window: dict[str, Any] = field(default_factory=dict)  # what it was sampled from, as JSON
     num_examples: int = 0  # filled on reading
+    method: str = layout.DEFAULT_METHOD  # that extracted the examples; files that name none are of this one
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Columns as in column_types, each with n rows."""
+    """Columns of the method that extracted it, then ORIGIN, each with n rows."""
 
     path: Path
     header: ChunkHeader
@@ -85,7 +62,7 @@ class Chunk:
 
     @property
     def num_examples(self) -> int:
-        return len(self.columns["value"])
+        return len(self.columns["ply"])
 
 
 @dataclass(frozen=True)
@@ -106,7 +83,7 @@ class ChunkSet:
 
 def write_chunk(
     path: Path,
-    game: Game,
+    types: ColumnTypes,
     header: ChunkHeader,
     columns: dict[str, NDArray[Any]],
     shards: list[str],
@@ -116,10 +93,10 @@ def write_chunk(
 
     Raises ValueError if the columns are not those of the game, FileError if the disk is full or read-only.
     """
-    types = column_types(game)
-    num_examples = len(columns["value"])
-    if list(columns) != list(types) or header.game != game.spec or header.num_planes != game.num_planes:
-        raise ValueError(f"{path}: header or columns {list(columns)} are not those of a chunk of {game.spec}")
+    types = {**types, **ORIGIN}
+    num_examples = len(columns["ply"])
+    if list(columns) != list(types):
+        raise ValueError(f"{path}: columns {list(columns)}; wanted {list(types)}")
     for name, (dtype, shape) in types.items():
         if columns[name].shape != (num_examples, *shape) or columns[name].dtype != np.dtype(dtype):
             found = f"{columns[name].dtype} {columns[name].shape}"
@@ -128,6 +105,8 @@ def write_chunk(
     with h5py.File(image, "w", userblock_size=SEAL_BYTES) as file:
         facts = asdict(replace(header, num_examples=num_examples))
         window = json.dumps(facts.pop("window"))
+        if header.method == layout.DEFAULT_METHOD:
+            del facts["method"]
         file.attrs.update({"format": FORMAT, "version": VERSION, **facts, "window": window})
         for name, column in columns.items():
             file.create_dataset(name, data=column)
@@ -169,17 +148,17 @@ def _unseal(path: Path) -> io.BytesIO:
     return io.BytesIO(data)
 
 
-def read_chunk(path: Path, game: Game) -> Chunk:
+def read_chunk(path: Path, game_spec: str, types: ColumnTypes) -> Chunk:
     """A checked chunk. Raises FileError if it is missing, cut off, damaged, or of another version or game."""
     data = _unseal(path)
     try:
         with h5py.File(data, "r") as file:
             header = _read_header(file)
-            if header.game != game.spec:
-                raise FileError(path, f"it holds {header.game}; wanted {game.spec}")
+            if header.game != game_spec:
+                raise FileError(path, f"it holds {header.game}; wanted {game_spec}")
             columns = {
-                name: _read_column(path, file, name, np.dtype(dtype), (header.num_examples, *shape), game.spec)
-                for name, (dtype, shape) in column_types(game).items()
+                name: _read_column(path, file, name, np.dtype(dtype), (header.num_examples, *shape), game_spec)
+                for name, (dtype, shape) in {**types, **ORIGIN}.items()
             }
             shards = [name.decode() for name in file[SHARD_LIST][:]]
     except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
@@ -205,8 +184,9 @@ def _unreadable(path: Path, error: Exception) -> FileError:
 
 
 def _read_header(file: h5py.File) -> ChunkHeader:
-    read: dict[str, Callable[[Any], Any]] = {"game": str, "set_id": str, "window": json.loads}  # numbers else
-    return ChunkHeader(**{one.name: read.get(one.name, int)(file.attrs[one.name]) for one in fields(ChunkHeader)})
+    read: dict[str, Callable[[Any], Any]] = {"game": str, "set_id": str, "window": json.loads, "method": str}
+    facts = {"method": layout.DEFAULT_METHOD, **file.attrs}
+    return ChunkHeader(**{one.name: read.get(one.name, int)(facts[one.name]) for one in fields(ChunkHeader)})
 
 
 def _read_column(

@@ -38,6 +38,7 @@ RATINGS = "ratings.json"
 MATCH_GAMES = "games.jsonl"
 MATCH_SUMMARY = "summary.json"
 MATCH_SGF = "sgf"
+DEFAULT_METHOD = "alphazero"  # of games, chunks and models that name no method
 REQUIRED = "required"  # matches for further conditions of promotion, beside those for promotion itself
 SHARD_SUFFIX = ".gz"
 META_SUFFIX = ".meta"

@@ -84,6 +84,7 @@ class ShardMeta:
     # Positions that the search asked about since the worker's shard before, found in an evaluation cache or not; 0 in
     # files that don't say it. Those of games that a kill lost are in none.
     evaluations: int = 0
+    method: str = layout.DEFAULT_METHOD  # that recorded the games; files that name none are of this one
 
     @property
     def id(self) -> str:
@@ -181,6 +182,7 @@ def write_shard(
     games: Sequence[GameRecord],
     provenance: dict[str, Any],
     evaluations: int = 0,
+    method: str = layout.DEFAULT_METHOD,
 ) -> Path:
     """Write games as one shard and commit it with its sidecar; the shard's path.
 
@@ -203,6 +205,8 @@ def write_shard(
         "arrays": [{"name": name, "dtype": ARRAYS[name], "count": len(column)} for name, column in columns.items()],
         "provenance": provenance,
     }
+    named = {} if method == layout.DEFAULT_METHOD else {"method": method}
+    header |= named
     data = json.dumps(header, ensure_ascii=False).encode() + b"\n"
     packed = compress(data + b"".join(column.tobytes() for column in columns.values()))
 
@@ -225,6 +229,7 @@ def write_shard(
         "evaluations": evaluations,
         "bytes": len(packed),
         "sha256": hashlib.sha256(packed).hexdigest(),
+        **named,
     }
     atomic.write_bytes(path, packed, folder_sync=False)
     try:
@@ -314,6 +319,7 @@ def read_meta(path: Path) -> ShardMeta:
             lengths=lengths,
             surprises=_unpack_surprises(raw),
             evaluations=int(raw.get("evaluations", 0)),
+            method=str(raw.get("method", layout.DEFAULT_METHOD)),
             num_bytes=int(raw["bytes"]),
             sha256=str(raw["sha256"]),
         )

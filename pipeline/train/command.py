@@ -27,12 +27,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline.config import TrainConfig
 from pipeline.errors import FileError, NotYet, naming
-from pipeline.games.base import Game
+from pipeline.games.base import AnyGame
 from pipeline.games.registry import parse_game
+from pipeline.methods.base import Grown, IndexArray, Method
+from pipeline.methods.registry import method_named
 from pipeline.phrases import counted, duration, percent
 from pipeline.progress import SILENT, Progress
 from pipeline.storage import layout
@@ -62,9 +64,7 @@ from pipeline.train.interrupts import interrupts_between_steps
 from pipeline.train.replay import Replay, starting_priorities
 
 if TYPE_CHECKING:
-    from pipeline.methods.alphazero.losses import Batch
-    from pipeline.networks.architecture import Architecture
-    from pipeline.train.dataset import Dataset, IndexArray
+    from pipeline.train.dataset import Dataset
     from pipeline.train.trainer import StepResult, Trainer
 
 MOST_MEASURED = 4_096  # examples of the hold-out that are measured, and as many of the set
@@ -153,8 +153,11 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
         raise NotYet(f"no new chunks since {model.info.name}: run `python main.py selfplay` and `gather`", missing=1)
     spec = read_header(chunks.chunks[0]).game
     check_game(model.info, spec, original)
-    game = parse_game(spec)
-    new_model = config.new_model or next_model_path(saved_models, _architecture(config, game, model).size)
+    game, method = parse_game(spec), method_named(model.info.method)
+    _check_method(chunks, model)
+    with naming(model.path):
+        grown = method.grown(game, model, config)
+    new_model = config.new_model or next_model_path(saved_models, grown.size)
     layout.check_model_name(new_model.name)
     if os.path.lexists(new_model):
         raise FileError(new_model, "it exists already, and is never overwritten; choose another --new-model")
@@ -163,7 +166,7 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
     from pipeline.train.trainer import NotFinite
 
     with Checkpoint(layout.checkpoint_path(new_model), _key(config, model, chunks)) as checkpoint:
-        run = _Run(config, game, model, chunks, checkpoint, progress)
+        run = _Run(config, method, game, model, grown, chunks, checkpoint, progress)
         try:
             summary = run.train(new_model)
         except NotFinite:
@@ -173,19 +176,15 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
     return summary
 
 
-def _architecture(config: TrainConfig, game: Game, model: Model) -> Architecture:
-    """What the new model looks like. Raises UsageError for what the model can't grow to.
-
-    Where sizes go by the run's time, a run that was given more minutes stands earlier in it again: it keeps its size.
-    """
-    from pipeline.networks.architecture import Architecture, parse_size
-    from pipeline.networks.growing import grown_architecture
-
-    architecture, size = Architecture.from_dict(model.info.architecture), config.network_size
-    if size and config.time_share is not None:
-        blocks, channels = parse_size(size)
-        size = size if blocks > architecture.blocks or channels > architecture.channels else None
-    return grown_architecture(architecture, size, game.num_planes)
+def _check_method(chunks: ChunkSet, model: Model) -> None:
+    """Raises FileError if the examples are another method's than the model."""
+    found = read_header(chunks.chunks[0]).method
+    if found != model.info.method:
+        raise FileError(
+            chunks.chunks[0],
+            f"examples of method {found}; {model.info.name} learns by {model.info.method}; "
+            "wanted a folder for each method",
+        )
 
 
 def _key(config: TrainConfig, model: Model, chunks: ChunkSet) -> str:
@@ -204,47 +203,44 @@ class _Run:
     def __init__(
         self,
         config: TrainConfig,
-        game: Game,
+        method: Method,
+        game: AnyGame,
         model: Model,
+        grown: Grown,
         chunks: ChunkSet,
         checkpoint: Checkpoint,
         progress: Progress,
     ) -> None:
-        from pipeline.networks.architecture import Architecture
-        from pipeline.networks.growing import grow
         from pipeline.train.dataset import MEMORY_BYTES, Dataset, holdout_batches
         from pipeline.train.trainer import Trainer
 
-        self._config, self._model, self._chunks = config, model, chunks
+        self._config, self._model, self._grown, self._chunks = config, model, grown, chunks
         self._checkpoint, self._progress = checkpoint, progress
         memory = math.inf if config.priority_exponent else MEMORY_BYTES
-        self._dataset: Dataset = Dataset(game, chunks, config.batch_size, config.seed, memory, config.symmetries)
+        self._dataset: Dataset = Dataset(
+            method, game, chunks, config.batch_size, config.seed, memory, config.symmetries
+        )
         self._samples_before = int(model.info.manifest.get("total_samples", 0))
         planned = self._dataset.batch_sizes(config.epochs)
         self._sizes = self._allowed(planned)
         self._steps, self._steps_cut = len(self._sizes), len(planned) - len(self._sizes)
         self._last_epoch_from = max(0, self._steps - len(self._dataset.batch_sizes(1)))
         self._holdout = (
-            holdout_batches(game, chunks.holdout, config.batch_size, MOST_MEASURED) if chunks.holdout else []
+            holdout_batches(method, game, chunks.holdout, config.batch_size, MOST_MEASURED) if chunks.holdout else []
         )
         results_alone = self._dataset.window.get("td_lambda", 1) == 1  # which is what the hold-out always has
         self._of_set = self._dataset.first(self._num_holdout) if self._holdout and results_alone else []
         with naming(model.path):
-            before, architecture = Architecture.from_dict(model.info.architecture), _architecture(config, game, model)
-            weights, optimizer = model.weights, read_optimizer(model.path)
-            if architecture != before:
-                more = architecture.planes - before.planes
-                also = f", with {more} planes more" if more else ""
-                progress.say(f"growing the network from {before.size} to {architecture.size}{also}")
-                weights, optimizer = grow(weights, before, architecture, config.seed), None
-            elif config.network_size not in (None, before.size):
-                progress.say(f"the network stays {before.size}: it can't shrink to {config.network_size}")
+            weights = grown.weights
+            optimizer = None if grown.fresh_optimizer else read_optimizer(model.path)
+            if grown.note:
+                progress.say(grown.note)
             self._done = _Progress()
             found = checkpoint.read(progress)
             if found is not None:
                 self._done, weights, optimizer = _Progress(**found.progress), found.weights, found.optimizer
                 progress.say(f"resuming at step {self._done.step} of {self._steps}")
-            self._trainer: Trainer = Trainer(architecture, weights, config, optimizer)
+            self._trainer: Trainer = Trainer(method.objective(grown.architecture, config), weights, config, optimizer)
         self._resumed_from = self._done.step
         if found is None:
             self._done.holdout_before = self._trainer.evaluate(self._holdout)
@@ -328,10 +324,10 @@ class _Run:
             total_samples=self._total_samples,
             resumed_from_step=self._resumed_from,
             loss=trained["total"],
-            policy_loss=trained["policy"],
-            value_loss=trained["value"],
-            policy_accuracy=trained["policy_accuracy"],
-            value_sign_accuracy=trained["value_sign_accuracy"],
+            policy_loss=trained.get("policy", 0.0),
+            value_loss=trained.get("value", 0.0),
+            policy_accuracy=trained.get("policy_accuracy", 0.0),
+            value_sign_accuracy=trained.get("value_sign_accuracy", 0.0),
             holdout_examples=self._num_holdout,
             holdout_loss_before=before.get("total", 0.0),
             holdout_loss_after=after.get("total", 0.0),
@@ -386,7 +382,7 @@ class _Run:
         return samples
 
     @contextmanager
-    def _batches(self) -> Iterator[Iterator[tuple[IndexArray | None, Batch]]]:
+    def _batches(self) -> Iterator[Iterator[tuple[IndexArray | None, Any]]]:
         """The batches of the steps to go; with priorities, each is drawn when it is asked for, with its rows [B]."""
         from pipeline.train.dataset import prefetched
 
@@ -398,7 +394,7 @@ class _Run:
         with prefetched(source) as batches:
             yield ((None, batch) for batch in batches)
 
-    def _drawn(self, replay: Replay, start: int) -> Iterator[tuple[IndexArray, Batch]]:
+    def _drawn(self, replay: Replay, start: int) -> Iterator[tuple[IndexArray, Any]]:
         symmetries = self._dataset.num_symmetries
         for step in range(start, self._steps):
             draw = replay.draw(step, int(self._sizes[step]), symmetries)
@@ -424,10 +420,9 @@ class _Run:
     def _show(self, result: StepResult, curves: Curves) -> None:
         of_step = {"step/gradient_norm": result.gradient_norm, "step/learning_rate": result.learning_rate}
         curves.add({**tagged(result.metrics), **of_step}, self._trainer.total_steps)
-        self._progress.describe(
-            f"loss {result.metrics['total']:.3f} policy {result.metrics['policy']:.3f} "
-            f"value {result.metrics['value']:.3f}"
-        )
+        shown = {"total": "loss", "policy": "policy", "value": "value"}
+        found = [f"{word} {result.metrics[name]:.3f}" for name, word in shown.items() if name in result.metrics]
+        self._progress.describe(" ".join(found))
 
     def _info(self, path: Path, metrics: dict[str, dict[str, float]]) -> ModelInfo:
         parsed = layout.parse_model_name(path.name)
@@ -435,8 +430,8 @@ class _Run:
             name=path.name,
             number=parsed.number if parsed else self._model.info.number + 1,
             game=self._model.info.game,
-            architecture=self._trainer.architecture.to_dict(),
-            method="alphazero",
+            architecture=self._grown.architecture,
+            method=self._model.info.method,
             parents=[self._model.info.name],
             manifest={
                 "stage": "train",
@@ -459,7 +454,7 @@ class _Run:
 def _value_gap(metrics: dict[str, dict[str, float]]) -> float:
     """Of the new model: see TrainSummary."""
     of_holdout, of_set = metrics["holdout_after"], metrics["set_after"]
-    return of_holdout[VALUE_ERROR] - of_set[VALUE_ERROR] if of_holdout and of_set else 0.0
+    return of_holdout[VALUE_ERROR] - of_set[VALUE_ERROR] if VALUE_ERROR in of_holdout and of_set else 0.0
 
 
 def _remove_finished_checkpoints(saved_models: Path) -> None:

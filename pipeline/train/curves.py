@@ -63,7 +63,7 @@ def tagged(metrics: dict[str, float]) -> dict[str, float]:
 
 def overfitting(metrics: dict[str, float]) -> dict[str, float]:
     """The value's error by its tag; {} where nothing was measured."""
-    return {"overfitting/value": metrics[VALUE_ERROR]} if metrics else {}
+    return {"overfitting/value": metrics[VALUE_ERROR]} if VALUE_ERROR in metrics else {}
 
 
 @contextmanager

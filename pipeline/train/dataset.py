@@ -19,10 +19,8 @@ from __future__ import annotations
 import itertools
 import queue
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -31,70 +29,14 @@ import torch
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError
-from pipeline.games.base import Game
-from pipeline.methods.alphazero.losses import Batch
+from pipeline.methods.base import IndexArray, Method
 from pipeline.storage.chunks import ChunkSet, read_chunk
 from pipeline.storage.priorities import ExampleArray, example_numbers
 
 MEMORY_BYTES = 1 << 30  # of packed examples held at once
 PREFETCHED_BATCHES = 4
-USED_COLUMNS = (
-    "planes", "policy", "policy_weight", "value", "ownership", "score", "final_weight", "reply", "reply_weight",
-)  # fmt: skip
 
 Columns = Mapping[str, NDArray[Any]]
-IndexArray = NDArray[np.int64]
-
-
-def make_batch(game: Game, columns: Columns, rows: IndexArray, symmetry: IndexArray) -> Batch:
-    """The examples rows [B] of columns (packed, as in chunks.column_types), each under its symmetry [B] in 0..K-1.
-
-    Planes, policy, reply and ownership move together. Every sample_weight is 1.
-    """
-    height, width = game.board_shape
-    num_bits = game.num_planes * game.num_points
-    bits = np.unpackbits(columns["planes"][rows], axis=1, count=num_bits)
-    source = _sources(game)
-    planes = _move(bits.reshape(len(rows), game.num_planes, game.num_points), source.points, symmetry)
-    policy = _move(columns["policy"][rows].astype(np.float32), source.actions, symmetry)
-    reply = _move(columns["reply"][rows].astype(np.float32), source.actions, symmetry)
-    ownership = _move(columns["ownership"][rows].astype(np.float32), source.points, symmetry)
-    return Batch(
-        planes=torch.from_numpy(planes.reshape(len(rows), game.num_planes, height, width)),
-        policy=torch.from_numpy(policy),
-        policy_weight=torch.from_numpy(columns["policy_weight"][rows].astype(np.float32)),
-        value=torch.from_numpy(columns["value"][rows].astype(np.float32)),
-        ownership=torch.from_numpy(ownership),
-        score=torch.from_numpy(columns["score"][rows].astype(np.float32)),
-        final_weight=torch.from_numpy(columns["final_weight"][rows].astype(np.float32)),
-        reply=torch.from_numpy(reply),
-        reply_weight=torch.from_numpy(columns["reply_weight"][rows].astype(np.float32)),
-        sample_weight=torch.ones(len(rows)),
-    )
-
-
-@dataclass(frozen=True)
-class _Sources:
-    """Where each entry of a transformed array comes from: transformed[q] = array[points[k, q]]; [K, P] and [K, A]."""
-
-    points: IndexArray
-    actions: IndexArray
-
-
-@lru_cache(maxsize=8)
-def _sources(game: Game) -> _Sources:
-    # The game's tables say where an entry goes; sorting them says where it comes from.
-    return _Sources(np.argsort(game.symmetries.points, axis=1), np.argsort(game.symmetries.actions, axis=1))
-
-
-def _move(array: NDArray[Any], source: IndexArray, symmetry: IndexArray) -> NDArray[Any]:
-    """array [B, …, n] with each row's last axis permuted by its symmetry. One gather per symmetry, not per row."""
-    moved = np.empty_like(array)
-    for index in range(len(source)):
-        rows = np.flatnonzero(symmetry == index)
-        if rows.size:
-            moved[rows] = np.take(array[rows], source[index], axis=-1)
-    return moved
 
 
 class Dataset:
@@ -102,7 +44,8 @@ class Dataset:
 
     def __init__(
         self,
-        game: Game,
+        method: Method,
+        game: Any,
         chunks: ChunkSet,
         batch_size: int,
         seed: int,
@@ -116,7 +59,11 @@ class Dataset:
         Raises FileError if a chunk can't be read or the set holds no examples.
         """
         self.game = game
-        self.num_symmetries = game.symmetries.count if symmetries else 1  # those that are drawn from; 0 is the identity
+        self._method = method
+        self._types = method.columns(game)
+        self.num_symmetries = (
+            method.num_symmetries(game) if symmetries else 1
+        )  # those that are drawn from; 0 is the identity
         self.id = chunks.id
         self._paths = chunks.chunks
         self._seeds = [seed, *chunks.id.encode()]
@@ -127,8 +74,8 @@ class Dataset:
 
         sizes, kept, total_bytes, largest = [], [], 0, 1
         for path in self._paths:
-            chunk = read_chunk(path, game)
-            columns = {name: chunk.columns[name] for name in USED_COLUMNS}
+            chunk = read_chunk(path, game.spec, method.columns(game))
+            columns = {name: chunk.columns[name] for name in self._types}
             num_bytes = sum(column.nbytes for column in columns.values())
             sizes.append(chunk.num_examples)
             total_bytes, largest = total_bytes + num_bytes, max(largest, num_bytes)
@@ -142,7 +89,7 @@ class Dataset:
         self._sizes = np.array(sizes, np.int64)
         self._chunks_per_group = len(sizes) if total_bytes <= memory_bytes else max(1, int(memory_bytes // largest))
         if self._chunks_per_group == len(sizes):
-            self._held = tuple(range(len(sizes))), _joined(kept)
+            self._held = tuple(range(len(sizes))), _joined(kept, self._types)
 
     @property
     def window(self) -> dict[str, Any]:
@@ -182,30 +129,32 @@ class Dataset:
             sizes += [(int(self._sizes[list(group)].sum()) + count - 1 - index) // count for index in range(count)]
         return np.array(sizes, np.int64)
 
-    def batch(self, rows: IndexArray, symmetry: IndexArray, weights: NDArray[np.float32]) -> Batch:
+    def batch(self, rows: IndexArray, symmetry: IndexArray, weights: NDArray[np.float32]) -> Any:
         """The examples rows [B] of the whole set, in the order of its chunks, with these sample weights [B].
 
         Only for a set that is held whole: see memory_bytes.
         """
         columns = self._load(tuple(range(len(self._paths))))
-        return make_batch(self.game, columns, rows, symmetry)._replace(sample_weight=torch.from_numpy(weights))
+        return self._method.make_batch(self.game, columns, rows, symmetry)._replace(
+            sample_weight=torch.from_numpy(weights)
+        )
 
-    def first(self, most: int) -> list[Batch]:
+    def first(self, most: int) -> list[Any]:
         """The first examples, at most this many, without symmetries. Raises FileError.
 
         Chunks are uniform samples of the window, so their first examples are one, too.
         """
-        batches: list[Batch] = []
+        batches: list[Any] = []
         for path in self._paths:
-            columns = read_chunk(path, self.game).columns
-            rows = np.arange(min(len(columns["value"]), most))
-            batches += _as_they_stand(self.game, columns, rows, self._batch_size)
+            columns = read_chunk(path, self.game.spec, self._types).columns
+            rows = np.arange(min(_num_rows(columns), most))
+            batches += _as_they_stand(self._method, self.game, columns, rows, self._batch_size)
             most -= len(rows)
             if most <= 0:
                 break
         return batches
 
-    def batches(self, epochs: int, start_step: int = 0) -> Iterator[Batch]:
+    def batches(self, epochs: int, start_step: int = 0) -> Iterator[Any]:
         """The batches of these epochs from start_step on. Raises FileError if a chunk can't be read."""
         step = 0
         for epoch in range(epochs):
@@ -218,49 +167,49 @@ class Dataset:
 
     def _group_batches(
         self, group: tuple[int, ...], generator: np.random.Generator, count: int, skip: int
-    ) -> Iterator[Batch]:
+    ) -> Iterator[Any]:
         columns = self._load(group)
-        size = len(columns["value"])
+        size = _num_rows(columns)
         order = generator.permutation(size)
         symmetry = generator.integers(0, self.num_symmetries, size)
         parts = zip(np.array_split(order, count), np.array_split(symmetry, count), strict=True)
         for rows, symmetries in itertools.islice(parts, skip, None):
-            yield make_batch(self.game, columns, rows, symmetries)
+            yield self._method.make_batch(self.game, columns, rows, symmetries)
 
     def _load(self, group: tuple[int, ...]) -> dict[str, NDArray[Any]]:
         if self._held is None or self._held[0] != group:
             self._held = None  # frees the previous group, so that two are never in memory
-            chunks = [read_chunk(self._paths[index], self.game) for index in group]
+            chunks = [read_chunk(self._paths[index], self.game.spec, self._types) for index in group]
             for index, chunk in zip(group, chunks, strict=True):
                 if chunk.num_examples != self._sizes[index]:
                     raise FileError(chunk.path, f"it changed while it was used: {chunk.num_examples} examples now")
-            self._held = group, _joined([chunk.columns for chunk in chunks])
+            self._held = group, _joined([chunk.columns for chunk in chunks], self._types)
         return self._held[1]
 
 
-def holdout_batches(game: Game, path: Path, batch_size: int, most: int) -> list[Batch]:
+def holdout_batches(method: Method, game: Any, path: Path, batch_size: int, most: int) -> list[Any]:
     """The hold-out's examples without symmetries: at most `most`, evenly spread. [] if it is empty."""
-    chunk = read_chunk(path, game)
+    chunk = read_chunk(path, game.spec, method.columns(game))
     count = min(chunk.num_examples, most)
     rows = np.arange(count) * chunk.num_examples // max(count, 1)
-    return _as_they_stand(game, chunk.columns, rows, batch_size)
+    return _as_they_stand(method, game, chunk.columns, rows, batch_size)
 
 
-def _as_they_stand(game: Game, columns: Columns, rows: IndexArray, batch_size: int) -> list[Batch]:
+def _as_they_stand(method: Method, game: Any, columns: Columns, rows: IndexArray, batch_size: int) -> list[Any]:
     parts = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
-    return [make_batch(game, columns, part, np.zeros_like(part)) for part in parts]
+    return [method.make_batch(game, columns, part, np.zeros_like(part)) for part in parts]
 
 
 @contextmanager
-def prefetched(batches: Iterator[Batch], depth: int = PREFETCHED_BATCHES) -> Iterator[Iterator[Batch]]:
+def prefetched(batches: Iterator[Any], depth: int = PREFETCHED_BATCHES) -> Iterator[Iterator[Any]]:
     """The same batches, made in a background thread, at most `depth` ahead. Its exceptions are raised in the consumer.
 
     Leaving the block ends the thread, however much is left.
     """
-    ready: queue.Queue[Batch | BaseException | None] = queue.Queue(depth)
+    ready: queue.Queue[Any | BaseException | None] = queue.Queue(depth)
     stopped = threading.Event()
 
-    def put(item: Batch | BaseException | None) -> bool:
+    def put(item: Any | BaseException | None) -> bool:
         while not stopped.is_set():
             try:
                 ready.put(item, timeout=0.1)
@@ -278,7 +227,7 @@ def prefetched(batches: Iterator[Batch], depth: int = PREFETCHED_BATCHES) -> Ite
         except BaseException as error:
             put(error)
 
-    def consume() -> Iterator[Batch]:
+    def consume() -> Iterator[Any]:
         while True:
             item = ready.get()
             if item is None:
@@ -296,5 +245,9 @@ def prefetched(batches: Iterator[Batch], depth: int = PREFETCHED_BATCHES) -> Ite
         thread.join()
 
 
-def _joined(chunks: Sequence[Columns]) -> dict[str, NDArray[Any]]:
-    return {name: np.concatenate([columns[name] for columns in chunks]) for name in USED_COLUMNS}
+def _joined(chunks: Sequence[Columns], names: Iterable[str]) -> dict[str, NDArray[Any]]:
+    return {name: np.concatenate([columns[name] for columns in chunks]) for name in names}
+
+
+def _num_rows(columns: Columns) -> int:
+    return len(next(iter(columns.values())))

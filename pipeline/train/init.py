@@ -11,6 +11,7 @@ from pathlib import Path
 from pipeline.config import InitConfig
 from pipeline.errors import FileError, MuGoError
 from pipeline.games.registry import parse_game
+from pipeline.methods.registry import method_named
 from pipeline.phrases import counted
 from pipeline.progress import SILENT, Progress
 from pipeline.storage import layout
@@ -40,25 +41,23 @@ def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
     Raises FileError if new_model exists already or the champion beside it plays another game, UsageError for an unknown
     game or network size.
     """
-    from pipeline.networks.architecture import Architecture, random_weights
-
-    game = parse_game(config.game)
-    architecture = Architecture.for_game(config.network_size, game, config.value_head)
+    game, method = parse_game(config.game), method_named(config.method)
+    method.check(game)
+    architecture, weights = method.first_model(game, config)
     parsed = layout.parse_model_name(config.new_model.name)
     info = ModelInfo(
         name=layout.check_model_name(config.new_model.name),
         number=parsed.number if parsed else 0,
         game=game.spec,
-        architecture=architecture.to_dict(),
-        method="alphazero",
+        architecture=architecture,
+        method=method.name,
         manifest={
             "stage": "init",
-            "config": config.stored(),
+            "config": config.stored({"method"}),
             "commit": source_commit(),
             "versions": library_versions(),
         },
     )
-    weights = random_weights(architecture, config.seed)
     saved_models = config.new_model.parent
     champion = saved_models / layout.CHAMPION
     has_champion = champion.is_symlink()
@@ -72,7 +71,7 @@ def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
     return InitSummary(
         model=config.new_model,
         game=game.spec,
-        network_size=architecture.size,
+        network_size=method.size(architecture),
         parameters=sum(array.size for array in weights.values()),
         champion=not has_champion,
     )
@@ -88,4 +87,4 @@ def _is_what_we_would_make(path: Path, info: ModelInfo) -> bool:
         {name: value for name, value in one.manifest.get("config", {}).items() if name != "new_model"}
         for one in (found, info)
     ]
-    return found.manifest.get("stage") == "init" and configs[0] == configs[1]
+    return found.manifest.get("stage") == "init" and found.method == info.method and configs[0] == configs[1]

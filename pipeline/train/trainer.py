@@ -39,14 +39,13 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn import Module
 
 from pipeline.config import TrainConfig, available_cores
 from pipeline.errors import MuGoError
 from pipeline.games.base import FloatArray
-from pipeline.methods.alphazero.losses import METRICS, TERMS, Batch, LossWeights, accuracies, counting_rows, losses
-from pipeline.networks.architecture import Architecture, Weights, weight_shapes
+from pipeline.methods.base import Objective, Weights
 from pipeline.networks.backends import has_fast_bfloat16
-from pipeline.networks.modules import Network, Outputs, load_network, network_weights
 from pipeline.train.muon import Muon
 
 Arrays = dict[str, NDArray[Any]]
@@ -65,7 +64,7 @@ class NotFinite(MuGoError):
 
 @dataclass(frozen=True)
 class StepResult:
-    """Of one step of B samples, before its update. metrics: by METRICS."""
+    """Of one step of B samples, before its update. metrics: by the objective's names."""
 
     metrics: dict[str, float]
     gradient_norm: float  # before clipping
@@ -81,19 +80,19 @@ class Trainer:
     """A network that is being trained."""
 
     def __init__(
-        self, architecture: Architecture, weights: Weights, config: TrainConfig, optimizer: Arrays | None = None
+        self, objective: Objective, weights: Weights, config: TrainConfig, optimizer: Arrays | None = None
     ) -> None:
         """optimizer: what optimizer_state gave in an earlier run, to go on from.
 
-        Raises MuGoError if weights or optimiser don't fit the architecture.
+        Raises MuGoError if weights or optimiser don't fit the objective's network.
         """
-        self.architecture = architecture
+        self._objective = objective
         self._config = config
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        raw = weights if optimizer is None else _raw_weights(architecture, optimizer) or weights
-        self._network = load_network(architecture, raw).to(self._device)
+        raw = weights if optimizer is None else _raw_weights(weights, optimizer) or weights
+        self._network = objective.network(raw).to(self._device)
         # The network that is returned and measured: the trained one, or another that holds the average.
-        self._given = load_network(architecture, weights).to(self._device) if config.ema_decay else self._network
+        self._given = objective.network(weights).to(self._device) if config.ema_decay else self._network
         self._averages, self._averaged = _tensors(self._given), _tensors(self._network)
         self._averaged_steps = 0
         self._replicas = [self._network, *self._make_replicas()]
@@ -103,7 +102,6 @@ class Trainer:
         self._each: Callable[..., Iterable[Any]] = map
         if len(self._replicas) > 1:
             self._each = ThreadPoolExecutor(len(self._replicas), "replica").map
-        self._loss_weights = LossWeights.of(config)
         fast = self._device.type == "cuda" or has_fast_bfloat16()
         self._bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and fast)
         self._parameters = dict(self._network.named_parameters())
@@ -113,7 +111,7 @@ class Trainer:
         if optimizer is not None:
             self._load_optimizer(optimizer)
 
-    def _make_replicas(self) -> list[Network]:
+    def _make_replicas(self) -> list[Module]:
         """The replicas beside the network itself. Also divides the cores between them."""
         cores, most = available_cores(), self._config.batch_size // REPLICA_ROWS
         count = max(1, min(cores, most)) if self._device.type == "cpu" else 1
@@ -127,7 +125,7 @@ class Trainer:
     @property
     def weights(self) -> Weights:
         """A copy, by the names of weight_shapes: the average, if there is one."""
-        return network_weights(self._given)
+        return self._objective.weights(self._given)
 
     @property
     def optimizer_state(self) -> Arrays:
@@ -147,7 +145,7 @@ class Trainer:
                 )
         if self._config.ema_decay:
             arrays[AVERAGED] = np.array([self._averaged_steps], np.int64)
-            arrays.update({f"{RAW}.{name}": array for name, array in network_weights(self._network).items()})
+            arrays.update({f"{RAW}.{name}": array for name, array in self._objective.weights(self._network).items()})
         return arrays
 
     def _load_optimizer(self, arrays: Arrays) -> None:
@@ -168,24 +166,25 @@ class Trainer:
                 state[moment] = torch.empty_like(parameter, requires_grad=False).copy_(torch.from_numpy(found))
             self._optimizers[name].state[parameter] = state
 
-    def step(self, batch: Batch) -> StepResult:
+    def step(self, batch: Any) -> StepResult:
         """One update. Raises NotFinite, before changing any weight, if the loss or its gradient isn't finite."""
-        batch = Batch(*(part.to(self._device, non_blocking=True) for part in batch))
-        replicas = self._replicas[: max(1, len(batch.planes) // REPLICA_ROWS)]
-        parts: list[Outputs] = list(self._each(self._forward, replicas, batch.planes.tensor_split(len(replicas))))
-        outputs = Outputs(*(torch.cat(field).detach().requires_grad_() for field in zip(*parts, strict=True)))
-        terms = losses(outputs, batch, self._loss_weights, self.architecture.score_scale)
+        batch = batch._make(part.to(self._device, non_blocking=True) for part in batch)
+        inputs, objective = batch[0], self._objective
+        replicas = self._replicas[: max(1, len(inputs) // REPLICA_ROWS)]
+        parts: list[Any] = list(self._each(self._forward, replicas, inputs.tensor_split(len(replicas))))
+        outputs = parts[0]._make(torch.cat(field).detach().requires_grad_() for field in zip(*parts, strict=True))
+        terms = objective.losses(outputs, batch)
         terms["total"].backward()
         list(self._each(_backward, parts, _parts_of_gradients(outputs, parts)))
         self._gather_replicas(replicas)
         norm = torch.nn.utils.clip_grad_norm_(self._parameters.values(), self._config.gradient_clip)
         with torch.no_grad():
-            found = {**terms, **accuracies(outputs, batch)}
-            *values, gradient_norm = torch.stack([*(found[name].detach() for name in METRICS), norm]).tolist()
-            value_errors = (outputs.value - batch.value).abs().cpu().numpy()
-        metrics = dict(zip(METRICS, values, strict=True))
+            found = {**terms, **objective.accuracies(outputs, batch)}
+            *values, gradient_norm = torch.stack([*(found[name].detach() for name in objective.metrics), norm]).tolist()
+            value_errors = objective.errors(outputs, batch).cpu().numpy()
+        metrics = dict(zip(objective.metrics, values, strict=True))
         if not math.isfinite(metrics["total"]) or not math.isfinite(gradient_norm):
-            listed = ", ".join(f"{name} {metrics[name]:.4g}" for name in TERMS)
+            listed = ", ".join(f"{name} {metrics[name]:.4g}" for name in objective.terms)
             raise NotFinite(
                 f"training step {self.total_steps + 1}: the loss is not finite ({listed}; gradient "
                 f"{gradient_norm:.4g}); nothing was written; try a smaller --learning-rate than "
@@ -201,15 +200,15 @@ class Trainer:
             self._average()
         return StepResult(metrics, gradient_norm, rate, value_errors)
 
-    def _forward(self, replica: Network, planes: torch.Tensor) -> Outputs:
+    def _forward(self, replica: Module, inputs: torch.Tensor) -> Any:
         replica.train()
         replica.zero_grad(set_to_none=True)
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bfloat16):
-            outputs: Outputs = replica(planes)
+            outputs = replica(inputs)
         return outputs
 
     @torch.no_grad()
-    def _gather_replicas(self, replicas: list[Network]) -> None:
+    def _gather_replicas(self, replicas: list[Module]) -> None:
         """Give the network the sum of all gradients, and every replica the mean of all norms' statistics."""
         for parameter, *others in zip(*(replica.parameters() for replica in replicas), strict=True):
             for other in others:
@@ -228,43 +227,43 @@ class Trainer:
         with torch.no_grad():
             torch._foreach_lerp_(self._averages, self._averaged, 1 - decay)
 
-    def evaluate(self, batches: Iterable[Batch]) -> dict[str, float]:
-        """METRICS over batches that are not trained on, in float32 and with the norms' running statistics.
+    def evaluate(self, batches: Iterable[Any]) -> dict[str, float]:
+        """The objective's metrics over batches that are not trained on, in float32 and with norms' running statistics.
 
         Each is weighted by the rows that count for it. {} if there are no rows.
         """
         self._given.eval()
-        sums = dict.fromkeys(METRICS, 0.0)
-        counts = dict.fromkeys(METRICS, 0.0)
+        sums = dict.fromkeys(self._objective.metrics, 0.0)
+        counts = dict.fromkeys(self._objective.metrics, 0.0)
         for measured in self._each(self._measure, batches):
             for name, (mean, count) in measured.items():
                 sums[name] += mean * count
                 counts[name] += count
-        if not counts["value"]:
+        if not counts["total"]:
             return {}
-        means = {name: sums[name] / counts[name] if counts[name] else 0.0 for name in METRICS}
+        means = {name: sums[name] / counts[name] if counts[name] else 0.0 for name in self._objective.metrics}
         # The total of means, not the mean of totals: a batch's total mixes terms that other rows count for.
-        means["total"] = self._loss_weights.total(means)
+        means["total"] = self._objective.total(means)
         return means
 
-    def _measure(self, given: Batch) -> dict[str, tuple[float, float]]:
-        """Mean and count of each of the METRICS over one batch."""
+    def _measure(self, given: Any) -> dict[str, tuple[float, float]]:
+        """Mean and count of each metric over one batch."""
         with torch.inference_mode():
-            batch = Batch(*(part.to(self._device) for part in given))
-            outputs = self._given(batch.planes)
-            terms = losses(outputs, batch, self._loss_weights, self.architecture.score_scale)
-            found, rows = {**terms, **accuracies(outputs, batch)}, counting_rows(batch)
-            return {name: (found[name].item(), rows[name].sum().item()) for name in METRICS}
+            objective, batch = self._objective, given._make(part.to(self._device) for part in given)
+            outputs = self._given(batch[0])
+            found = {**objective.losses(outputs, batch), **objective.accuracies(outputs, batch)}
+            rows = objective.counting_rows(batch)
+            return {name: (found[name].item(), rows[name].sum().item()) for name in objective.metrics}
 
 
-def _parts_of_gradients(outputs: Outputs, parts: list[Outputs]) -> Iterable[list[torch.Tensor | None]]:
+def _parts_of_gradients(outputs: Any, parts: list[Any]) -> Iterable[list[torch.Tensor | None]]:
     """For each part, the gradients of its rows of every output; None where the loss doesn't depend on an output."""
-    sizes = [len(part.value) for part in parts]
+    sizes = [len(part[0]) for part in parts]
     split = [[None] * len(sizes) if field.grad is None else field.grad.split(sizes) for field in outputs]
     return map(list, zip(*split, strict=True))
 
 
-def _backward(outputs: Outputs, gradients: list[torch.Tensor | None]) -> None:
+def _backward(outputs: Any, gradients: list[torch.Tensor | None]) -> None:
     """From the gradients of a replica's outputs to those of its weights."""
     known = [gradient is not None for gradient in gradients]
     torch.autograd.backward(tuple(compress(outputs, known)), tuple(compress(gradients, known)))
@@ -292,14 +291,14 @@ def _count(arrays: Arrays, name: str) -> int:
     return int(arrays[name].reshape(-1)[0])
 
 
-def _tensors(network: Network) -> list[torch.Tensor]:
+def _tensors(network: Module) -> list[torch.Tensor]:
     """Weights and norms' statistics, in a fixed order; not their counters of batches, which nobody reads."""
     return [tensor for tensor in network.state_dict().values() if tensor.is_floating_point()]
 
 
-def _raw_weights(architecture: Architecture, arrays: Arrays) -> Weights | None:
+def _raw_weights(weights: Weights, arrays: Arrays) -> Weights | None:
     """The weights that were trained, where those of the model are their average; None where they are the same."""
-    names = [f"{RAW}.{name}" for name in weight_shapes(architecture)]
+    names = [f"{RAW}.{name}" for name in weights]
     if not any(name in arrays for name in names):
         return None
     missing = next((name for name in names if name not in arrays), None)
@@ -308,7 +307,7 @@ def _raw_weights(architecture: Architecture, arrays: Arrays) -> Weights | None:
     return {name.removeprefix(f"{RAW}."): arrays[name] for name in names}
 
 
-def samples_per_second(trainer: Trainer, batches: Iterable[Batch], seconds: float) -> float:
+def samples_per_second(trainer: Trainer, batches: Iterable[Any], seconds: float) -> float:
     """How fast the trainer takes these batches, after one to warm up; ends after so many seconds or the last batch."""
     source = iter(batches)
     trainer.step(next(source))

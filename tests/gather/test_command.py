@@ -26,6 +26,7 @@ from pipeline.gather import command as gather_module
 from pipeline.gather import extraction
 from pipeline.gather.command import gather
 from pipeline.gather.window import scan_window
+from pipeline.methods.alphazero.examples import column_types
 from pipeline.progress import Progress
 from pipeline.storage import atomic, layout
 from pipeline.storage.chunks import Chunk, newest_complete_set, read_chunk
@@ -68,13 +69,13 @@ def selfplay(tmp_path: Path) -> Path:
 def chunks_of(folder: Path) -> list[Chunk]:
     found = newest_complete_set(folder)
     assert found is not None
-    return [read_chunk(path, GAME) for path in found.chunks]
+    return [read_chunk(path, GAME.spec, column_types(GAME)) for path in found.chunks]
 
 
 def holdout_of(folder: Path) -> Chunk:
     found = newest_complete_set(folder)
     assert found is not None and found.holdout is not None
-    return read_chunk(found.holdout, GAME)
+    return read_chunk(found.holdout, GAME.spec, column_types(GAME))
 
 
 def positions(chunk: Chunk) -> list[tuple[str, int, int]]:

@@ -10,9 +10,10 @@ import pytest
 from pipeline.errors import FileError, UsageError
 from pipeline.evaluate.promotion import Rule, match_status
 from pipeline.games.registry import parse_game
+from pipeline.methods.alphazero.examples import column_types
 from pipeline.reports.show import show
 from pipeline.reports.show_match import counted_games
-from pipeline.storage.chunks import ChunkHeader, column_types, write_chunk
+from pipeline.storage.chunks import ORIGIN, ChunkHeader, write_chunk
 from pipeline.storage.layout import SetName, chunk_name, holdout_name, match_name
 from pipeline.storage.matches import (
     End,
@@ -53,10 +54,10 @@ def make_model(folder: Path, number: int, parents: list[str], manifest: dict[str
 def make_set(folder: Path, name: SetName) -> None:
     """A hold-out and two chunks of two empty boards each."""
     folder.mkdir(parents=True, exist_ok=True)
-    columns = {key: np.zeros((2, *shape), dtype) for key, (dtype, shape) in column_types(GAME).items()}
+    columns = {key: np.zeros((2, *shape), dtype) for key, (dtype, shape) in {**column_types(GAME), **ORIGIN}.items()}
     for index, file in ((-1, holdout_name(name)), (0, chunk_name(name, 0, 2)), (1, chunk_name(name, 1, 2))):
         header = ChunkHeader("tictactoe", str(name), index, 2, 0, GAME.num_planes)
-        write_chunk(folder / file, GAME, header, columns, ["000000-m/w00/x.gz"])
+        write_chunk(folder / file, column_types(GAME), header, columns, ["000000-m/w00/x.gz"])
 
 
 def match_game(index: int, moves: list[int], result: int, end: End = "played_out") -> MatchGame:

@@ -9,11 +9,12 @@ import pytest
 
 from pipeline.errors import FileError, UsageError
 from pipeline.games.registry import parse_game
+from pipeline.methods.alphazero.examples import column_types
 from pipeline.reports.boards import top_moves
 from pipeline.reports.show_chunks import show_chunk
 from pipeline.reports.show_games import show_shard, show_sidecar
 from pipeline.reports.tables import described, table
-from pipeline.storage.chunks import ChunkHeader, column_types, write_chunk
+from pipeline.storage.chunks import ORIGIN, ChunkHeader, write_chunk
 from pipeline.storage.layout import SetName, chunk_name, meta_path
 from pipeline.storage.shards import End, GameRecord, write_shard
 
@@ -108,7 +109,10 @@ def test_sidecar(shard: Path) -> None:
 def test_chunk(tmp_path: Path) -> None:
     game = parse_game("tictactoe")
     num_examples = 4
-    columns = {name: np.zeros((num_examples, *shape), dtype) for name, (dtype, shape) in column_types(game).items()}
+    columns = {
+        name: np.zeros((num_examples, *shape), dtype)
+        for name, (dtype, shape) in {**column_types(game), **ORIGIN}.items()
+    }
     planes = np.zeros((game.num_planes, 3, 3), np.uint8)
     planes[game.plane_names.index("own stones"), 0, 2] = 1
     planes[game.plane_names.index("opponent's stones"), 1, 1] = 1
@@ -123,7 +127,7 @@ def test_chunk(tmp_path: Path) -> None:
     set_name = SetName(1, "1a2b3c4d")
     path = tmp_path / chunk_name(set_name, 0, 2)
     header = ChunkHeader("tictactoe", str(set_name), 0, 2, 5, game.num_planes, {"positions": 1234})
-    write_chunk(path, game, header, columns, ["000001-a/w00/x.gz"])
+    write_chunk(path, column_types(game), header, columns, ["000001-a/w00/x.gz"])
 
     text = text_of(show_chunk(path))
     assert "won 50.0%, drawn 25.0%, lost 25.0%" in text
@@ -136,7 +140,7 @@ def test_chunk(tmp_path: Path) -> None:
 
     columns["value"][:] = [1, 0.25, -1, 0]  # not all of them are results
     mixed = tmp_path / chunk_name(set_name, 1, 2)
-    write_chunk(mixed, game, header, columns, ["000001-a/w00/x.gz"])
+    write_chunk(mixed, column_types(game), header, columns, ["000001-a/w00/x.gz"])
     text = text_of(show_chunk(mixed))
     assert "+0.06 on average" in text and "td-lambda" in text and "value   +0.250" in text and "result" not in text
 

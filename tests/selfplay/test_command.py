@@ -12,11 +12,12 @@ import pytest
 from pipeline.config import SelfplayConfig
 from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.registry import parse_game
+from pipeline.methods.alphazero import method as alphazero
 from pipeline.players.searching import leaves_per_tree
 from pipeline.progress import Progress
 from pipeline.reports.show_games import show_shard
 from pipeline.selfplay import command as stage
-from pipeline.selfplay import committing, opponents
+from pipeline.selfplay import committing
 from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.resignation import EFFECTIVE, NEVER
 from pipeline.storage.models import set_champion
@@ -232,8 +233,7 @@ def hashed_networks(monkeypatch):
     def load(model, max_batch, num_threads, backend, progress):
         return [hashed_evaluator(parse_game(model.info.game), model.info.number)] * num_threads
 
-    monkeypatch.setattr(stage, "load_evaluators", load)
-    monkeypatch.setattr(opponents, "load_evaluators", load)
+    monkeypatch.setattr(alphazero, "load_evaluators", load)
 
 
 def records_in(directory: Path) -> list[GameRecord]:
@@ -245,7 +245,7 @@ def test_the_mix_is_played_and_counted(tmp_path):
     models = tmp_path / "saved_models"
     make_champion(models, number=0)
     make_champion(models, number=1, seed=9)
-    config = config_for(tmp_path, games=60, opponents="random=2,previous=1,heuristic=1,mirror=1")
+    config = config_for(tmp_path, games=60, opponents="random=2,previous=1,heuristic=1,mirror=1", commit_seconds=60)
     summary = selfplay(config)
     records = records_in(config.output_dir)
     assert {meta.model for meta in newest_shards(config.output_dir)} == {"000001-test"}
@@ -343,7 +343,11 @@ def test_a_mix_that_cannot_be_played_is_refused_before_the_first_game(tmp_path):
 
 def test_full_and_cheap_moves(tmp_path):
     make_champion(tmp_path / "saved_models")
-    summary = selfplay(config_for(tmp_path, games=40, readouts=32, full_search_fraction=0.25, cheap_readouts=4))
+    summary = selfplay(
+        config_for(
+            tmp_path, games=40, readouts=32, full_search_fraction=0.25, cheap_readouts=4, commit_seconds=60, threads=1
+        )
+    )
     records = records_in(tmp_path / "selfplay")
     flags = np.concatenate([record.flags for record in records])
     assert summary.games == 40 and 0.1 < flags.mean() < 0.4
@@ -379,7 +383,7 @@ def hopeless_network(monkeypatch):
 
         return [evaluate] * num_threads
 
-    monkeypatch.setattr(stage, "load_evaluators", load)
+    monkeypatch.setattr(alphazero, "load_evaluators", load)
 
 
 def test_false_resignations_are_measured_and_calibrated_away(tmp_path, hopeless_network):
@@ -422,7 +426,7 @@ def honest_network(monkeypatch):
 
         return [evaluate] * num_threads
 
-    monkeypatch.setattr(stage, "load_evaluators", load)
+    monkeypatch.setattr(alphazero, "load_evaluators", load)
 
 
 def test_the_second_player_resigns_by_a_calibrated_threshold(tmp_path, honest_network, monkeypatch):

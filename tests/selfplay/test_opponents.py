@@ -12,7 +12,8 @@ from scipy import stats
 from pipeline.config import SelfplayConfig
 from pipeline.errors import FileError, UsageError
 from pipeline.games.registry import parse_game
-from pipeline.methods.alphazero.actor import Encounter, game_seeds
+from pipeline.methods.alphazero import method as alphazero
+from pipeline.methods.base import Encounter, game_seeds
 from pipeline.progress import Progress
 from pipeline.ratings.pool import make_member
 from pipeline.selfplay import opponents as room
@@ -116,7 +117,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(model.path.name)
         return [hashed_evaluator(parse_game(model.info.game), model.info.number)] * num_threads
 
-    monkeypatch.setattr(room, "load_evaluators", load)
+    monkeypatch.setattr(alphazero, "load_evaluators", load)
     return names
 
 

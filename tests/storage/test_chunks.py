@@ -13,8 +13,9 @@ import pytest
 
 from pipeline.errors import FileError
 from pipeline.games.registry import parse_game
+from pipeline.methods.alphazero.examples import column_types
 from pipeline.storage import chunks, layout
-from pipeline.storage.chunks import ChunkHeader
+from pipeline.storage.chunks import ORIGIN, ChunkHeader
 
 GAME = parse_game("go:5")
 SET = layout.SetName(4, "1a2b3c4d")
@@ -26,7 +27,7 @@ def random_columns(num_examples: int = 40) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)
     columns = {
         name: rng.integers(0, 2, (num_examples, *shape)).astype(dtype)
-        for name, (dtype, shape) in chunks.column_types(GAME).items()
+        for name, (dtype, shape) in {**column_types(GAME), **ORIGIN}.items()
     }
     columns["policy"] = rng.random(columns["policy"].shape).astype(np.float16)
     return columns
@@ -34,14 +35,14 @@ def random_columns(num_examples: int = 40) -> dict[str, np.ndarray]:
 
 def write(path: Path, num_examples: int = 40, **header: Any) -> Path:
     shards = SHARDS if num_examples else []
-    chunks.write_chunk(path, GAME, replace(HEADER, **header), random_columns(num_examples), shards)
+    chunks.write_chunk(path, column_types(GAME), replace(HEADER, **header), random_columns(num_examples), shards)
     return path
 
 
 @pytest.mark.parametrize("num_examples", [0, 1, 40])
 def test_round_trip(tmp_path: Path, num_examples: int) -> None:
     path = write(tmp_path / "a.h5", num_examples)
-    chunk = chunks.read_chunk(path, GAME)
+    chunk = chunks.read_chunk(path, GAME.spec, column_types(GAME))
     assert chunk.header == replace(HEADER, num_examples=num_examples) == chunks.read_header(path)
     assert chunk.num_examples == num_examples and chunk.shards == (SHARDS if num_examples else [])
     for name, column in random_columns(num_examples).items():
@@ -58,26 +59,26 @@ def test_every_flipped_bit_and_every_cut_is_noticed(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for at in range(0, len(whole), 37):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 16]) + whole[at + 1 :])
-        for read in (lambda: chunks.read_chunk(path, GAME), lambda: chunks.read_header(path)):
+        for read in (lambda: chunks.read_chunk(path, GAME.spec, column_types(GAME)), lambda: chunks.read_header(path)):
             with pytest.raises(FileError, match=f"{path}: (damaged|version)"):
                 read()
         path.write_bytes(whole[:at])
         with pytest.raises(FileError, match=f"{path}: damaged"):
-            chunks.read_chunk(path, GAME)
+            chunks.read_chunk(path, GAME.spec, column_types(GAME))
 
 
 def test_missing_other_and_older_chunks(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"no such file.*main.py gather"):
-        chunks.read_chunk(tmp_path / "a.h5", GAME)
+        chunks.read_chunk(tmp_path / "a.h5", GAME.spec, column_types(GAME))
     path = write(tmp_path / "a.h5")
     with pytest.raises(FileError, match="holds go:5; wanted go:6"):
-        chunks.read_chunk(path, parse_game("go:6"))
+        chunks.read_chunk(path, parse_game("go:6").spec, column_types(parse_game("go:6")))
     with h5py.File(path) as file:  # any other program can read it
         assert file.attrs["game"] == "go:5"
     whole = path.read_bytes()
     path.write_bytes(whole.replace(b'"version": 2', b'"version": 1'))
     with pytest.raises(FileError, match=r"another version: format 1; wanted 2; run `python main.py gather` again"):
-        chunks.read_chunk(path, GAME)
+        chunks.read_chunk(path, GAME.spec, column_types(GAME))
     with h5py.File(path, "w") as file:
         file.attrs["game"] = "go:5"
     with pytest.raises(FileError, match="no chunk of training examples"):
@@ -101,28 +102,28 @@ def test_columns_of_another_shape(tmp_path: Path) -> None:
     path = write(tmp_path / "a.h5")
     resealed(path, narrow)
     with pytest.raises(FileError, match=r"policy is float16 \(40, 25\); go:5 needs float16 \(40, 26\)"):
-        chunks.read_chunk(path, GAME)
+        chunks.read_chunk(path, GAME.spec, column_types(GAME))
     resealed(path, lambda file: file.pop("policy"))
     with pytest.raises(FileError, match="not readable as HDF5"):
-        chunks.read_chunk(path, GAME)
+        chunks.read_chunk(path, GAME.spec, column_types(GAME))
 
 
 def test_an_index_outside_the_list_of_shards(tmp_path: Path) -> None:
     columns = random_columns()
     columns["shard"][:] = 2
-    chunks.write_chunk(tmp_path / "a.h5", GAME, HEADER, columns, SHARDS)
+    chunks.write_chunk(tmp_path / "a.h5", column_types(GAME), HEADER, columns, SHARDS)
     with pytest.raises(FileError, match="not in its list of shards"):
-        chunks.read_chunk(tmp_path / "a.h5", GAME)
+        chunks.read_chunk(tmp_path / "a.h5", GAME.spec, column_types(GAME))
 
 
 def test_wrong_columns_are_our_own_bug(tmp_path: Path) -> None:
     columns = random_columns()
     columns["value"] = columns["value"].astype(np.float64)
     with pytest.raises(ValueError, match="value is float64"):
-        chunks.write_chunk(tmp_path / "a.h5", GAME, HEADER, columns, SHARDS)
+        chunks.write_chunk(tmp_path / "a.h5", column_types(GAME), HEADER, columns, SHARDS)
     columns.pop("score")
     with pytest.raises(ValueError, match="not those of a chunk"):
-        chunks.write_chunk(tmp_path / "a.h5", GAME, HEADER, columns, SHARDS)
+        chunks.write_chunk(tmp_path / "a.h5", column_types(GAME), HEADER, columns, SHARDS)
 
 
 def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from pipeline.games.base import Game
+from pipeline.methods.alphazero.examples import column_types
 from pipeline.storage import layout
-from pipeline.storage.chunks import ChunkHeader, ChunkSet, column_types, newest_complete_set, write_chunk
+from pipeline.storage.chunks import ORIGIN, Chunk, ChunkHeader, ChunkSet, newest_complete_set, read_chunk, write_chunk
 
 
 def made_up_examples(game: Game, count: int, seed: int = 0) -> dict[str, np.ndarray]:
@@ -45,7 +46,7 @@ def made_up_examples(game: Game, count: int, seed: int = 0) -> dict[str, np.ndar
         "game": np.arange(count),
         "ply": game.plies(states),
     }
-    return {name: columns[name].astype(dtype) for name, (dtype, _) in column_types(game).items()}
+    return {name: columns[name].astype(dtype) for name, (dtype, _) in {**column_types(game), **ORIGIN}.items()}
 
 
 def write_set(
@@ -61,7 +62,11 @@ def write_set(
         window = {"positions": sum(sizes), **drawn_from}
         header = ChunkHeader(game.spec, str(name), index, len(sizes), seed, game.num_planes, window)
         columns = made_up_examples(game, size, seed * 1000 + index + 1)
-        write_chunk(directory / file, game, header, columns, ["000000-init/w00/made-up.gz"])
+        write_chunk(directory / file, column_types(game), header, columns, ["000000-init/w00/made-up.gz"])
     found = newest_complete_set(directory)
     assert found is not None
     return found
+
+
+def chunk_of(path: Path, game: Game) -> Chunk:
+    return read_chunk(path, game.spec, column_types(game))

@@ -14,6 +14,7 @@ import pytest
 from pipeline.config import InitConfig, TrainConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.games.registry import parse_game
+from pipeline.methods.alphazero.examples import column_types
 from pipeline.methods.alphazero.losses import TERMS
 from pipeline.progress import Progress
 from pipeline.storage import layout
@@ -396,9 +397,9 @@ class TestRefusals:
 def say_positions(total: int) -> None:
     """Let the chunks say how many positions self-play has made."""
     for path in Path("data/training_data").glob("*.h5"):
-        chunk = read_chunk(path, GAME)
+        chunk = read_chunk(path, GAME.spec, column_types(GAME))
         header = dataclasses.replace(chunk.header, window={"positions": 80, "total_positions": total})
-        write_chunk(path, GAME, header, chunk.columns, chunk.shards)
+        write_chunk(path, column_types(GAME), header, chunk.columns, chunk.shards)
 
 
 class TestSamplesPerPosition:
@@ -473,7 +474,8 @@ class TestPriorities:
         found = read_priorities(priorities_file(2)).values
         assert summary.steps == 1
         # equal priorities: one draw from each sixth of the line, so all rows; a fresh network says nearly 0
-        columns = read_chunk(next(Path("data/training_data").glob("000002-*-of-*")), GAME).columns
+        path = next(Path("data/training_data").glob("000002-*-of-*"))
+        columns = read_chunk(path, GAME.spec, column_types(GAME)).columns
         np.testing.assert_allclose(found, np.abs(columns["value"]) + 0.001, atol=0.2)
         assert not (found == 1).any()
 

@@ -10,11 +10,12 @@ import torch
 from pipeline.errors import FileError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
-from pipeline.methods.alphazero.losses import Batch
-from pipeline.storage.chunks import newest_complete_set, read_chunk
+from pipeline.methods.alphazero.batch import Batch, make_batch
+from pipeline.methods.alphazero.method import AlphaZero
+from pipeline.storage.chunks import newest_complete_set
 from pipeline.storage.priorities import example_numbers
-from pipeline.train.dataset import Dataset, holdout_batches, make_batch, prefetched
-from tests.train.chunk_sets import made_up_examples, write_set
+from pipeline.train.dataset import Dataset, holdout_batches, prefetched
+from tests.train.chunk_sets import chunk_of, made_up_examples, write_set
 
 SPECS = ["tictactoe", "connect4", "go:5"]
 
@@ -22,6 +23,10 @@ SPECS = ["tictactoe", "connect4", "go:5"]
 @pytest.fixture(params=SPECS)
 def game(request: pytest.FixtureRequest) -> Game:
     return parse_game(request.param)
+
+
+def dataset_of(*arguments, **options) -> Dataset:
+    return Dataset(AlphaZero(), *arguments, **options)
 
 
 def equal(first: Batch, second: Batch) -> bool:
@@ -67,12 +72,14 @@ def test_vectorised_equals_one_at_a_time(game: Game) -> None:
 def test_without_symmetries_every_example_stands_as_it_is(game: Game, tmp_path: Path) -> None:
     chunks = write_set(tmp_path, game, [30, 20])
     planes = {
-        True: sorted(row.numpy().tobytes() for b in Dataset(game, chunks, 8, 1).batches(1) for row in b.planes),
+        True: sorted(row.numpy().tobytes() for b in dataset_of(game, chunks, 8, 1).batches(1) for row in b.planes),
         False: sorted(
-            row.numpy().tobytes() for b in Dataset(game, chunks, 8, 1, symmetries=False).batches(1) for row in b.planes
+            row.numpy().tobytes()
+            for b in dataset_of(game, chunks, 8, 1, symmetries=False).batches(1)
+            for row in b.planes
         ),
     }
-    as_they_stand = sorted(row.numpy().tobytes() for b in Dataset(game, chunks, 8, 1).first(50) for row in b.planes)
+    as_they_stand = sorted(row.numpy().tobytes() for b in dataset_of(game, chunks, 8, 1).first(50) for row in b.planes)
     assert planes[False] == as_they_stand != planes[True]
 
 
@@ -105,10 +112,10 @@ def keys_of(batch: Batch) -> list[float]:
 def test_an_epoch_holds_every_example_once(tmp_path: Path) -> None:
     game = parse_game("tictactoe")
     chunks = write_set(tmp_path, game, [30, 30, 17])
-    dataset = Dataset(game, chunks, batch_size=16, seed=0)
+    dataset = dataset_of(game, chunks, batch_size=16, seed=0)
     batches = list(dataset.batches(2))
     assert [len(batch.value) for batch in batches] == dataset.batch_sizes(2).tolist() == 2 * [16, 16, 15, 15, 15]
-    scores = np.concatenate([read_chunk(path, game).columns["score"] for path in chunks.chunks])
+    scores = np.concatenate([chunk_of(path, game).columns["score"] for path in chunks.chunks])
     for epoch in (batches[:5], batches[5:]):
         assert sorted(score for batch in epoch for score in keys_of(batch)) == sorted(scores.tolist())
     assert [keys_of(batch) for batch in batches[:5]] != [keys_of(batch) for batch in batches[5:]]
@@ -122,7 +129,7 @@ def test_batches_depend_on_seed_and_step_only(tmp_path: Path, memory_bytes: int)
     chunks = write_set(tmp_path, game, [20, 20, 20, 9])
 
     def dataset(seed: int) -> Dataset:
-        return Dataset(game, chunks, batch_size=8, seed=seed, memory_bytes=memory_bytes)
+        return dataset_of(game, chunks, batch_size=8, seed=seed, memory_bytes=memory_bytes)
 
     whole = list(dataset(5).batches(3))
     assert [len(batch.value) for batch in whole] == dataset(5).batch_sizes(3).tolist()
@@ -136,9 +143,9 @@ def test_batches_depend_on_seed_and_step_only(tmp_path: Path, memory_bytes: int)
 def test_a_set_larger_than_memory_is_read_in_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     game = parse_game("tictactoe")
     chunks = write_set(tmp_path, game, [20] * 6)
-    columns = read_chunk(chunks.chunks[0], game).columns
+    columns = chunk_of(chunks.chunks[0], game).columns
     chunk_bytes = sum(column.nbytes for name, column in columns.items() if name not in ("shard", "game", "ply"))
-    dataset = Dataset(game, chunks, batch_size=10, seed=0, memory_bytes=2 * chunk_bytes)
+    dataset = dataset_of(game, chunks, batch_size=10, seed=0, memory_bytes=2 * chunk_bytes)
     held = []
     load = dataset._load
     monkeypatch.setattr(dataset, "_load", lambda group: held.append(group) or load(group))
@@ -146,7 +153,7 @@ def test_a_set_larger_than_memory_is_read_in_groups(tmp_path: Path, monkeypatch:
     assert len(scores) == 24
     assert [len(group) for group in held] == [2] * 6
     assert held[:3] != held[3:]
-    wanted = sorted(score for path in chunks.chunks for score in read_chunk(path, game).columns["score"].tolist())
+    wanted = sorted(score for path in chunks.chunks for score in chunk_of(path, game).columns["score"].tolist())
     epochs = [sorted(score for scores in epoch for score in scores) for epoch in (scores[:12], scores[12:])]
     assert epochs == [wanted, wanted]
 
@@ -155,7 +162,7 @@ def test_every_symmetry_is_drawn_equally_often(tmp_path: Path) -> None:
     """χ² at one in a million over the 8 images of one position that has no symmetry of its own."""
     game = parse_game("tictactoe")
     chunks = write_set(tmp_path, game, [1])
-    images = [batch.policy.numpy().tobytes() for batch in Dataset(game, chunks, 1, seed=0).batches(800)]
+    images = [batch.policy.numpy().tobytes() for batch in dataset_of(game, chunks, 1, seed=0).batches(800)]
     _, counts = np.unique(images, return_counts=True)
     assert len(counts) == 8
     assert ((counts - 100) ** 2 / 100).sum() < 40.5
@@ -165,30 +172,30 @@ def test_damage_and_another_game_are_found_before_training(tmp_path: Path) -> No
     game = parse_game("tictactoe")
     chunks = write_set(tmp_path, game, [20, 20])
     with pytest.raises(FileError, match="wanted go:5"):
-        Dataset(parse_game("go:5"), chunks, 8, 0)
+        dataset_of(parse_game("go:5"), chunks, 8, 0)
     data = chunks.chunks[1].read_bytes()
     chunks.chunks[1].write_bytes(data[: len(data) // 2])
     with pytest.raises(FileError, match="-0001-of-0002"):
-        Dataset(game, chunks, 8, 0)
+        dataset_of(game, chunks, 8, 0)
 
 
 def test_a_set_without_examples_is_refused(tmp_path: Path) -> None:
     game = parse_game("tictactoe")
     with pytest.raises(FileError, match="no examples"):
-        Dataset(game, write_set(tmp_path, game, [0]), 8, 0)
+        dataset_of(game, write_set(tmp_path, game, [0]), 8, 0)
 
 
 def test_holdout_stands_as_it_is(tmp_path: Path) -> None:
     game = parse_game("go:5")
     chunks = write_set(tmp_path, game, [10], holdout=21)
     holdout = newest_complete_set(tmp_path).holdout
-    columns = read_chunk(holdout, game).columns
-    batches = holdout_batches(game, holdout, batch_size=8, most=100)
+    columns = chunk_of(holdout, game).columns
+    batches = holdout_batches(AlphaZero(), game, holdout, batch_size=8, most=100)
     assert [len(batch.value) for batch in batches] == [8, 8, 5]
     rows = np.arange(21)
     whole = Batch(*(torch.cat(parts) for parts in zip(*batches, strict=True)))
     assert equal(whole, naive_batch(game, columns, rows, np.zeros_like(rows)))
-    few = holdout_batches(game, chunks.holdout, batch_size=8, most=7)
+    few = holdout_batches(AlphaZero(), game, chunks.holdout, batch_size=8, most=7)
     assert few[0].score.tolist() == columns["score"][::3].tolist()
 
 
@@ -196,7 +203,7 @@ def test_prefetching_changes_nothing_and_ends(tmp_path: Path) -> None:
     import threading
 
     game = parse_game("tictactoe")
-    dataset = Dataset(game, write_set(tmp_path, game, [40]), 4, 0)
+    dataset = dataset_of(game, write_set(tmp_path, game, [40]), 4, 0)
     with prefetched(dataset.batches(2)) as batches:
         assert all(equal(one, other) for one, other in zip(batches, dataset.batches(2), strict=True))
     with prefetched(dataset.batches(1000)) as batches:
@@ -217,11 +224,11 @@ class TestWhole:
     def test_rows_count_over_the_chunks_in_order(self, tmp_path: Path) -> None:
         game = parse_game("tictactoe")
         chunks = write_set(tmp_path, game, [20, 5, 11])
-        dataset = Dataset(game, chunks, batch_size=8, seed=0, memory_bytes=math.inf)
+        dataset = dataset_of(game, chunks, batch_size=8, seed=0, memory_bytes=math.inf)
         rows, symmetry = np.array([35, 0, 24, 20, 19, 20]), np.array([0, 1, 2, 3, 4, 5])
         weights = np.linspace(0.1, 1, 6).astype(np.float32)
         found = dataset.batch(rows, symmetry, weights)
-        parts = [read_chunk(path, game).columns for path in chunks.chunks]
+        parts = [chunk_of(path, game).columns for path in chunks.chunks]
         columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         wanted = make_batch(game, columns, rows, symmetry)._replace(sample_weight=torch.from_numpy(weights))
         assert equal(found, wanted)
@@ -229,7 +236,7 @@ class TestWhole:
     def test_a_set_of_any_size_can_be_held(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         game = parse_game("tictactoe")
         chunks = write_set(tmp_path, game, [20, 5])
-        dataset = Dataset(game, chunks, batch_size=8, seed=0, memory_bytes=math.inf)
+        dataset = dataset_of(game, chunks, batch_size=8, seed=0, memory_bytes=math.inf)
         for path in chunks.chunks:
             path.unlink()
         assert len(dataset.batch(np.arange(25), np.zeros(25, np.int64), np.ones(25, np.float32)).value) == 25
@@ -238,8 +245,8 @@ class TestWhole:
         game = parse_game("tictactoe")
         chunks = write_set(tmp_path, game, [20, 5])
         for limit in (1 << 30, 1):
-            dataset = Dataset(game, chunks, batch_size=8, seed=0, memory_bytes=limit)
-            parts = [read_chunk(path, game) for path in chunks.chunks]
+            dataset = dataset_of(game, chunks, batch_size=8, seed=0, memory_bytes=limit)
+            parts = [chunk_of(path, game) for path in chunks.chunks]
             wanted = [
                 example_numbers(part.shards, *(part.columns[name] for name in ("shard", "game", "ply")))
                 for part in parts
@@ -250,8 +257,8 @@ class TestWhole:
     def test_the_first_as_they_stand(self, tmp_path: Path, most: int, sizes: list[int]) -> None:
         game = parse_game("tictactoe")
         chunks = write_set(tmp_path, game, [20, 5])
-        found = Dataset(game, chunks, batch_size=8, seed=0).first(most)
+        found = dataset_of(game, chunks, batch_size=8, seed=0).first(most)
         assert [len(batch.value) for batch in found] == sizes
-        scores = np.concatenate([read_chunk(path, game).columns["score"] for path in chunks.chunks])
+        scores = np.concatenate([chunk_of(path, game).columns["score"] for path in chunks.chunks])
         assert [score for batch in found for score in keys_of(batch)] == scores[:most].tolist()
         assert all((batch.sample_weight == 1).all() for batch in found)

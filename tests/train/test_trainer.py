@@ -7,10 +7,10 @@ import torch
 from pipeline.config import TrainConfig
 from pipeline.errors import MuGoError
 from pipeline.games.registry import parse_game
-from pipeline.methods.alphazero.losses import METRICS, TERMS, Batch, LossWeights, losses
+from pipeline.methods.alphazero.batch import Batch, make_batch
+from pipeline.methods.alphazero.losses import METRICS, TERMS, AlphaZeroObjective, LossWeights, losses
 from pipeline.networks.architecture import Architecture, random_weights
 from pipeline.networks.modules import Outputs, load_network, network_weights
-from pipeline.train.dataset import make_batch
 from pipeline.train.trainer import NotFinite, Trainer, samples_per_second
 from tests.train.chunk_sets import made_up_examples
 
@@ -19,13 +19,17 @@ ARCHITECTURE = Architecture.for_game("b2c16", GAME)
 FLOAT32 = TrainConfig(precision="float32", warmup_steps=0)
 
 
+def trainer_of(architecture, weights, config, optimizer=None) -> Trainer:
+    return Trainer(AlphaZeroObjective(architecture, config), weights, config, optimizer)
+
+
 def examples(count: int, seed: int = 0, symmetry: int = 0) -> Batch:
     columns = made_up_examples(GAME, count, seed)
     return make_batch(GAME, columns, np.arange(count), np.full(count, symmetry))
 
 
 def trainer(config: TrainConfig = FLOAT32, **changes: object) -> Trainer:
-    return Trainer(ARCHITECTURE, random_weights(ARCHITECTURE, 0), config.model_copy(update=changes))
+    return trainer_of(ARCHITECTURE, random_weights(ARCHITECTURE, 0), config.model_copy(update=changes))
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
@@ -55,7 +59,9 @@ def test_other_heads_learn_too(spec: str) -> None:
     architecture = Architecture.for_game("b1c8", game)
     columns = made_up_examples(game, 32)
     batch = make_batch(game, columns, np.arange(32), np.zeros(32))
-    subject = Trainer(architecture, random_weights(architecture, 0), FLOAT32.model_copy(update={"learning_rate": 0.01}))
+    subject = trainer_of(
+        architecture, random_weights(architecture, 0), FLOAT32.model_copy(update={"learning_rate": 0.01})
+    )
     first = subject.step(batch).metrics
     for _ in range(40):
         last = subject.step(batch).metrics
@@ -71,7 +77,7 @@ def test_a_mirrored_set_costs_the_same() -> None:
             both = (array, array[:, :, :, ::-1])
             images = [np.rot90(kernel, turns, (2, 3)) for kernel in both for turns in range(4)]
             weights[name] = np.ascontiguousarray(np.mean(images, axis=0, dtype=np.float32))
-    subject = Trainer(ARCHITECTURE, weights, FLOAT32)
+    subject = trainer_of(ARCHITECTURE, weights, FLOAT32)
     wanted = subject.evaluate([examples(50)])
     for symmetry in range(1, 8):
         found = subject.evaluate([examples(50, symmetry=symmetry)])
@@ -95,7 +101,7 @@ def test_a_trainer_made_from_another_s_state_goes_on_equally(precision: str, ema
     whole = trainer(config)
     for seed in range(4):
         whole.step(examples(32, seed))
-    again = Trainer(ARCHITECTURE, whole.weights, config, whole.optimizer_state)
+    again = trainer_of(ARCHITECTURE, whole.weights, config, whole.optimizer_state)
     for seed in range(4, 8):
         first, second = whole.step(examples(32, seed)), again.step(examples(32, seed))
         assert first == second
@@ -110,7 +116,7 @@ def test_an_optimiser_that_does_not_fit_is_refused() -> None:
     name = "exp_avg.stem.conv.weight"
     for damaged in ({**state, name: state[name][:1]}, {key: state[key] for key in state if key != name}, {}):
         with pytest.raises(MuGoError, match=r"optimiser state: (exp_avg\.stem\.conv\.weight|step)"):
-            Trainer(ARCHITECTURE, random_weights(ARCHITECTURE, 0), FLOAT32, damaged)
+            trainer_of(ARCHITECTURE, random_weights(ARCHITECTURE, 0), FLOAT32, damaged)
 
 
 def test_the_rate_warms_up_once() -> None:
@@ -118,7 +124,7 @@ def test_the_rate_warms_up_once() -> None:
     rates = [subject.step(examples(8)).learning_rate for _ in range(6)]
     assert rates == pytest.approx([0.0025, 0.005, 0.0075, 0.01, 0.01, 0.01])
     config = FLOAT32.model_copy(update={"warmup_steps": 4})
-    again = Trainer(ARCHITECTURE, subject.weights, config, subject.optimizer_state)
+    again = trainer_of(ARCHITECTURE, subject.weights, config, subject.optimizer_state)
     assert again.step(examples(8)).learning_rate == 0.002
 
 
@@ -181,7 +187,7 @@ def test_errors_of_the_value_are_those_before_the_update(value_head: str) -> Non
     batch = examples(20, 4)
     network = load_network(architecture, weights).train()
     wanted = (network(batch.planes).value - batch.value).abs().detach().numpy()
-    result = Trainer(architecture, weights, FLOAT32).step(batch)
+    result = trainer_of(architecture, weights, FLOAT32).step(batch)
     np.testing.assert_allclose(result.value_errors, wanted, atol=1e-6)
     assert result.num_samples == 20
     assert result.metrics["value_mse"] == pytest.approx(float((wanted**2).mean()), rel=1e-5)
@@ -238,7 +244,7 @@ class TestReplicas:
         whole = trainer(config)
         for seed, rows in enumerate((128, 129, 20)):
             whole.step(examples(rows, seed))
-        again = Trainer(ARCHITECTURE, whole.weights, config, whole.optimizer_state)
+        again = trainer_of(ARCHITECTURE, whole.weights, config, whole.optimizer_state)
         for seed, rows in enumerate((128, 20, 129)):
             first, second = whole.step(examples(rows, seed)), again.step(examples(rows, seed))
             assert first == second and np.array_equal(first.value_errors, second.value_errors)
@@ -268,7 +274,7 @@ class TestMuon:
         subject = trainer(optimizer="muon")
         subject.step(examples(32))
         with pytest.raises(MuGoError, match=r"exp_avg_sq\.blocks\.0\.first\.conv\.weight is missing"):
-            Trainer(ARCHITECTURE, subject.weights, FLOAT32, subject.optimizer_state)
+            trainer_of(ARCHITECTURE, subject.weights, FLOAT32, subject.optimizer_state)
 
 
 class TestAverage:
@@ -295,7 +301,7 @@ class TestAverage:
         """AveragedModel with buffers, the same decay, from a state that is past its warm-up."""
         subject = trainer(ema_decay=0.9)
         late = {**subject.optimizer_state, "averaged_steps": np.array([10_000])}
-        subject = Trainer(ARCHITECTURE, subject.weights, FLOAT32.model_copy(update={"ema_decay": 0.9}), late)
+        subject = trainer_of(ARCHITECTURE, subject.weights, FLOAT32.model_copy(update={"ema_decay": 0.9}), late)
         model = torch.optim.swa_utils.AveragedModel(
             subject._network, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9), use_buffers=True
         )
@@ -310,11 +316,11 @@ class TestAverage:
         subject = trainer(ema_decay=0.99, learning_rate=0.01)
         for seed in range(5):
             subject.step(examples(32, seed))
-        alone = Trainer(ARCHITECTURE, subject.weights, FLOAT32)
+        alone = trainer_of(ARCHITECTURE, subject.weights, FLOAT32)
         batch = examples(40, 9)
         assert subject.evaluate([batch]) == alone.evaluate([batch])
         raw = {name: subject.optimizer_state[f"raw.{name}"] for name in subject.weights}
-        assert subject.evaluate([batch]) != Trainer(ARCHITECTURE, raw, FLOAT32).evaluate([batch])
+        assert subject.evaluate([batch]) != trainer_of(ARCHITECTURE, raw, FLOAT32).evaluate([batch])
 
     def test_is_steadier_than_the_raw_weights(self) -> None:
         """With a rate that makes the raw weights jump about, the average is nearer to what is learned."""
@@ -326,14 +332,14 @@ class TestAverage:
             subject.step(make_batch(GAME, columns, rows, np.zeros(24)))
         raw = {name: subject.optimizer_state[f"raw.{name}"] for name in subject.weights}
         whole = [make_batch(GAME, columns, np.arange(256), np.zeros(256))]
-        assert subject.evaluate(whole)["total"] < Trainer(ARCHITECTURE, raw, FLOAT32).evaluate(whole)["total"]
+        assert subject.evaluate(whole)["total"] < trainer_of(ARCHITECTURE, raw, FLOAT32).evaluate(whole)["total"]
 
     def test_a_run_without_it_goes_on_from_the_raw_weights(self) -> None:
         first = trainer(ema_decay=0.9)
         for seed in range(3):
             first.step(examples(16, seed))
         state = first.optimizer_state
-        second = Trainer(ARCHITECTURE, first.weights, FLOAT32, state)
+        second = trainer_of(ARCHITECTURE, first.weights, FLOAT32, state)
         assert all(np.array_equal(array, state[f"raw.{name}"]) for name, array in second.weights.items())
         assert not any(name.startswith(("raw.", "averaged")) for name in second.optimizer_state)
 
@@ -341,7 +347,7 @@ class TestAverage:
         first = trainer()
         first.step(examples(16))
         config = FLOAT32.model_copy(update={"ema_decay": 0.9})
-        second = Trainer(ARCHITECTURE, first.weights, config, first.optimizer_state)
+        second = trainer_of(ARCHITECTURE, first.weights, config, first.optimizer_state)
         second.step(examples(16, 1))
         assert second.optimizer_state["averaged_steps"].tolist() == [1]
         assert second.total_steps == 2
@@ -350,4 +356,4 @@ class TestAverage:
         state = trainer(ema_decay=0.9).optimizer_state
         del state["raw.stem.conv.weight"]
         with pytest.raises(MuGoError, match=r"optimiser state: raw\.stem\.conv\.weight is missing"):
-            Trainer(ARCHITECTURE, random_weights(ARCHITECTURE, 0), FLOAT32, state)
+            trainer_of(ARCHITECTURE, random_weights(ARCHITECTURE, 0), FLOAT32, state)

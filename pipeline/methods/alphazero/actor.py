@@ -1,140 +1,51 @@
-"""An actor: one thread that plays self-play games, its own trees and its own share of the games.
+"""Self-play by tree search: one thread that plays a share of the games, each with a tree of its own.
 
-Actors share nothing: a game's moves depend on its seed, its network and the settings, not on the actor or its
-neighbours
-(as far as the backend's arithmetic doesn't depend on the batch). Kernels and networks release Python's lock,
-so actors keep as many cores busy as there are actors. Doesn't write files: finished games are handed to a callback.
+Actors share nothing: a game's moves depend on its seed, its network and the settings, not on the actor or on the games
+beside it (as far as the backend's arithmetic doesn't depend on the batch). Kernels and networks release Python's lock,
+so that as many cores are busy as there are actors. Writes no files: finished games go to a callback.
 
-In most games the model, the *learner*, plays both sides. In others it plays one and an opponent, a pipeline.players
-Player, the other. The learner's search goes through the opponent's moves too, so its tree is kept as in a game
-against itself; only the learner resigns.
+In most games the model, the *learner*, plays both sides. In the others it plays one and an opponent, a
+pipeline.players Player, the other. The learner's search follows the opponent's moves too, so that its tree is kept as
+in a game against itself. Only the learner resigns.
 
 The learner's moves may be of two kinds (playout-cap randomisation; Wu 2019, arXiv 1902.10565, section 3.1). *Full*
-ones are searched with all readouts and exploration, and are policy targets. *Cheap* ones, drawn at random in between,
-are searched with few readouts and without exploration, only to have the game's result sooner; without any readouts they
-are the raw policy's. Temperature and resignation treat both alike: a cheap search's value is noisier, and counts.
-Once one side has been sure of winning for some moves, all are searched with still fewer readouts (KataGo: "reduced
+moves are searched with all readouts and with exploration, and are policy targets. *Cheap* moves, drawn at random, are
+searched with few readouts and without exploration, only to reach the game's result sooner; with 0 readouts they are the
+raw policy's. Temperature and resignation treat both alike: the value of a cheap search is noisier, and counts. Once one
+side has been sure of winning for some moves, all moves are searched with still fewer readouts (KataGo: "reduced
 visits"): unlike a resigned game, a decided one has an end that shows who owns what.
 
-Axes: K leaves, n rows; see BatchSearch.
+Axes: R rows, K leaves, n rows of a call; see BatchSearch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import SearchConfig
+from pipeline.config import SelfplayConfig
 from pipeline.counter_rng import uniforms
 from pipeline.errors import MuGoError
 from pipeline.games.base import Actions, BoolArray, FloatArray, Game, Planes
 from pipeline.methods.alphazero.recording import GameBuffer, Rows
-from pipeline.players.base import RESIGN, Decisions, Player
+from pipeline.methods.base import Actor, Encounter, FinishedGame, GameSeed, Learner, Meet, Opponent
+from pipeline.players.base import RESIGN, Decisions
 from pipeline.search.batch import BatchSearch
-from pipeline.storage.shards import BOTH, End, GameRecord
+from pipeline.storage.shards import BOTH, End
 
 OPENING_COUNTER = 1 << 32  # of a game's looked-up numbers: beyond those of its moves
 SURE_MOVES = 2  # of either side, that it takes to call a game decided
 IDLE_OPPONENTS = 8  # opponents kept ready though they play no game now: building one costs memory and time
 
 
-class Learner(Protocol):
-    """A network ready to play: its name, and this actor's evaluator."""
-
-    @property
-    def name(self) -> str: ...
-
-    def evaluate(self, planes: Planes) -> tuple[FloatArray, FloatArray]:
-        """planes [K, C, H, W] → policy logits [K, A], value to move [K]"""
-        ...
-
-
-@dataclass(frozen=True)
-class PlaySettings:
-    """How self-play games are played. search: what a search does, how it explores; the rest as in SelfplayConfig."""
-
-    search: SearchConfig
-    readouts: int
-    temperature_plies: int
-    resign_threshold: float
-    leaves: int = 1
-    full_search_fraction: float = 1.0
-    cheap_readouts: int = 0
-    random_plies: int = 0
-    decided_value: float = 1.0
-    decided_readouts: int = 1
-
-    @property
-    def most_readouts(self) -> int:
-        readouts = self.readouts if self.full_search_fraction == 1 else max(self.readouts, self.cheap_readouts)
-        return readouts if self.decided_value == 1 else max(readouts, self.decided_readouts)
-
-
-@dataclass(frozen=True)
-class GameSeed:
-    """What makes one game differ from the next: its id, its random stream (uint64) and whether it never resigns.
-
-    encounter: uint64, a stream of its own for whom the learner meets, on which side, and the opponent's randomness.
-    kinds: uint64, the key of the numbers that say which moves are searched in full.
-    """
-
-    game_id: int
-    stream: int
-    no_resign: bool
-    encounter: int
-    kinds: int
-
-
-@dataclass(frozen=True, eq=False)
-class Opponent:
-    """Somebody to meet. make: (game, num_rows) → the player for an actor's games, called in its thread.
-
-    Two Opponents are two players even if they have the same name; an actor makes the player of each once.
-    """
-
-    name: str
-    make: Callable[[Game, int], Player]
-
-
-@dataclass(frozen=True)
-class Encounter:
-    """A game against an opponent. learner: the learner's side, 0 (moves first) or 1; seed: uint64, the opponent's."""
-
-    opponent: Opponent
-    learner: int
-    seed: int
-
-
-Meet = Callable[[GameSeed, Learner], Encounter | None]
-"""(seed of a new game, the learner in it) → the opponent's part in it; None: the learner plays itself."""
-
-
-@dataclass(frozen=True)
-class FinishedGame:
-    """A record, the name of the model that played it, and how it ended for the statistics.
-
-    would_have_resigned: the player (0, 1) who would have resigned first in a game that never resigns; −1 nobody.
-    final_state  [S] int16
-    """
-
-    record: GameRecord
-    player: str
-    would_have_resigned: int
-    final_state: NDArray[np.int16]
-
-
-def game_seeds(seed: int, numbers: Iterator[int], no_resign_fraction: float) -> Iterator[GameSeed]:
-    """One GameSeed per game number, from a numpy stream of its own: game i is the same whoever plays it."""
-    for number in numbers:
-        stream = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, number])))
-        first, second = stream.integers(0, 2**64, 2, np.uint64).tolist()
-        no_resign = bool(stream.random() < no_resign_fraction)
-        encounter, kinds = stream.integers(0, 2**64, 2, np.uint64).tolist()
-        yield GameSeed(first, second, no_resign, encounter, kinds)
+def most_readouts(config: SelfplayConfig) -> int:
+    """Of all kinds of moves that there may be."""
+    readouts = config.readouts
+    if config.full_search_fraction < 1:
+        readouts = max(readouts, config.cheap_readouts)
+    return readouts if config.decided_value == 1 else max(readouts, config.decided_readouts)
 
 
 class _ActiveOpponent:
@@ -157,25 +68,26 @@ class _ActiveOpponent:
         return decisions
 
 
-class Actor:
+class TreeActor(Actor):
     """Plays the games that `seeds` yields, up to num_rows at a time, and hands each to on_finished as it ends."""
 
     def __init__(
         self,
         game: Game,
         num_rows: int,
-        settings: PlaySettings,
+        config: SelfplayConfig,
         seeds: Iterator[GameSeed],
         current_player: Callable[[], Learner],
         on_finished: Callable[[FinishedGame], None],
         meet: Meet | None = None,
+        leaves: int = 1,
     ) -> None:
         """current_player: asked once per new game, so that a promotion takes effect with the next game.
 
         meet: likewise asked whom that player meets in it; without, it always plays itself.
         """
         self._game = game
-        self._settings = settings
+        self._config = config
         self._seeds = seeds
         self._current_player = current_player
         self._on_finished = on_finished
@@ -186,17 +98,25 @@ class Actor:
         self._full = np.ones(num_rows, np.bool_)  # whether the move that is being searched is a full one
         self._leader = np.full(num_rows, BOTH, np.int8)  # the side that was sure to win when it last was looked at
         self._sure_plies = np.zeros(num_rows, np.int32)  # for how many searches in a row
-        self.search = BatchSearch(game, num_rows, settings.most_readouts, settings.search, settings.leaves)
-        self._buffer = GameBuffer(num_rows, game.max_plies, settings.resign_threshold)
+        self.search = BatchSearch(game, num_rows, most_readouts(config), config, leaves)
+        self._buffer = GameBuffer(num_rows, game.max_plies, config.resign_threshold)
         self._players: list[Learner | None] = [None] * num_rows
         self._switched = False  # whether two networks may be playing at the same time
         self._live = 0
+        self._plies = 0
         self._start(np.arange(num_rows))
 
     @property
     def live(self) -> int:
-        """Games in play."""
         return self._live
+
+    @property
+    def plies(self) -> int:
+        return self._plies
+
+    @property
+    def evaluations(self) -> int:
+        return self.search.evaluations
 
     def step(self) -> None:
         """One batch: ask the network once, then let every row that has finished its search move."""
@@ -208,11 +128,6 @@ class Actor:
             self._move(finished)
         if self._active:
             self._let_opponents_move()
-
-    def run(self, stopped: Callable[[], bool]) -> None:
-        """Step until no game is left, or stopped() says so: unfinished games are then dropped."""
-        while self._live and not stopped():
-            self.step()
 
     def close(self) -> None:
         """Let the opponents go; the actor is of no more use."""
@@ -236,7 +151,7 @@ class Actor:
         return logits, values
 
     def _move(self, rows: Rows) -> None:
-        search, settings = self.search, self._settings
+        search, config = self.search, self._config
         values = search.root_values(rows)
         movers = search.to_move(rows)
         resigned = self._buffer.resigns(rows, values, movers)
@@ -247,18 +162,18 @@ class Actor:
             rows, values = rows[~resigned], values[~resigned]
             if rows.size == 0:
                 return
-        temperature = np.where(search.plies(rows) < settings.temperature_plies, 1.0, 0.0)
+        temperature = np.where(search.plies(rows) < config.temperature_plies, 1.0, 0.0)
         table = search.root_table(rows)
         full = self._full[rows]
         targets = search.targets(rows, table)
-        if settings.cheap_readouts == 0 and not full.all():
+        if config.cheap_readouts == 0 and not full.all():
             raw = ~full & ~self._is_decided(rows)
             table[0][raw] = 0  # visits that an earlier search left are no raw policy
             targets = np.where(raw[:, None], 0, targets)
         # By the targets: a playout that was forced is no reason to play a move (as in KataGo).
         actions = search.choose(rows, temperature, (targets, table[1]))
         self._buffer.add(rows, actions, targets, values, table[1], full)
-        if settings.decided_value < 1:
+        if config.decided_value < 1:
             self._look_who_leads(rows, values, search.to_move(rows))
         self._play(rows, actions)
 
@@ -272,12 +187,8 @@ class Actor:
 
     def _play(self, rows: Rows, actions: Actions) -> None:
         """Play moves that have been recorded; where that ends a game the next one starts."""
+        self._advance(rows, actions)
         search = self.search
-        search.advance(rows, actions)
-        for active in self._active.values():
-            met = active.plays[rows]
-            if met.any():
-                active.player.advance(rows[met], actions[met])
         over = search.over(rows)
         if over.any():
             ended = rows[over]
@@ -299,14 +210,14 @@ class Actor:
                     active.thinking += len(theirs)
                     active.player.begin(theirs)
         if rows.size:
-            settings = self._settings
+            config = self._config
             decided = self._is_decided(rows)
             full = ~decided
-            if settings.full_search_fraction < 1:
-                full &= uniforms(self._kinds[rows], self.search.plies(rows)) < settings.full_search_fraction
+            if config.full_search_fraction < 1:
+                full &= uniforms(self._kinds[rows], self.search.plies(rows)) < config.full_search_fraction
             self._full[rows] = full
-            few = np.where(decided, settings.decided_readouts, settings.cheap_readouts)
-            readouts = np.where(full, settings.readouts, few).astype(np.int32)
+            few = np.where(decided, config.decided_readouts, config.cheap_readouts)
+            readouts = np.where(full, config.readouts, few).astype(np.int32)
             self.search.begin(rows, readouts, full & (readouts > 0))
 
     def _is_decided(self, rows: Rows) -> BoolArray:
@@ -317,7 +228,7 @@ class Actor:
     def _look_who_leads(self, rows: Rows, values: FloatArray, movers: NDArray[np.int8]) -> None:
         """Count the searches in a row that found one side sure to win. values, movers [n]: of those that just ended."""
         leader = np.where(values > 0, movers, 1 - movers)
-        sure = np.abs(values) >= self._settings.decided_value
+        sure = np.abs(values) >= self._config.decided_value
         goes_on = sure & (leader == self._leader[rows])
         self._sure_plies[rows] = np.where(goes_on, self._sure_plies[rows] + 1, sure)
         self._leader[rows] = np.where(sure, leader, BOTH)
@@ -367,8 +278,8 @@ class Actor:
             started = np.array(begun, np.int64)
             self.search.new_games(started, np.array(streams, np.uint64))
             for row, encounter in encounters.items():
-                self._sit_down(row, encounter)
-            if self._settings.random_plies:
+                self._meet_opponent(row, encounter)
+            if self._config.random_plies:
                 self._open(started)
             self._begin(started)
 
@@ -378,7 +289,7 @@ class Actor:
         None of them ends its game: the opening stops before it would. They are recorded as moves that nobody thought
         about, neither targets nor evaluated.
         """
-        most = self._settings.random_plies
+        most = self._config.random_plies
         wanted = np.floor(uniforms(self._kinds[rows], np.full(len(rows), OPENING_COUNTER)) * (most + 1)).astype(int)
         for ply in range(most):
             rows, wanted = rows[wanted > ply], wanted[wanted > ply]
@@ -393,13 +304,18 @@ class Actor:
             going = ~self._game.is_over(self._game.play(search.states[rows], actions, past))
             rows, wanted, actions = rows[going], wanted[going], actions[going]
             self._buffer.add_opponents(rows, actions, np.full(len(rows), np.nan, np.float32))
-            search.advance(rows, actions)
-            for active in self._active.values():
-                met = active.plays[rows]
-                if met.any():
-                    active.player.advance(rows[met], actions[met])
+            self._advance(rows, actions)
 
-    def _sit_down(self, row: int, encounter: Encounter) -> None:
+    def _advance(self, rows: Rows, actions: Actions) -> None:
+        """Show recorded moves to the search and to the opponents that play in these rows."""
+        self.search.advance(rows, actions)
+        self._plies += len(rows)
+        for active in self._active.values():
+            met = active.plays[rows]
+            if met.any():
+                active.player.advance(rows[met], actions[met])
+
+    def _meet_opponent(self, row: int, encounter: Encounter) -> None:
         """The learner meets an opponent in row, from the initial position."""
         opponent = encounter.opponent
         active = self._active.pop(opponent, None) or _ActiveOpponent(opponent, self._game, len(self._players))

@@ -1,7 +1,7 @@
 """From recorded games to training examples: replay, check every move, extract.
 
 An example is one position: the planes that the network sees, the policy the search found, the policy of the opponent's
-reply, the result of the game, and who owned what when it was over; storage/chunks.py lists the columns. Games are seen
+reply, the result of the game, and who owned what when it was over; column_types lists the columns. Games are seen
 by the first player, examples by the player to move; this is the only place where the one becomes the other. Axes:
 N wanted positions, G games, T plies, A actions, P points.
 """
@@ -18,32 +18,42 @@ from numpy.typing import NDArray
 from pipeline.errors import FileError
 from pipeline.games.base import Game, States
 from pipeline.games.replay import IllegalRecord, replay
-from pipeline.storage.chunks import column_types
+from pipeline.methods.base import IndexArray, Wanted
+from pipeline.storage.chunks import ORIGIN, Columns, ColumnTypes
 from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, Shard
 
-Columns = dict[str, NDArray[Any]]
-IndexArray = NDArray[np.int64]
 
+def column_types(game: Game) -> ColumnTypes:
+    """What an example holds, beside chunks.ORIGIN.
 
-@dataclass(frozen=True)
-class Wanted:
-    """N positions.
-
-    shard  [N] index into the shards at hand   game  [N] index in the shard   ply  [N] moves made before the position
+    planes         C·P bits in C order, packed by numpy.packbits, seen by the player to move
+    policy         [A] sums to 1, 0 for illegal actions; all 0 where policy_weight is 0 and nothing was searched
+    policy_weight  1 if policy is a target
+    value          result of the game, or what gather --td-lambda makes of it; seen by the player to move
+    ownership      [P] of the final position, seen by the player to move; +1 own
+    score          of the final position, seen by the player to move
+    final_weight   1 if ownership and score are known: the game was played out
+    reply          [A] policy of the position after the move that was played, which the opponent answers; actions are
+                   points of the board, so the other viewpoint changes nothing; all 0 if unknown
+    reply_weight   1 if reply is a target: the game went on, and that position's own policy is one
     """
-
-    shard: IndexArray
-    game: IndexArray
-    ply: IndexArray
-
-    def __len__(self) -> int:
-        return len(self.ply)
+    return {
+        "planes": ("|u1", ((game.num_planes * game.num_points + 7) // 8,)),
+        "policy": ("<f2", (game.num_actions,)),
+        "policy_weight": ("|u1", ()),
+        "value": ("<f4", ()),
+        "ownership": ("|i1", (game.num_points,)),
+        "score": ("<f4", ()),
+        "final_weight": ("|u1", ()),
+        "reply": ("<f2", (game.num_actions,)),
+        "reply_weight": ("|u1", ()),
+    }
 
 
 def make_examples(
     game: Game, shards: Sequence[Shard], wanted: Wanted, td_lambda: NDArray[np.float32] | None = None
 ) -> Columns:
-    """The examples of the wanted positions, in their order; columns as in chunks.column_types.
+    """The examples of the wanted positions, in their order; columns as in column_types and chunks.ORIGIN.
 
     td_lambda: [N] of TD(lambda), the same for all positions of a game; None: 1, the value learns the result alone.
     All games that hold a wanted position are replayed in one batch, to their end; the others are not looked at.
@@ -88,7 +98,9 @@ def make_examples(
         "game": wanted.game,
         "ply": wanted.ply,
     }
-    return {name: columns[name].astype(dtype, copy=False) for name, (dtype, _) in column_types(game).items()}
+    return {
+        name: columns[name].astype(dtype, copy=False) for name, (dtype, _) in {**column_types(game), **ORIGIN}.items()
+    }
 
 
 class _GameTable:

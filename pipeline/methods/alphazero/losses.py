@@ -27,35 +27,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from pipeline.config import TrainConfig
-from pipeline.networks.modules import Outputs
+from pipeline.methods.alphazero.batch import Batch
+from pipeline.methods.base import Objective
+from pipeline.networks.architecture import Architecture, Weights
+from pipeline.networks.modules import Network, Outputs, load_network, network_weights
 
 N = TypeVar("N", float, Tensor)
-
-
-class Batch(NamedTuple):
-    """B examples as tensors. The weights of targets are 0 or 1 and say whether the row's target is known.
-
-    sample_weight says how much a row counts for in every term: 1, or what corrects for the share of the draws that
-    prioritised replay gave it.
-    """
-
-    planes: Tensor  # [B, C, H, W] uint8
-    policy: Tensor  # [B, A] float32, sums to 1
-    policy_weight: Tensor  # [B] float32
-    value: Tensor  # [B] float32
-    ownership: Tensor  # [B, P] float32, -1, 0 or +1
-    score: Tensor  # [B] float32, in the game's own points
-    final_weight: Tensor  # [B] float32: ownership and score are known
-    reply: Tensor  # [B, A] float32, the policy of the position after the move that was played; sums to 1
-    reply_weight: Tensor  # [B] float32
-    sample_weight: Tensor  # [B] float32
 
 
 @dataclass(frozen=True)
@@ -180,3 +164,37 @@ def _value_loss(outputs: Outputs, value: Tensor) -> Tensor:
 def _mean(values: Tensor, weights: Tensor) -> Tensor:
     """Σ w·x / Σ w; 0 if nothing counts."""
     return (values * weights).sum() / weights.sum().clamp(min=torch.finfo(torch.float32).tiny)
+
+
+class AlphaZeroObjective(Objective):
+    """The network of an architecture, and these losses with a config's weights."""
+
+    terms = TERMS
+    metrics = METRICS
+
+    def __init__(self, architecture: Architecture, config: TrainConfig) -> None:
+        self._architecture = architecture
+        self._weights = LossWeights.of(config)
+
+    def network(self, weights: Weights) -> Network:
+        return load_network(self._architecture, weights)
+
+    def weights(self, network: torch.nn.Module) -> Weights:
+        assert isinstance(network, Network)
+        return network_weights(network)
+
+    def losses(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        return losses(outputs, batch, self._weights, self._architecture.score_scale)
+
+    def accuracies(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        return accuracies(outputs, batch)
+
+    def counting_rows(self, batch: Batch) -> dict[str, Tensor]:
+        return counting_rows(batch)
+
+    def total(self, means: Mapping[str, float]) -> float:
+        return self._weights.total(means)
+
+    def errors(self, outputs: Outputs, batch: Batch) -> Tensor:
+        """|v − z|"""
+        return (outputs.value - batch.value).abs()

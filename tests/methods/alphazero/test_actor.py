@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from scipy.special import rel_entr
 
-from pipeline.config import SearchConfig
+from pipeline.config import SearchConfig, SelfplayConfig
 from pipeline.errors import FileError, MuGoError
 from pipeline.games.registry import parse_game
-from pipeline.methods.alphazero.actor import IDLE_OPPONENTS, Actor, Encounter, Opponent, PlaySettings, game_seeds
+from pipeline.methods.alphazero.actor import IDLE_OPPONENTS, TreeActor
 from pipeline.methods.alphazero.examples import Wanted, make_examples
 from pipeline.methods.alphazero.recording import GameBuffer
+from pipeline.methods.base import Encounter, Opponent, game_seeds
 from pipeline.players.base import RESIGN, Boards, Decisions, Player, PlayerFault
 from pipeline.players.builtin import RandomPlayer
 from pipeline.players.searching import SearchPlayer
@@ -32,9 +33,9 @@ def play(spec, count, rows, evaluate, readouts=8, resign_threshold=-1.0, no_resi
     game = parse_game(spec)
     player = NamedPlayer("m", evaluate)
     finished = []
-    settings = PlaySettings(SearchConfig(), readouts, 4, resign_threshold)
+    settings = SelfplayConfig(readouts=readouts, temperature_plies=4, resign_threshold=resign_threshold)
     seeds = game_seeds(7, iter(range(first, first + count)), no_resign_fraction)
-    actor = Actor(game, rows, settings, seeds, lambda: player, finished.append)
+    actor = TreeActor(game, rows, settings, seeds, lambda: player, finished.append)
     actor.run(lambda: False)
     assert actor.live == 0
     return finished
@@ -102,9 +103,9 @@ def test_a_new_model_plays_the_next_games_and_old_games_keep_theirs():
 
     old, new = player("old", 1), player("new", 2)
     finished = []
-    settings = PlaySettings(SearchConfig(), 10, 4, -1.0)
+    settings = SelfplayConfig(readouts=10, temperature_plies=4)
     current = [old]
-    actor = Actor(game, 4, settings, game_seeds(7, iter(range(20)), 0.0), lambda: current[0], finished.append)
+    actor = TreeActor(game, 4, settings, game_seeds(7, iter(range(20)), 0.0), lambda: current[0], finished.append)
     while len(finished) < 6:
         actor.step()
     started_by_old = len(finished) + actor.live
@@ -121,7 +122,9 @@ def test_a_new_model_plays_the_next_games_and_old_games_keep_theirs():
 
 def play_with(game, settings, player):
     finished = []
-    Actor(game, 4, settings, game_seeds(7, iter(range(20)), 0.0), lambda: player, finished.append).run(lambda: False)
+    TreeActor(game, 4, settings, game_seeds(7, iter(range(20)), 0.0), lambda: player, finished.append).run(
+        lambda: False
+    )
     return finished
 
 
@@ -242,9 +245,9 @@ def play_against(spec, meet, count=24, rows=7, evaluate=None, numbers=None, **se
     seeds = game_seeds(
         7, iter(numbers if numbers is not None else range(count)), settings.pop("no_resign_fraction", 0.0)
     )
-    settings = PlaySettings(**({"search": SearchConfig(), "readouts": 8, "temperature_plies": 4,
-                                "resign_threshold": -1.0} | settings))  # fmt: skip
-    actor = Actor(game, rows, settings, seeds, lambda: player, finished.append, meet)
+    search = settings.pop("search", SearchConfig()).model_dump()
+    config = SelfplayConfig(**(search | {"readouts": 8, "temperature_plies": 4} | settings))
+    actor = TreeActor(game, rows, config, seeds, lambda: player, finished.append, meet)
     actor.run(lambda: False)
     actor.close()
     return finished
@@ -401,8 +404,11 @@ def test_opponents_that_are_met_no_more_are_let_go(monkeypatch):
         return Encounter(met[-1], 0, 0)
 
     game = parse_game("tictactoe")
-    player, settings = NamedPlayer("m", hashed_evaluator(game)), PlaySettings(SearchConfig(), 4, 4, -1.0)
-    actor = Actor(
+    player, settings = (
+        NamedPlayer("m", hashed_evaluator(game)),
+        SelfplayConfig(readouts=4, temperature_plies=4),
+    )
+    actor = TreeActor(
         game, 3, settings, game_seeds(7, iter(range(30)), 0.0), lambda: player, lambda _: None, always_another
     )
     actor.run(lambda: False)
@@ -657,9 +663,9 @@ def open_at_random(spec, count, rows, most, readouts=4):
     game = parse_game(spec)
     player = NamedPlayer("m", hashed_evaluator(game))
     finished = []
-    settings = PlaySettings(SearchConfig(), readouts, 4, -1.0, random_plies=most)
+    settings = SelfplayConfig(readouts=readouts, temperature_plies=4, random_plies=most)
     seeds = game_seeds(11, iter(range(count)), 0.1)
-    Actor(game, rows, settings, seeds, lambda: player, finished.append).run(lambda: False)
+    TreeActor(game, rows, settings, seeds, lambda: player, finished.append).run(lambda: False)
     return finished
 
 

@@ -11,10 +11,10 @@ import pytest
 from pipeline.errors import FileError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
-from pipeline.methods.alphazero.examples import Wanted, make_examples
-from pipeline.storage.chunks import column_types
+from pipeline.methods.alphazero.batch import make_batch
+from pipeline.methods.alphazero.examples import Wanted, column_types, make_examples
+from pipeline.storage.chunks import ORIGIN
 from pipeline.storage.shards import NO_VALUE, POLICY_COUNTS, End, GameRecord, Shard, read_shard, write_shard
-from pipeline.train.dataset import make_batch
 from tests.storage.random_games import random_games
 
 DRAWN = [0, 1, 2, 4, 3, 5, 7, 6, 8]  # tic-tac-toe without a line
@@ -301,7 +301,10 @@ def test_examples_are_what_a_plain_replay_gives(tmp_path: Path, spec: str) -> No
     shard = shard_of(tmp_path, spec, *records)
     wanted = everything([shard])
     columns = make_examples(game, [shard], wanted)
-    assert {name: (column.dtype.str, column.shape[1:]) for name, column in columns.items()} == column_types(game)
+    assert {name: (column.dtype.str, column.shape[1:]) for name, column in columns.items()} == {
+        **column_types(game),
+        **ORIGIN,
+    }
     planes = unpacked(game, columns["planes"])
     row = 0
     for index, game_record in enumerate(records):

@@ -1,0 +1,91 @@
+"""Examples as tensors: unpacked, each in one of the board's symmetries.
+
+B batch, A actions, C planes, H×W board, P points, K symmetries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pipeline.games.base import Game
+from pipeline.methods.base import IndexArray
+
+Columns = Mapping[str, NDArray[Any]]
+
+
+class Batch(NamedTuple):
+    """B examples as tensors. The weights of targets are 0 or 1 and say whether the row's target is known.
+
+    sample_weight says how much a row counts for in every term: 1, or what corrects for the share of the draws that
+    prioritised replay gave it.
+    """
+
+    planes: Tensor  # [B, C, H, W] uint8
+    policy: Tensor  # [B, A] float32, sums to 1
+    policy_weight: Tensor  # [B] float32
+    value: Tensor  # [B] float32
+    ownership: Tensor  # [B, P] float32, -1, 0 or +1
+    score: Tensor  # [B] float32, in the game's own points
+    final_weight: Tensor  # [B] float32: ownership and score are known
+    reply: Tensor  # [B, A] float32, the policy of the position after the move that was played; sums to 1
+    reply_weight: Tensor  # [B] float32
+    sample_weight: Tensor  # [B] float32
+
+
+def make_batch(game: Game, columns: Columns, rows: IndexArray, symmetry: IndexArray) -> Batch:
+    """The examples rows [B] of columns (packed, as in examples.column_types), each under its symmetry [B] in 0..K-1.
+
+    Planes, policy, reply and ownership move together. Every sample_weight is 1.
+    """
+    height, width = game.board_shape
+    num_bits = game.num_planes * game.num_points
+    bits = np.unpackbits(columns["planes"][rows], axis=1, count=num_bits)
+    source = _sources(game)
+    planes = _move(bits.reshape(len(rows), game.num_planes, game.num_points), source.points, symmetry)
+    policy = _move(columns["policy"][rows].astype(np.float32), source.actions, symmetry)
+    reply = _move(columns["reply"][rows].astype(np.float32), source.actions, symmetry)
+    ownership = _move(columns["ownership"][rows].astype(np.float32), source.points, symmetry)
+    return Batch(
+        planes=torch.from_numpy(planes.reshape(len(rows), game.num_planes, height, width)),
+        policy=torch.from_numpy(policy),
+        policy_weight=torch.from_numpy(columns["policy_weight"][rows].astype(np.float32)),
+        value=torch.from_numpy(columns["value"][rows].astype(np.float32)),
+        ownership=torch.from_numpy(ownership),
+        score=torch.from_numpy(columns["score"][rows].astype(np.float32)),
+        final_weight=torch.from_numpy(columns["final_weight"][rows].astype(np.float32)),
+        reply=torch.from_numpy(reply),
+        reply_weight=torch.from_numpy(columns["reply_weight"][rows].astype(np.float32)),
+        sample_weight=torch.ones(len(rows)),
+    )
+
+
+@dataclass(frozen=True)
+class _Sources:
+    """Where each entry of a transformed array comes from: transformed[q] = array[points[k, q]]; [K, P] and [K, A]."""
+
+    points: IndexArray
+    actions: IndexArray
+
+
+@lru_cache(maxsize=8)
+def _sources(game: Game) -> _Sources:
+    # The game's tables say where an entry goes; sorting them says where it comes from.
+    return _Sources(np.argsort(game.symmetries.points, axis=1), np.argsort(game.symmetries.actions, axis=1))
+
+
+def _move(array: NDArray[Any], source: IndexArray, symmetry: IndexArray) -> NDArray[Any]:
+    """array [B, …, n] with each row's last axis permuted by its symmetry. One gather per symmetry, not per row."""
+    moved = np.empty_like(array)
+    for index in range(len(source)):
+        rows = np.flatnonzero(symmetry == index)
+        if rows.size:
+            moved[rows] = np.take(array[rows], source[index], axis=-1)
+    return moved

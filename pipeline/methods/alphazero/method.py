@@ -1,0 +1,137 @@
+"""AlphaZero as a Method: which of this package's and its floors' pieces each stage gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.config import InitConfig, SearchConfig, SelfplayConfig, TrainConfig
+from pipeline.errors import UsageError
+from pipeline.games.base import AnyGame, Game
+from pipeline.methods.alphazero import examples
+from pipeline.methods.alphazero.actor import TreeActor
+from pipeline.methods.base import (
+    Actor,
+    FinishedGame,
+    GameSeed,
+    Grown,
+    IndexArray,
+    Learner,
+    Meet,
+    Method,
+    Objective,
+    Wanted,
+    Weights,
+)
+from pipeline.players.base import Player
+from pipeline.players.loading import load_evaluators
+from pipeline.players.searching import SearchPlayer
+from pipeline.progress import Progress
+from pipeline.storage.chunks import Columns, ColumnTypes
+from pipeline.storage.models import Model
+from pipeline.storage.shards import Shard
+
+if TYPE_CHECKING:
+    from pipeline.methods.alphazero.batch import Batch
+
+
+class AlphaZero(Method):
+    """See methods/base.py for what each part is."""
+
+    name = "alphazero"
+
+    def check(self, game: AnyGame) -> None:
+        if not isinstance(game, Game) or game.has_chance:
+            missing = "has chance" if game.has_chance else "has no fixed list of actions, or no planes"
+            raise UsageError(f"method {self.name}: {game.spec} {missing}; wanted a board game without chance")
+
+    # Models
+
+    def first_model(self, game: Game, config: InitConfig) -> tuple[dict[str, Any], Weights]:
+        from pipeline.networks.architecture import Architecture, random_weights
+
+        architecture = Architecture.for_game(config.network_size, game, config.value_head)
+        return architecture.to_dict(), random_weights(architecture, config.seed)
+
+    def size(self, architecture: Mapping[str, Any]) -> str:
+        from pipeline.networks.architecture import Architecture
+
+        return Architecture.from_dict(dict(architecture)).size
+
+    def grown(self, game: Game, model: Model, config: TrainConfig) -> Grown:
+        """Where sizes go by the run's time, a run that was given more minutes stands earlier in it again: it keeps its
+        size.
+        """
+        from pipeline.networks.architecture import Architecture, parse_size
+        from pipeline.networks.growing import grow, grown_architecture
+
+        before, wanted = Architecture.from_dict(model.info.architecture), config.network_size
+        if wanted and config.time_share is not None:
+            blocks, channels = parse_size(wanted)
+            wanted = wanted if blocks > before.blocks or channels > before.channels else None
+        after = grown_architecture(before, wanted, game.num_planes)
+        if after == before:
+            shrinks = config.network_size not in (None, before.size)
+            note = f"the network stays {before.size}: it can't shrink to {config.network_size}" if shrinks else ""
+            return Grown(before.to_dict(), model.weights, before.size, note=note)
+        more = after.planes - before.planes
+        note = f"growing the network from {before.size} to {after.size}{f', with {more} planes more' if more else ''}"
+        weights = grow(model.weights, before, after, config.seed)
+        return Grown(after.to_dict(), weights, after.size, fresh_optimizer=True, note=note)
+
+    # Playing
+
+    def load(self, model: Model, max_batch: int, num_threads: int, backend: str, progress: Progress) -> list[Any]:
+        return list(load_evaluators(model, max_batch, num_threads, backend, progress))
+
+    def player(
+        self, game: Game, num_rows: int, evaluate: Any, search: SearchConfig, readouts: int, leaves: int = 1
+    ) -> Player:
+        return SearchPlayer(game, num_rows, evaluate, search, readouts, leaves)
+
+    def actor(
+        self,
+        game: Game,
+        num_rows: int,
+        config: SelfplayConfig,
+        seeds: Iterator[GameSeed],
+        current_player: Callable[[], Learner],
+        on_finished: Callable[[FinishedGame], None],
+        meet: Meet | None = None,
+        leaves: int = 1,
+    ) -> Actor:
+        return TreeActor(game, num_rows, config, seeds, current_player, on_finished, meet, leaves)
+
+    def policy(self, loaded: Any) -> Callable[..., Any]:
+        return loaded  # type: ignore[no-any-return]
+
+    # Examples
+
+    def columns(self, game: Game) -> ColumnTypes:
+        return examples.column_types(game)
+
+    def examples(
+        self, game: Game, shards: Sequence[Shard], wanted: Wanted, td_lambda: NDArray[np.float32] | None = None
+    ) -> Columns:
+        return examples.make_examples(game, shards, wanted, td_lambda)
+
+    # The loss
+
+    def num_symmetries(self, game: Game) -> int:
+        return game.symmetries.count
+
+    def make_batch(
+        self, game: Game, columns: Mapping[str, NDArray[Any]], rows: IndexArray, symmetry: IndexArray
+    ) -> Batch:
+        from pipeline.methods.alphazero.batch import make_batch
+
+        return make_batch(game, columns, rows, symmetry)
+
+    def objective(self, architecture: Mapping[str, Any], config: TrainConfig) -> Objective:
+        from pipeline.methods.alphazero.losses import AlphaZeroObjective
+        from pipeline.networks.architecture import Architecture
+
+        return AlphaZeroObjective(Architecture.from_dict(dict(architecture)), config)

@@ -1,0 +1,314 @@
+"""What a method is: how games are played and recorded, what an example is, and what the loss of a batch is.
+
+The stages are generic. A model's ``model.json`` names the method that made it, a shard and a chunk name the one that
+recorded and extracted them (``alphazero`` where they name none), and each stage asks that method for its part:
+
+    init      Method.first_model                        train      Method.grown, Method.make_batch, Method.objective
+    selfplay  Method.load, Method.actor                 evaluate   Method.load, Method.player
+    gather    Method.columns, Method.examples
+
+A method may do without a tree (it records games without visits), without planes (its examples hold what it likes) and
+without a fixed list of actions (a move is then the number of a successor position; see games/base.py). It says in
+check() which games it can learn.
+
+Axes: R rows (games of one thread), N examples, B batch, T plies. Values are seen by the player to move unless a name
+says otherwise.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.config import InitConfig, SearchConfig, SelfplayConfig, TrainConfig
+from pipeline.games.base import AnyGame
+from pipeline.players.base import Player
+from pipeline.progress import Progress
+from pipeline.storage.chunks import Columns, ColumnTypes
+from pipeline.storage.models import Model
+from pipeline.storage.shards import GameRecord, Shard
+
+if TYPE_CHECKING:
+    import torch
+
+Weights = dict[str, NDArray[np.float32]]
+IndexArray = NDArray[np.int64]
+
+# Self-play
+
+
+class Learner(Protocol):
+    """A model ready to play in one thread: its name, and what Method.load gave for that thread."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def evaluate(self) -> Any: ...
+
+
+@dataclass(frozen=True)
+class GameSeed:
+    """What makes one game differ from the next: its id, its random stream (uint64) and whether it never resigns.
+
+    encounter: uint64, a stream of its own for the opponent that the learner meets, its side, and its randomness.
+    kinds: uint64, the key of the numbers that say which moves are searched in full.
+    """
+
+    game_id: int
+    stream: int
+    no_resign: bool
+    encounter: int
+    kinds: int
+
+
+def game_seeds(seed: int, numbers: Iterator[int], no_resign_fraction: float) -> Iterator[GameSeed]:
+    """One GameSeed per game number, from a numpy stream of its own: game i is the same whoever plays it."""
+    for number in numbers:
+        stream = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, number])))
+        first, second = stream.integers(0, 2**64, 2, np.uint64).tolist()
+        no_resign = bool(stream.random() < no_resign_fraction)
+        encounter, kinds = stream.integers(0, 2**64, 2, np.uint64).tolist()
+        yield GameSeed(first, second, no_resign, encounter, kinds)
+
+
+@dataclass(frozen=True, eq=False)
+class Opponent:
+    """Somebody to meet. make: (game, num_rows) → the player for an actor's games, called in its thread.
+
+    Two Opponents are two players even if they have the same name; an actor makes the player of each once.
+    """
+
+    name: str
+    make: Callable[[Any, int], Player]
+
+
+@dataclass(frozen=True)
+class Encounter:
+    """A game against an opponent. learner: the learner's side, 0 (moves first) or 1; seed: uint64, the opponent's."""
+
+    opponent: Opponent
+    learner: int
+    seed: int
+
+
+Meet = Callable[[GameSeed, Learner], Encounter | None]
+"""(seed of a new game, the learner in it) → the opponent's part in it; None: the learner plays itself."""
+
+
+@dataclass(frozen=True)
+class FinishedGame:
+    """A record, the name of the model that played it, and how it ended for the statistics.
+
+    would_have_resigned: the player (0, 1) who would have resigned first in a game that never resigns; −1 nobody.
+    final_state  [S] int16
+    """
+
+    record: GameRecord
+    player: str
+    would_have_resigned: int
+    final_state: NDArray[np.int16]
+
+
+class Actor(ABC):
+    """Plays self-play games in one thread, up to R at a time, and hands each to a callback as it ends."""
+
+    @property
+    @abstractmethod
+    def live(self) -> int:
+        """Games in play."""
+
+    @property
+    @abstractmethod
+    def plies(self) -> int:
+        """Moves recorded so far, those of unfinished games included."""
+
+    @property
+    @abstractmethod
+    def evaluations(self) -> int:
+        """Positions that the learner's network was asked about so far."""
+
+    @abstractmethod
+    def step(self) -> None:
+        """One batch of work."""
+
+    def run(self, stopped: Callable[[], bool]) -> None:
+        """Step until no game is left, or stopped() says so: unfinished games are then dropped."""
+        while self.live and not stopped():
+            self.step()
+
+    def close(self) -> None:  # noqa: B027  most actors have nothing to let go
+        """Let go of opponents; the actor is of no more use."""
+
+
+# Examples
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """N positions.
+
+    shard  [N] index into the shards at hand   game  [N] index in the shard   ply  [N] moves made before the position
+    """
+
+    shard: IndexArray
+    game: IndexArray
+    ply: IndexArray
+
+    def __len__(self) -> int:
+        return len(self.ply)
+
+
+# Training
+
+
+@dataclass(frozen=True)
+class Grown:
+    """What a training starts from. size: part of the new model's name, e.g. b2c32.
+
+    note: what is said of it, "" if nothing; fresh_optimizer: whether the original's optimiser fits no more.
+    """
+
+    architecture: dict[str, Any]
+    weights: Weights
+    size: str
+    fresh_optimizer: bool = False
+    note: str = ""
+
+
+class Objective(ABC):
+    """A network's shape and what a batch costs it. Imports torch; made where training happens.
+
+    A batch is a NamedTuple of tensors [B, …]: the network's input first, and among the others ``sample_weight``, how
+    much each row counts for (1, or what prioritised replay corrects for). The network's outputs are a NamedTuple of
+    tensors [B, …].
+    terms    names of the loss's parts, "total" among them      metrics  terms and whatever else is reported
+    """
+
+    terms: Sequence[str]
+    metrics: Sequence[str]
+
+    @abstractmethod
+    def network(self, weights: Weights) -> torch.nn.Module:
+        """Raises MuGoError if the weights aren't those of this network."""
+
+    @abstractmethod
+    def weights(self, network: torch.nn.Module) -> Weights:
+        """A copy of all that network() takes."""
+
+    @abstractmethod
+    def losses(self, outputs: Any, batch: Any) -> dict[str, torch.Tensor]:
+        """The terms as scalar float32 tensors; "total" is what is minimised."""
+
+    @abstractmethod
+    def accuracies(self, outputs: Any, batch: Any) -> dict[str, torch.Tensor]:
+        """The metrics beside the terms, scalar float32."""
+
+    @abstractmethod
+    def counting_rows(self, batch: Any) -> dict[str, torch.Tensor]:
+        """[B] 0 or 1: which rows count for each metric."""
+
+    @abstractmethod
+    def total(self, means: Mapping[str, float]) -> float:
+        """The total of terms that are already means over many batches."""
+
+    @abstractmethod
+    def errors(self, outputs: Any, batch: Any) -> torch.Tensor:
+        """[B] how wrong each row's value is, which prioritised replay goes by."""
+
+
+# The method
+
+
+class Method(ABC):
+    """See the module docstring. Stateless: one instance serves all."""
+
+    name: str
+
+    @abstractmethod
+    def check(self, game: AnyGame) -> None:
+        """Raise UsageError, saying what is missing, if this method can't learn the game."""
+
+    # Models
+
+    @abstractmethod
+    def first_model(self, game: Any, config: InitConfig) -> tuple[dict[str, Any], Weights]:
+        """Architecture (JSON) and random weights. Raises UsageError for a network size that it doesn't know."""
+
+    @abstractmethod
+    def size(self, architecture: Mapping[str, Any]) -> str:
+        """An architecture as a word of a model's name, e.g. b2c32."""
+
+    @abstractmethod
+    def grown(self, game: Any, model: Model, config: TrainConfig) -> Grown:
+        """What a training of this model starts from. Raises UsageError for what it can't grow to."""
+
+    # Playing
+
+    @abstractmethod
+    def load(self, model: Model, max_batch: int, num_threads: int, backend: str, progress: Progress) -> list[Any]:
+        """What plays in each thread, for batches of up to max_batch. Raises FileError naming the model."""
+
+    @abstractmethod
+    def player(
+        self, game: Any, num_rows: int, evaluate: Any, search: SearchConfig, readouts: int, leaves: int = 1
+    ) -> Player:
+        """A model as a player of matches. evaluate: what load() gave for its thread; leaves: of one tree in a batch."""
+
+    @abstractmethod
+    def actor(
+        self,
+        game: Any,
+        num_rows: int,
+        config: SelfplayConfig,
+        seeds: Iterator[GameSeed],
+        current_player: Callable[[], Learner],
+        on_finished: Callable[[FinishedGame], None],
+        meet: Meet | None = None,
+        leaves: int = 1,
+    ) -> Actor:
+        """What plays self-play games in one thread: as many as seeds yields.
+
+        current_player: asked once per new game, so that a promotion takes effect with the next one; meet: likewise
+        asked for an opponent; without, the learner always plays itself.
+        """
+
+    def policy(self, loaded: Any) -> Callable[..., Any] | None:
+        """Of what load() gave: planes [K, C, H, W] → logits [K, A], value to move [K]. None: openings are random."""
+        return None
+
+    # Examples
+
+    @abstractmethod
+    def columns(self, game: Any) -> ColumnTypes:
+        """What an example holds, beside where it came from (chunks.ORIGIN)."""
+
+    @abstractmethod
+    def examples(
+        self, game: Any, shards: Sequence[Shard], wanted: Wanted, td_lambda: NDArray[np.float32] | None = None
+    ) -> Columns:
+        """The examples of N wanted positions, in their order; columns() and chunks.ORIGIN.
+
+        wanted.shard is the index into shards. td_lambda [N]: how much the value
+        learns of the result, see gather's option.
+        Raises FileError, whose path is the shard's, if its games can't be those of this game and method.
+        """
+
+    # The loss
+
+    def num_symmetries(self, game: Any) -> int:
+        """How many equivalent forms an example has; 0 is the example as it stands."""
+        return 1
+
+    @abstractmethod
+    def make_batch(self, game: Any, columns: Mapping[str, NDArray[Any]], rows: IndexArray, symmetry: IndexArray) -> Any:
+        """The examples rows [B] of columns as tensors, each in its form symmetry [B]. See Objective."""
+
+    @abstractmethod
+    def objective(self, architecture: Mapping[str, Any], config: TrainConfig) -> Objective:
+        """What training minimises. Raises UsageError for an architecture that isn't this method's."""
