@@ -212,10 +212,10 @@ class _Constant:
 class _Actors:
     """Endless self-play, one thread per model."""
 
-    def __init__(self, game: Game, settings: PlaySettings, rows: int, models: Sequence[_Model]) -> None:
-        def actor(number: int, model: _Model) -> Actor:
+    def __init__(self, game: Game, settings: SelfplayConfig, rows: int, models: Sequence[_Model]) -> None:
+        def actor(number: int, model: _Model) -> TreeActor:
             seeds = game_seeds(0, itertools.count(number, len(models)), 0.0)
-            return Actor(game, rows, settings, seeds, lambda: model, lambda _: None)
+            return TreeActor(game, rows, settings, seeds, lambda: model, lambda _: None)
 
         self._actors = [actor(number, model) for number, model in enumerate(models)]
         compiling = itertools.count()
