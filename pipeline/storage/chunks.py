@@ -96,7 +96,7 @@ def write_chunk(
     types = {**types, **ORIGIN}
     num_examples = len(columns["ply"])
     if list(columns) != list(types):
-        raise ValueError(f"{path}: columns {list(columns)}; wanted {list(types)}")
+        raise ValueError(f"{path}: columns {list(columns)} are not those of a chunk; wanted {list(types)}")
     for name, (dtype, shape) in types.items():
         if columns[name].shape != (num_examples, *shape) or columns[name].dtype != np.dtype(dtype):
             found = f"{columns[name].dtype} {columns[name].shape}"
