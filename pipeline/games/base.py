@@ -187,6 +187,13 @@ class AnyGame(ABC):
     def diagram(self, state: States) -> str:
         """A board a person can read, of one state [S]; X is the first player, O the second."""
 
+    def legal(self, states: States, history: History) -> BoolArray:
+        """[B, A] moves() as a table; A is one more than the highest action of these rows, or what the game fixes."""
+        moves = self.moves(states, history)
+        table = np.zeros((len(states), int(moves.actions.max(initial=-1)) + 1), np.bool_)
+        table[np.repeat(np.arange(len(states)), moves.counts), moves.actions] = True
+        return table
+
     has_chance = False  # whether to_move() may be CHANCE
 
     def chance(self, states: States) -> FloatArray:

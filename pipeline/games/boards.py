@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.games.base import Actions, BoolArray, FloatArray, Game, History, IntArray, Rows, States
+from pipeline.games.base import Actions, AnyGame, BoolArray, FloatArray, History, IntArray, Rows, States
 
 
 class Boards:
@@ -14,7 +14,7 @@ class Boards:
     states [R, S]; history of R games. Rows that hold no game are at the initial position.
     """
 
-    def __init__(self, game: Game, num_rows: int) -> None:
+    def __init__(self, game: AnyGame, num_rows: int) -> None:
         self.game = game
         self.num_rows = num_rows
         self.states: States = game.initial(num_rows)

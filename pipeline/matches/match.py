@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove
-from pipeline.games.base import Game
+from pipeline.games.base import CHANCE, AnyGame
+from pipeline.games.chance import outcomes
 from pipeline.players.base import RESIGN, Boards, Decisions, MakePlayer, Player, PlayerFault, Rows
 from pipeline.storage.matches import MatchFailure, MatchGame
 
@@ -33,7 +34,7 @@ PATIENCE_SECONDS = 0.02  # how long a thread waits for an engine before it asks 
 class Pairing:
     """What is played: the game, what makes each side's player, their names, the match's seed and its openings."""
 
-    game: Game
+    game: AnyGame
     makers: tuple[MakePlayer, MakePlayer]  # challenger's, champion's
     names: tuple[str, str]
     seed: int
@@ -173,6 +174,12 @@ class MatchThread:
             playing = self._playing(row)
             playing.moves.append(action)
             playing.values.append(None if np.isnan(value) else round(value, 3))
+        self._go_on(rows)
+
+    def _go_on(self, rows: Rows) -> None:
+        """After a move in each of rows [n]: draw what is left to chance, end what is over, ask for the next moves."""
+        if self._pairing.game.has_chance:
+            self._draw_outcomes(rows)
         over = self._boards.over(rows)
         self._begin(rows[~over])
         if over.any():
@@ -180,6 +187,20 @@ class MatchThread:
             for row, result in zip(ended.tolist(), self._boards.returns(ended).tolist(), strict=True):
                 full = len(self._playing(row).moves) >= self._pairing.game.max_plies
                 self._finish(row, int(result), "full_length" if full else "played_out")
+
+    def _draw_outcomes(self, rows: Rows) -> None:
+        """Where chance is to move, until a player is or the game is over. Both games of a pair have the same luck."""
+        while (rows := rows[(self._boards.to_move(rows) == CHANCE) & ~self._boards.over(rows)]).size:
+            pairs = [self._playing(row).index // 2 for row in rows.tolist()]
+            streams = [np.random.SeedSequence([self._pairing.seed, CHANCE, pair]) for pair in pairs]
+            keys = np.array([stream.generate_state(1, np.uint64)[0] for stream in streams], np.uint64)
+            drawn = outcomes(self._pairing.game, self._boards.states[rows], keys)
+            self._boards.advance(rows, drawn)
+            for player in self.players:
+                player.advance(rows, drawn)
+            for row, outcome in zip(rows.tolist(), drawn.tolist(), strict=True):
+                self._playing(row).moves.append(outcome)
+                self._playing(row).values.append(None)
 
     def _play(self, side: int, rows: Rows, actions: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Play on the thread's boards. A row whose move the rules forbid fails; returns [n] which moves were legal."""
@@ -234,7 +255,7 @@ class MatchThread:
             self._boards.advance(moving, actions)
             for player in self.players:
                 player.advance(moving, actions)
-        self._begin(started)
+        self._go_on(started)
 
     def _finish(self, row: int, result_first_player: int, end: str) -> None:
         playing = self._playing(row)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.games.base import FloatArray, Game
+from pipeline.games.base import CHANCE, AnyGame, FloatArray, Game, States
 from pipeline.players.searching import Evaluate
 
 MOST_RANDOM = 2
@@ -21,7 +21,7 @@ WARMING = 1.25  # the factor by which the temperature rises with each attempt at
 
 
 def make_openings(
-    game: Game,
+    game: AnyGame,
     policies: Sequence[Evaluate],
     num_pairs: int,
     plies: int,
@@ -59,7 +59,7 @@ def make_openings(
 
 
 def _sample(
-    game: Game, policies: Sequence[Evaluate], plies: int, temperature: float, streams: Sequence[np.random.Generator]
+    game: AnyGame, policies: Sequence[Evaluate], plies: int, temperature: float, streams: Sequence[np.random.Generator]
 ) -> list[list[int]]:
     """One opening per stream; it stops before a move that would end the game."""
     states = game.initial(len(streams))
@@ -70,16 +70,21 @@ def _sample(
     for ply in range(plies):
         if rows.size == 0:
             break
-        legal, planes = game.legal_and_observe(states[rows], history.select(rows))
+        past = history.select(rows)
+        legal = game.legal(states[rows], past)
         chances = _uniform(game, legal)
+        if game.has_chance:
+            chances = _with_outcomes(game, states[rows], chances)
         if policies:
+            assert isinstance(game, Game)  # only its networks have policies
+            planes = game.observe(states[rows], legal)
             mean = sum(_policy(evaluate(planes)[0], legal, temperature) for evaluate in policies) / len(policies)
             chances = np.where((ply < num_random[rows])[:, None], chances, mean)
         bounds = np.cumsum(chances, axis=1)
         # A point in [0, total) lies in exactly one move's interval; an illegal move's is empty.
         points = np.array([streams[row].random() for row in rows.tolist()]) * bounds[:, -1]
         actions = np.array([np.searchsorted(b, p, side="right") for b, p in zip(bounds, points, strict=True)], np.int32)
-        after = game.play(states[rows], actions, history.select(rows))
+        after = game.play(states[rows], actions, past)
         going = ~game.is_over(after)
         rows, actions = rows[going], actions[going]
         states[rows] = after[going]
@@ -89,12 +94,25 @@ def _sample(
     return openings
 
 
-def _uniform(game: Game, legal: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """[n, A] equal chances of the legal moves on the board: a pass opens nothing, unless there is no other move."""
-    on_board = legal.copy()
-    on_board[:, game.num_points :] = False
-    chosen = np.where(on_board.any(axis=1, keepdims=True), on_board, legal)
-    return chosen / chosen.sum(axis=1, keepdims=True)
+def _uniform(game: AnyGame, legal: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """[n, A] equal chances of the legal moves, a pass only where there is no other; all 0 where there is no move."""
+    others = legal.copy()
+    if isinstance(game, Game):
+        others[:, game.num_points :] = False
+    chosen = np.where(others.any(axis=1, keepdims=True), others, legal)
+    return chosen / chosen.sum(axis=1, keepdims=True).clip(1)
+
+
+def _with_outcomes(game: AnyGame, states: States, chances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The same [n, A], and the probabilities of the outcomes where chance is to move."""
+    waiting = game.to_move(states) == CHANCE
+    if not waiting.any():
+        return chances
+    outcomes = game.chance(states[waiting])
+    table = np.zeros((len(states), max(chances.shape[1], outcomes.shape[1])))
+    table[:, : chances.shape[1]] = chances
+    table[np.flatnonzero(waiting), : outcomes.shape[1]] = outcomes
+    return table
 
 
 def _policy(logits: FloatArray, legal: NDArray[np.bool_], temperature: float) -> NDArray[np.float64]:

@@ -14,11 +14,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from pipeline.errors import MuGoError
-from pipeline.games.base import Actions, FloatArray, Game, KeyArray, Rows
+from pipeline.games.base import Actions, FloatArray, KeyArray, Rows
 from pipeline.games.boards import Boards as Boards  # for players and referees
 
 RESIGN = -1  # instead of an action: the player resigns
@@ -91,5 +92,5 @@ class Player(ABC):
         """End processes and threads. No other method may be called afterwards."""
 
 
-MakePlayer = Callable[[Game, int, int], Player]
+MakePlayer = Callable[[Any, int, int], Player]
 """(game, num_rows, number of the thread) → a player for the calling thread."""

@@ -35,6 +35,8 @@ ROWS_PER_ENDED = 12  # another round pays if leaves of at least one row in so ma
 class BatchSearch(Boards):
     """R games with a tree each. See the module docstring."""
 
+    game: Game
+
     def __init__(self, game: Game, num_rows: int, max_readouts: int, config: SearchConfig, leaves: int = 1) -> None:
         """max_readouts: the most that begin() accepts; leaves: how many of one tree may be pending at once."""
         super().__init__(game, num_rows)
