@@ -268,7 +268,10 @@ _SUCCESSOR_REFUSALS = {1: "no such move", 2: "the game is over"}
 
 
 class Game(AnyGame):
-    """A game with a fixed list of actions, on a board that a network sees as planes."""
+    """A game with a fixed list of actions, on a board that a network sees as planes.
+
+    The players take turns: who can only pass plays a pass action, unless the game is over.
+    """
 
     num_actions: int  # A
     board_shape: tuple[int, int]  # (H, W)

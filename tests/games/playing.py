@@ -9,11 +9,28 @@ import numpy as np
 import pytest
 
 from pipeline.games.base import Actions, BoolArray, Game, History, States
+from pipeline.games.registry import parse_game
 
+# Every registered game, with the sizes and options that change what its code does. The contract tests play them all.
 SPECS = ("tictactoe", "connect4", "go:5", "go:5,moves=200", "go:7", "go:9", "go:9,komi=7", "go:13", "go:19",
          "gomoku:9", "gomoku:10,exact", "gomoku:9,capture",
          "gomoku:11,capture,pairs=3,threes_by_capture=off,breakable=off", "gomoku:15",
          "gomoku:19,capture,pairs=7")  # fmt: skip
+
+FLIPPING = frozenset({"othello"})  # games whose stones change sides
+
+
+def name_of(spec: str) -> str:
+    return spec.partition(":")[0].partition(",")[0]
+
+
+def smallest_of_each(specs: tuple[str, ...]) -> tuple[str, ...]:
+    """One spec of each game: that of the fewest points, the first of several. For tests that need small boards."""
+    by_size = sorted(specs, key=lambda spec: parse_game(spec).num_points)
+    return tuple({name_of(spec): spec for spec in reversed(by_size)}.values())[::-1]
+
+
+SMALL = smallest_of_each(SPECS)
 
 
 @dataclass
@@ -43,9 +60,9 @@ def random_games(game: Game, num_games: int, seed: int, pass_share: float = 0.02
         before, past = states[rows], history.select(rows)
         legal = game.legal(before, past)
         weights = legal * rng.random(legal.shape)
-        pass_action = getattr(game, "pass_action", None)
-        if pass_action is not None:
-            weights[:, pass_action] = np.where(rng.random(len(rows)) < pass_share, 2.0, 1e-9)
+        if game.pass_action is not None:
+            passing = np.where(rng.random(len(rows)) < pass_share, 2.0, 1e-9)
+            weights[:, game.pass_action] = passing * legal[:, game.pass_action]
         actions = weights.argmax(axis=1).astype(np.int32)
         after = game.play(before, actions, past)
         yield Step(rows, before, past, legal, actions, after)
@@ -71,11 +88,24 @@ def sample_positions(game: Game, num_games: int, seed: int, share: float) -> tup
     return np.concatenate(states), History(np.concatenate(keys), np.concatenate(lengths))
 
 
-def stones_of(game: Game, states: States, legal: BoolArray) -> np.ndarray:
-    """[B, P] int8: 1 the first player's stone, -1 the second's, read from the planes alone."""
-    planes = game.observe(states, legal)[:, :2].reshape(len(states), 2, game.num_points).astype(np.int8)
-    sign = np.where(game.to_move(states) == 0, 1, -1).astype(np.int8)
-    return (planes[:, 0] - planes[:, 1]) * sign[:, None]
+def stones_of(game: Game, states: States) -> np.ndarray:
+    """[B, P] int8: 1 the first player's stone, -1 the second's, read from the diagrams alone."""
+    stones = np.zeros((len(states), game.num_points), np.int8)
+    for row, state in enumerate(states):
+        board = "".join(game.diagram(state).splitlines()[: game.board_shape[0]])
+        marks = [mark for mark in board if mark in ".XO"]
+        assert len(marks) == game.num_points, f"{game.spec}: a diagram starts with its {game.num_points} points, .XO"
+        stones[row] = [(mark == "X") - (mark == "O") for mark in marks]
+    return stones
+
+
+def symmetries_of_start(game: Game) -> np.ndarray:
+    """[k] the symmetries that leave the start as it is: a game from there has an image that can be played as well.
+
+    All of them where the board is empty at first.
+    """
+    start = stones_of(game, game.initial(1))[0]
+    return np.flatnonzero((start[game.symmetries.points] == start).all(axis=1))
 
 
 def draw_board(values: np.ndarray | list[int], width: int) -> list[str]:

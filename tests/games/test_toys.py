@@ -10,6 +10,7 @@ import pytest
 from pipeline.errors import IllegalMove
 from pipeline.games.base import CHANCE, AnyGame, SuccessorGame
 from pipeline.games.registry import parse_game
+from tests.games.playing import SMALL
 from tests.games.toys import PROBABILITIES, DiceRace, Heaps, replay
 
 GAMES = [DiceRace(6), DiceRace(3), Heaps(1, 2, 4, 4), Heaps(3, 3)]
@@ -138,7 +139,7 @@ def test_the_order_of_successors_never_changes_and_none_stands_twice() -> None:
     assert isinstance(game, SuccessorGame)
 
 
-@pytest.mark.parametrize("spec", ["tictactoe", "connect4", "go:5", "gomoku:9"])
+@pytest.mark.parametrize("spec", SMALL)
 def test_moves_of_board_games_are_their_legal_actions(spec: str) -> None:
     game = parse_game(spec)
     states = game.initial(3)

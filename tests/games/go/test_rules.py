@@ -620,6 +620,15 @@ def test_the_move_limit_ends_and_scores_the_game(
     assert player.result() == (1 if last == 25 else -1)
 
 
+def test_a_position_is_its_stones_whoever_is_to_move() -> None:
+    """The positional superko: a pass leads to no new position."""
+    player = KernelPlayer(5, max_plies=50)
+    for action in (12, 25):
+        player.play(action)
+    start, black, passed = player.history.keys[0, :3].tolist()
+    assert start != black == passed
+
+
 def test_whole_komi_can_draw() -> None:
     game = Go(5, komi=25)
     states = game.initial(1)
