@@ -22,7 +22,8 @@ from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.methods.alphazero.method import AlphaZero
 from pipeline.networks.architecture import KNOWN_SIZES, Architecture, random_weights
-from pipeline.networks.inference import measure_network
+from pipeline.networks.inference import evaluation_rate, make_evaluators
+from pipeline.players.loading import calibration_positions
 from pipeline.storage import layout
 from pipeline.storage.chunks import ORIGIN, ChunkHeader, ChunkSet, newest_complete_set, write_chunk
 from pipeline.train.dataset import Dataset, prefetched
@@ -65,10 +66,11 @@ def main() -> None:
         architecture = Architecture.for_game(size, game)
         weights = random_weights(architecture, 0)
         try:
-            rates = [
-                measure_network(architecture, weights, batch, threads, backend, arguments.seconds)
-                for batch, threads in BATCHES
-            ]
+            rates = []
+            for batch, threads in BATCHES:
+                evaluators = make_evaluators(architecture, weights, batch, threads, backend)
+                planes = calibration_positions(game)
+                rates.append(evaluation_rate(evaluators, planes[np.arange(batch) % len(planes)], arguments.seconds))
         except MuGoError as error:
             print(f"{size:8} {backend:10} {error}")
             continue

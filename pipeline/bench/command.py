@@ -41,12 +41,12 @@ from pipeline.gather.command import gather
 from pipeline.methods.alphazero.actor import TreeActor
 from pipeline.methods.alphazero.method import AlphaZero
 from pipeline.methods.base import FinishedGame, game_seeds
+from pipeline.networks.inference import run_together
 from pipeline.phrases import counted, percent
 from pipeline.players.loading import calibration_positions
 from pipeline.presets import make_config
 from pipeline.progress import SILENT, Progress
 from pipeline.storage.shards import write_shard
-from pipeline.threads import run_together
 
 if TYPE_CHECKING:
     from pipeline.networks.architecture import Architecture, Weights

@@ -1,9 +1,8 @@
 """The engines that can run a folded network, behind one small interface.
 
-A backend holds one network. Its *threads* run at the same time, each called by one thread only; a thread takes
-batches of
-exactly one of the sizes that ``batch_sizes`` lists, so nothing is compiled twice. Threads don't pad:
-``inference.Evaluator`` does.
+A backend holds one network and gives every thread a function of its own, so that threads evaluate at the same time.
+These functions take batches of exactly one of the sizes that ``batch_sizes`` lists, so nothing is compiled twice;
+padding is left to ``inference.Evaluator``.
 
 Here: the interface, what the processor can do, and OpenVINO, which needs no torch (starting torch costs over a second).
 The torch engines are in ``torch_backends.py``.
@@ -11,8 +10,8 @@ The torch engines are in ``torch_backends.py``.
 Precision names: ``float32``, ``bfloat16``, ``float16``, ``int8``. The last means that kernels and inputs of
 convolutions are whole numbers: kernels from -127 to 127 (or -64 to 64, see ``largest_int8_kernel``) times a scale for
 each output channel; inputs, which a ReLU leaves at 0 or more, from 0 to 255 times a scale for each convolution, such
-that MARGIN times the largest of calibration positions is 255. Everything else is computed as in bfloat16, or in float32
-where the processor has no bfloat16.
+that 255 stands for MARGIN times the largest input in the calibration positions. Everything else is computed as in
+bfloat16, or in float32 where the processor has no bfloat16.
 """
 
 from __future__ import annotations
@@ -22,22 +21,16 @@ import platform
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.config import available_cores
+from pipeline.games.base import Evaluate, Evaluation, Planes
 from pipeline.networks.architecture import Architecture, Weights
-
-Planes = NDArray[np.uint8]
-Evaluation = tuple[NDArray[np.float32], NDArray[np.float32]]  # policy_logits [B, A], value_to_move [B]
-Evaluate = Callable[
-    [Planes], Evaluation
-]  # planes [B, C, H, W], C-contiguous; the arrays it returns are the caller's own
 
 # Below this, engines switch to other kernels for the small layers, which round differently: with it, a row's result had
 # the same bits at every size measured, so it doesn't matter how many others are evaluated beside it.
@@ -47,17 +40,17 @@ MARGIN = 1.25  # for what goes beyond calibration positions: what is cut off hur
 
 
 class Backend(ABC):
-    """One folded network on one engine, ready to run in num_threads threads."""
+    """One folded network on one engine."""
 
     # Every batch is padded to the largest size times one of these, rounded up, but not to less than MIN_BATCH.
     fractions: tuple[float, ...] = tuple(part / 2**halvings for halvings in range(12) for part in (1, 0.75))
 
     @abstractmethod
-    def thread(self, index: int) -> Evaluate:
-        """The function that runs thread index; only one thread may call it."""
+    def for_thread(self, index: int) -> Evaluate:
+        """The function that thread number index evaluates with; no other thread may call it."""
 
     def batch_sizes(self, max_batch: int) -> list[int]:
-        """Ascending sizes that threads will be called with; the last is max_batch."""
+        """The sizes that batches must have, ascending; the last is max_batch."""
         least = min(MIN_BATCH, max_batch)
         return sorted({max(least, int(np.ceil(max_batch * fraction))) for fraction in self.fractions})
 
@@ -65,14 +58,11 @@ class Backend(ABC):
 @cache
 def _processor() -> dict[str, str]:
     """First entry of each name in /proc/cpuinfo; empty where there is none."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return {}
     entries: dict[str, str] = {}
-    for line in lines:
-        name, _, value = line.partition(":")
-        entries.setdefault(name.strip(), value.strip())
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            name, _, value = line.partition(":")
+            entries.setdefault(name.strip(), value.strip())
     return entries
 
 
@@ -110,14 +100,12 @@ def is_installed(module: str) -> bool:
 
 
 class OpenVinoBackend(Backend):
-    """OpenVINO on the processor. Models are compiled per batch size when first needed.
+    """OpenVINO on the processor. Models are compiled for each batch size when first needed.
 
-    With a thread for every core, each thread has compiled models of its own that run in its own thread (NUM_STREAMS
-    0): the
-    thread's core and caches go on with the same game's work, which a stream of OpenVINO's on another core would not.
+    With a thread for every core, each thread has compiled models of its own and runs them itself (NUM_STREAMS 0): its
+    core and caches go on with the same games' work, which a stream of OpenVINO's on another core would not.
     Measured in self-play at b2c32, two threads of 128: 4.6 ms a batch instead of 5.3 to 6.1. With fewer threads than
-    cores,
-    streams spread each batch over all cores.
+    cores, streams spread each batch over all cores.
     """
 
     def __init__(
@@ -128,10 +116,9 @@ class OpenVinoBackend(Backend):
         precision: str,
         calibration: Planes | None = None,
     ) -> None:
-        """calibration: positions [N, C, H, W] that int8 takes its scales from; it can't do without."""
-        openvino = load_openvino()
+        """calibration: positions [N, C, H, W] that int8, which can't do without them, takes its scales from."""
         self._architecture, self._folded = architecture, folded
-        self._core = openvino.Core()
+        self._core = load_openvino().Core()
         self._in_callers_thread = num_threads >= available_cores()
         exact = "bf16" if precision == "bfloat16" or (precision == "int8" and has_fast_bfloat16()) else "f32"
         self._properties = {
@@ -147,7 +134,7 @@ class OpenVinoBackend(Backend):
         self._compiled: dict[tuple[int, int], Any] = {}
         self._lock = threading.Lock()
 
-    def thread(self, index: int) -> Evaluate:
+    def for_thread(self, index: int) -> Evaluate:
         requests: dict[int, Any] = {}
 
         def run(planes: Planes) -> Evaluation:
@@ -181,11 +168,60 @@ def load_openvino() -> Any:
 
 def input_maxima(architecture: Architecture, folded: Weights, positions: Planes) -> dict[str, float]:
     """The largest input of every convolution but the first, by name, over these positions [N, C, H, W], N > 0."""
-    names: dict[str, Any] = {}
-    model = openvino_model(architecture, folded, len(positions), watched=names)
+    watched: dict[str, Any] = {}
+    model = openvino_model(architecture, folded, len(positions), watched=watched)
     compiled = load_openvino().Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     results = compiled([np.ascontiguousarray(positions)])
-    return {name: float(results[2 + i]) for i, name in enumerate(names)}
+    return {name: float(results[2 + i]) for i, name in enumerate(watched)}
+
+
+class _Layers:
+    """The layers of a folded network as nodes of an OpenVINO graph. Parameters as of openvino_model."""
+
+    def __init__(self, folded: Weights, maxima: dict[str, float] | None, watched: dict[str, Any] | None) -> None:
+        load_openvino()
+        from openvino import opset13
+
+        self.ops = opset13
+        self._folded, self._maxima, self._watched = folded, maxima, watched
+
+    def convolution(self, x: Any, name: str) -> Any:
+        ops, weight = self.ops, self._folded[f"{name}.weight"]
+        kernel, margin = self._constant(f"{name}.weight", weight.shape), [weight.shape[-1] // 2] * 2
+        if self._watched is not None and name != "stem":
+            self._watched[name] = ops.reduce_max(x, np.array([0, 1, 2, 3]), False)
+        if self._maxima is not None and name != "stem":
+            largest = np.maximum(np.abs(weight).max(axis=(1, 2, 3), keepdims=True), LEAST_SCALED)
+            end = largest * 127 / largest_int8_kernel()  # of the 127 steps to it, kernels use largest_int8_kernel()
+            kernel = self._scaled(kernel, -end, end, 255)
+            x = self._scaled(x, 0.0, max(MARGIN * self._maxima[name], LEAST_SCALED), 256)
+        y = ops.convolution(x, kernel, [1, 1], margin, margin, [1, 1])
+        return ops.add(y, self._constant(f"{name}.bias", (1, -1, 1, 1)))
+
+    def linear(self, x: Any, name: str) -> Any:
+        weight = self._constant(f"{name}.weight", self._folded[f"{name}.weight"].shape)
+        return self.ops.add(self.ops.matmul(x, weight, False, True), self._constant(f"{name}.bias", (1, -1)))
+
+    def linear_at_points(self, x: Any, name: str) -> Any:
+        """[B, P]: a linear layer with one output at every point of x [B, C, H, W], computed as a 1×1 convolution."""
+        kernel = self._constant(f"{name}.weight", (1, -1, 1, 1))
+        y = self.ops.convolution(x, kernel, [1, 1], [0, 0], [0, 0], [1, 1])
+        return self.flat(self.ops.add(y, self._constant(f"{name}.bias", (1, 1, 1, 1))))
+
+    def pooled(self, x: Any) -> Any:
+        board = np.array([2, 3])
+        return self.ops.concat([self.ops.reduce_mean(x, board, False), self.ops.reduce_max(x, board, False)], 1)
+
+    def flat(self, x: Any) -> Any:
+        return self.ops.reshape(x, np.array([x.shape[0], -1]), False)
+
+    def _constant(self, name: str, shape: tuple[int, ...]) -> Any:
+        return self.ops.constant(np.ascontiguousarray(self._folded[name].reshape(shape)))
+
+    def _scaled(self, x: Any, low: Any, high: Any, levels: int) -> Any:
+        """x rounded to one of this many values from low to high; OpenVINO makes whole numbers of that."""
+        bounds = [self.ops.constant(np.asarray(bound, np.float32)) for bound in (low, high)]
+        return self.ops.fake_quantize(x, *bounds, *bounds, levels)
 
 
 def openvino_model(
@@ -197,70 +233,35 @@ def openvino_model(
 ) -> Any:
     """The folded network as an OpenVINO graph for batches of exactly size rows: uint8 planes in, two outputs.
 
-    maxima: what input_maxima() gave: convolutions are computed in int8. watched: becomes what those maxima are computed
-    by; they are outputs of the graph, too, in this order.
+    maxima: results of input_maxima(); with them convolutions are computed in int8.
+    watched: an empty dict; the nodes that compute those maxima are put into it, and are further outputs, in its order.
 
     Written out by hand, because converting the torch module would load torch and takes longer than everything else
-    at the start of a game. The tests hold it to the plain twin in ``reference.py``.
+    at the start of a game. The tests compare it with ``folding.evaluate_plain``.
     """
-    openvino = load_openvino()
-    from openvino import opset13 as ops
-
-    def constant(name: str, shape: tuple[int, ...] | None = None) -> Any:
-        return ops.constant(np.ascontiguousarray(folded[name] if shape is None else folded[name].reshape(shape)))
-
-    def scaled(x: Any, low: Any, high: Any, levels: int) -> Any:
-        """x as one of so many values from low to high; OpenVINO makes whole numbers of that."""
-        bounds = [ops.constant(np.asarray(bound, np.float32)) for bound in (low, high)]
-        return ops.fake_quantize(x, *bounds, *bounds, levels)
-
-    def convolution(x: Any, name: str) -> Any:
-        weight, kernel = folded[f"{name}.weight"], constant(f"{name}.weight")
-        margin = [weight.shape[-1] // 2] * 2
-        if watched is not None and name != "stem":
-            watched[name] = ops.reduce_max(x, np.array([0, 1, 2, 3]), False)
-        if maxima is not None and name != "stem":
-            largest = np.maximum(np.abs(weight).max(axis=(1, 2, 3), keepdims=True), LEAST_SCALED)
-            end = largest * 127 / largest_int8_kernel()  # 127 steps from 0, of which kernels use so many
-            kernel = scaled(kernel, -end, end, 255)
-            x = scaled(x, 0.0, max(MARGIN * maxima[name], LEAST_SCALED), 256)
-        y = ops.convolution(x, kernel, [1, 1], margin, margin, [1, 1])
-        return ops.add(y, constant(f"{name}.bias", (1, -1, 1, 1)))
-
-    def linear(x: Any, name: str) -> Any:
-        return ops.add(ops.matmul(x, constant(f"{name}.weight"), False, True), constant(f"{name}.bias", (1, -1)))
-
-    def pooled(x: Any) -> Any:
-        board = np.array([2, 3])
-        return ops.concat([ops.reduce_mean(x, board, False), ops.reduce_max(x, board, False)], 1)
-
-    def flat(x: Any) -> Any:
-        return ops.reshape(x, np.array([size, -1]), False)
-
+    layers = _Layers(folded, maxima, watched)
+    ops = layers.ops
     planes = ops.parameter([size, architecture.planes, architecture.height, architecture.width], np.uint8, "planes")
-    x = ops.relu(convolution(ops.convert(planes, "f32"), "stem"))
+    x = ops.relu(layers.convolution(ops.convert(planes, "f32"), "stem"))
     for block in range(architecture.blocks):
-        y = convolution(x, f"blocks.{block}.first")
+        y = layers.convolution(x, f"blocks.{block}.first")
         if architecture.has_pooling(block):
-            y = ops.add(y, ops.unsqueeze(linear(pooled(x), f"blocks.{block}.pooling"), np.array([2, 3])))
-        x = ops.relu(ops.add(convolution(ops.relu(y), f"blocks.{block}.second"), x))
-    policy, value = ops.split(ops.relu(convolution(x, "heads")), 1, 2).outputs()
-    if architecture.point_policy:
-        # A linear layer at every point is a 1×1 convolution.
-        kernel = constant("policy_points.weight", (1, architecture.head_channels, 1, 1))
-        by_point = ops.convolution(policy, kernel, [1, 1], [0, 0], [0, 0], [1, 1])
-        logits = flat(ops.add(by_point, constant("policy_points.bias", (1, 1, 1, 1))))
-        if architecture.extra_actions:
-            logits = ops.concat([logits, linear(pooled(policy), "policy_extra")], 1)
+            pooling = layers.linear(layers.pooled(x), f"blocks.{block}.pooling")
+            y = ops.add(y, ops.unsqueeze(pooling, np.array([2, 3])))
+        x = ops.relu(ops.add(layers.convolution(ops.relu(y), f"blocks.{block}.second"), x))
+    policy, value = ops.split(ops.relu(layers.convolution(x, "heads")), 1, 2).outputs()
+    if not architecture.point_policy:
+        logits = layers.linear(layers.flat(policy), "policy_dense")
     else:
-        logits = linear(flat(policy), "policy_dense")
-    hidden = ops.relu(linear(pooled(value), "value_hidden"))
-    value = linear(hidden, "value_output")
+        logits = layers.linear_at_points(policy, "policy_points")
+        if architecture.extra_actions:
+            logits = ops.concat([logits, layers.linear(layers.pooled(policy), "policy_extra")], 1)
+    hidden = ops.relu(layers.linear(layers.pooled(value), "value_hidden"))
+    value = layers.linear(hidden, "value_output")
     if architecture.value_head == "scalar":
         value = ops.tanh(value)
     else:
         win, _, loss = ops.split(ops.softmax(value, 1), 1, 3).outputs()
         value = ops.subtract(win, loss)
     value_to_move = ops.reshape(value, np.array([size]), False)
-    outputs = [logits, value_to_move, *(watched or {}).values()]
-    return openvino.Model(outputs, [planes], architecture.size)
+    return load_openvino().Model([logits, value_to_move, *(watched or {}).values()], [planes], architecture.size)

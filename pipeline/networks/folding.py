@@ -1,19 +1,23 @@
-"""Batch norms folded into their convolutions, for inference. Plain numpy.
+"""The folded network: batch norms inside their convolutions, for inference. Made and evaluated here in plain numpy.
 
 A norm with frozen statistics is a scale and a shift per channel: norm(conv(x)) = conv(x)·s + t with
 s = weight / sqrt(running_var + ε) and t = bias − running_mean·s. Scaling the convolution's kernels by s and giving it
-the bias t computes the same thing. The heads that only training reads (ownership, score, reply, soft policy) are left
-out, and the first convolutions of policy and value, which read the same input, become one.
+the bias t computes the same thing. The heads that only training reads are left out, and the first convolutions of
+policy and value, which read the same input, become one. Folding is exact in exact arithmetic; in float32 the outputs
+differ by rounding only, tested at 1e-4.
 
-Equality: folding is exact in exact arithmetic; in float32 the outputs differ by rounding only, tested at 1e-4.
+``evaluate_plain`` is what every inference backend is checked against. It is slow (a few milliseconds a position) and
+uses no library that a backend uses, so it can be wrong only by itself; the tests compare it with the training module.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pipeline.networks.architecture import NORM_EPSILON, Architecture, Weights, check_weights
+from pipeline.games.base import Evaluation, FloatArray, Planes
+from pipeline.networks.architecture import NORM_EPSILON, Architecture, Weights, check_weights, weight_shapes
+
+ONLY_TRAINED = ("reply", "soft_policy", "ownership", "score")  # heads that inference doesn't read
 
 
 def fold(architecture: Architecture, weights: Weights) -> Weights:
@@ -25,34 +29,63 @@ def fold(architecture: Architecture, weights: Weights) -> Weights:
     """
     check_weights(architecture, weights)
     folded: Weights = {}
-    convolutions = ["stem"]
-    linears = ["value_hidden", "value_output"]
-    for block in range(architecture.blocks):
-        convolutions += [f"blocks.{block}.first", f"blocks.{block}.second"]
-        if architecture.has_pooling(block):
-            linears.append(f"blocks.{block}.pooling")
-    if not architecture.point_policy:
-        linears.append("policy_dense")
-    else:
-        linears.append("policy_points")
-        if architecture.extra_actions:
-            linears.append("policy_extra")
-
-    for name in convolutions:
-        folded[f"{name}.weight"], folded[f"{name}.bias"] = _fold_convolution(weights, name)
-    heads = [_fold_convolution(weights, name) for name in ("policy_features", "value_features")]
-    folded["heads.weight"] = np.concatenate([kernel for kernel, _ in heads])
-    folded["heads.bias"] = np.concatenate([bias for _, bias in heads])
-    for name in linears:
-        folded[f"{name}.weight"] = np.asarray(weights[f"{name}.weight"], np.float32)
-        folded[f"{name}.bias"] = np.asarray(weights[f"{name}.bias"], np.float32)
+    for name in weight_shapes(architecture):
+        if name.endswith(".conv.weight"):
+            _fold_convolution(weights, name.removesuffix(".conv.weight"), folded)
+        elif ".norm." not in name and not name.startswith(ONLY_TRAINED):
+            folded[name] = np.asarray(weights[name], np.float32)
+    for part in ("weight", "bias"):
+        heads = [folded.pop(f"{head}_features.{part}") for head in ("policy", "value")]
+        folded[f"heads.{part}"] = np.concatenate(heads)
     return folded
 
 
-def _fold_convolution(weights: Weights, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    norm = {part: weights[f"{name}.norm.{part}"].astype(np.float64) for part in ("weight", "bias")}
-    mean = weights[f"{name}.norm.running_mean"].astype(np.float64)
-    variance = weights[f"{name}.norm.running_var"].astype(np.float64)
-    scale = norm["weight"] / np.sqrt(variance + NORM_EPSILON)
-    kernel = weights[f"{name}.conv.weight"] * scale[:, None, None, None]
-    return kernel.astype(np.float32), (norm["bias"] - mean * scale).astype(np.float32)
+def _fold_convolution(weights: Weights, name: str, folded: Weights) -> None:
+    scale, shift, mean, variance = (
+        weights[f"{name}.norm.{part}"].astype(np.float64) for part in ("weight", "bias", "running_mean", "running_var")
+    )
+    scale /= np.sqrt(variance + NORM_EPSILON)
+    folded[f"{name}.weight"] = (weights[f"{name}.conv.weight"] * scale[:, None, None, None]).astype(np.float32)
+    folded[f"{name}.bias"] = (shift - mean * scale).astype(np.float32)
+
+
+def evaluate_plain(architecture: Architecture, folded: Weights, planes: Planes) -> Evaluation:
+    """(policy_logits [B, A], value_to_move [B]) of planes [B, C, H, W], by weights from ``fold``."""
+    x = np.maximum(_convolve(planes.astype(np.float32), folded, "stem"), 0)
+    for block in range(architecture.blocks):
+        y = _convolve(x, folded, f"blocks.{block}.first")
+        if architecture.has_pooling(block):
+            y = y + _linear(_pooled(x), folded, f"blocks.{block}.pooling")[:, :, None, None]
+        y = _convolve(np.maximum(y, 0), folded, f"blocks.{block}.second")
+        x = np.maximum(x + y, 0)
+    policy, value = np.split(np.maximum(_convolve(x, folded, "heads"), 0), 2, axis=1)
+    if architecture.point_policy:
+        by_point = policy.reshape(*policy.shape[:2], -1).transpose(0, 2, 1)
+        logits = _linear(by_point, folded, "policy_points")[:, :, 0]
+        if architecture.extra_actions:
+            logits = np.concatenate([logits, _linear(_pooled(policy), folded, "policy_extra")], axis=1)
+    else:
+        logits = _linear(policy.reshape(len(policy), -1), folded, "policy_dense")
+    hidden = np.maximum(_linear(_pooled(value), folded, "value_hidden"), 0)
+    value = _linear(hidden, folded, "value_output")
+    if architecture.value_head == "scalar":
+        return logits, np.tanh(value[:, 0])
+    powers = np.exp(value - value.max(axis=1, keepdims=True))  # win, draw, loss
+    return logits, (powers[:, 0] - powers[:, 2]) / powers.sum(axis=1)
+
+
+def _convolve(x: FloatArray, folded: Weights, name: str) -> FloatArray:
+    kernel, bias = folded[f"{name}.weight"], folded[f"{name}.bias"]
+    margin = kernel.shape[-1] // 2
+    padded = np.pad(x, ((0, 0), (0, 0), (margin, margin), (margin, margin)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, kernel.shape[2:], axis=(2, 3))  # [B, C, H, W, kh, kw]
+    y = np.tensordot(windows, kernel, axes=((1, 4, 5), (1, 2, 3)))  # [B, H, W, out]
+    return (y + bias).transpose(0, 3, 1, 2)
+
+
+def _linear(x: FloatArray, folded: Weights, name: str) -> FloatArray:
+    return x @ folded[f"{name}.weight"].T + folded[f"{name}.bias"]
+
+
+def _pooled(x: FloatArray) -> FloatArray:
+    return np.concatenate([x.mean((2, 3)), x.max((2, 3))], axis=1)

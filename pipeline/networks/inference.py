@@ -1,16 +1,15 @@
 """Batched inference: positions in, policy logits and values out, on the fastest engine that is right.
 
-``make_evaluators`` gives one ``Evaluator`` per thread; each is called by its own thread. Which engine runs them is
-settled by measurement: with ``backend="auto"`` every engine this machine has is timed for a moment, and the fastest is
-remembered in ``~/.cache/mugo/backends.json`` for that processor, architecture and library versions: whoever evaluates a
-network of that architecture here does it alike, however many rows and threads there are. A lost or damaged cache only
-costs the next measurement. Nothing is remembered where an engine was refused: the next model may suit it.
+``make_evaluators`` gives one ``Evaluator`` per thread. Which engine runs them is settled by measurement: with
+``backend="auto"`` every engine this machine has is timed for a moment, and the fastest is remembered in
+``~/.cache/mugo/backends.json`` for that processor, architecture and library versions: whoever evaluates a network of
+that architecture here does it alike, however many rows and threads there are. A lost or damaged cache only costs the
+next measurement. Nothing is remembered where an engine was refused: the next model may suit it.
 
 Nothing is used unchecked: at every start the engine about to be used answers a few positions, and is refused if it
 differs from plain float32 numpy by more than its tolerance: exact ones in any softmax probability or value, int8 on
-average. Exact engines answer made-up positions, int8 calibration ones that its scales don't come from. Where the
-remembered
-engine is refused for these weights, the others are tried.
+average. Exact engines answer made-up positions, int8 calibration positions that its scales don't come from. Where the
+remembered engine is refused for these weights, the others are tried.
 
 B batch, K rows asked for (0 ≤ K ≤ max_batch), C planes, H×W board, A actions. Values are seen by the player to move.
 """
@@ -22,46 +21,41 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cache, partial
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.config import BACKENDS, available_cores
 from pipeline.errors import MuGoError, UsageError
+from pipeline.games.base import Evaluate, Evaluation, FloatArray, Planes
 from pipeline.networks.architecture import Architecture, Weights
 from pipeline.networks.backends import (
     Backend,
-    Evaluate,
-    Evaluation,
     OpenVinoBackend,
-    Planes,
     has_fast_bfloat16,
     is_installed,
     largest_int8_kernel,
     processor_name,
 )
-from pipeline.networks.folding import fold
-from pipeline.networks.reference import evaluate_plain
+from pipeline.networks.folding import evaluate_plain, fold
 from pipeline.progress import SILENT, Progress
-from pipeline.threads import run_together
 
 POLICY_TOLERANCE = 0.03  # largest difference of any move's probability from float32
 VALUE_TOLERANCE = 0.05  # largest difference of the value, which spans -1 to 1
-# Of int8, on calibration positions, since others may be beyond its scales: means over positions, for what rounds to 255
-# steps is now and then wrong in one, what is broken in all. Of the policy: the share of it that is misplaced.
+# int8 is checked on calibration positions, since others may be beyond its scales, and by means over them: rounding to
+# 255 steps is now and then wrong in one position, a broken engine in all. For the policy: the share that is misplaced.
 INT8_POLICY_TOLERANCE, INT8_VALUE_TOLERANCE = 0.05, 0.05
-WORTH_INT8 = 1.1  # how much faster than an exact engine it must be
+WORTH_INT8 = 1.1  # how much faster than an exact engine int8 must be
 CHECKED_POSITIONS = 8
 MEASURED_SECONDS = 0.3  # per engine and window; the best of MEASURED_WINDOWS counts, so a busy moment doesn't decide
 MEASURED_WINDOWS = 3
-MEASURED_BATCH = 64  # of each thread, of which there is one for each core
+MEASURED_BATCH = 64  # rows of each thread; there is one for each core
 
 
 @dataclass(frozen=True)
@@ -80,7 +74,7 @@ class Engine:
     ) -> Backend:
         if self.backend == "openvino":
             return OpenVinoBackend(architecture, folded, num_threads, self.precision, calibration)
-        from pipeline.networks import torch_backends  # imports torch: over a second that OpenVINO needn't wait for
+        from pipeline.networks import torch_backends  # imports torch, which takes over a second
 
         if self.device != "cpu":
             return torch_backends.CudaBackend(architecture, folded, self.precision, self.device)
@@ -89,13 +83,13 @@ class Engine:
 
 
 class Evaluator:
-    """One thread: ``evaluator(planes [K, C, H, W] uint8) -> (policy_logits [K, A], value_to_move [K])``, float32.
+    """Evaluates for one thread: planes [K, C, H, W] uint8 → (policy_logits [K, A], value_to_move [K]), float32.
 
-    A network that was made when its game had fewer planes sees the first ones: new ones always come after them.
-    0 ≤ K ≤ max_batch. Batches are padded with empty boards to the next of a few fixed sizes, so a row's result doesn't
-    depend on what the other rows hold. (How many there are may change its last bits: another size, another kernel;
-    see backends.MIN_BATCH.)
-    Only one thread may call it. The arrays it returns belong to the caller. Another shape or dtype: ValueError.
+    Batches are padded with empty boards to the next of a few fixed sizes, so a row's result doesn't depend on what the
+    other rows hold. (How many there are may change its last bits: another size, another kernel; see
+    backends.MIN_BATCH.) A network made when its game had fewer planes sees the first ones: new ones always come last.
+    Only one thread may call it. The arrays it returns belong to the caller.
+    Raises ValueError for another shape or dtype, and for K > max_batch.
     """
 
     def __init__(self, architecture: Architecture, run: Evaluate, sizes: Sequence[int], engine: Engine) -> None:
@@ -139,79 +133,61 @@ def make_evaluators(
     max_batch: int,
     num_threads: int,
     backend: str = "auto",
-    device: str | None = None,
     progress: Progress = SILENT,
     calibration: Planes | None = None,
 ) -> list[Evaluator]:
     """One evaluator per thread for these weights, on the engine asked for or, with ``auto``, the fastest.
 
-    max_batch: rows per call, per thread. device: None = a CUDA device if there is one, else the processor.
-    calibration: positions [N, C, H, W] of the game; without them int8 is out of the question.
-    Raises UsageError for a backend that is unknown or not installed, MuGoError for weights that don't fit or if no
-    engine computes them correctly.
+    max_batch: rows per call, per thread. calibration: positions [N, C, H, W] of the game, without which int8 isn't
+    used. Raises UsageError for a backend that is unknown or not installed, MuGoError for weights that don't fit or if
+    no engine computes them correctly.
     """
-    folded = fold(architecture, weights)
-    engines = available_engines(backend, device)
-    scaling = checked = None
-    if calibration is None:
-        engines = [engine for engine in engines if engine.precision != "int8"]
-    else:
-        seen = calibration[:, : architecture.planes]
-        scaling, checked = seen[::2], seen[1::2]
-    check = _Check(architecture, folded, checked)
+    starter = _Starter(architecture, fold(architecture, weights), calibration, progress)
+    engines = [engine for engine in available_engines(backend) if engine.precision != "int8" or calibration is not None]
     if backend == "auto" and len(engines) > 1:
-        place = _CachedChoice(architecture, device, engines)
-        choice = place.read()
+        cached = _CachedChoice(architecture, engines)
+        choice = cached.read()
         if choice not in engines:
-            progress.say("measuring inference backends once for this machine…")
-            rates = _measure_all(engines, architecture, folded, check, progress, scaling)
-            choice = max(rates, key=lambda one: rates[one] / _worth(one), default=None)
-            if choice is not None:
-                if not check.has_refused:  # it may do well with the next model's weights
-                    place.write(choice, rates)
-                progress.say(f"fastest: {choice}, {rates[choice]:,.0f} evaluations/s")
-        engines = sorted(engines, key=lambda engine: engine != choice)
-    refused = []
+            choice = _measured_fastest(engines, starter, cached, progress)
+        engines.sort(key=lambda engine: engine != choice)
     for engine in engines:
-        try:
-            evaluators = _build(engine, architecture, folded, max_batch, num_threads, scaling)
-        except Exception as error:  # an engine that can't start is one that isn't there
-            problem: str | None = f"can't be used: {' '.join(str(error).split())[:200]}"
-        else:
-            problem = check.problem(evaluators[0])
-        if problem is None:
+        evaluators = starter.start(engine, max_batch, num_threads)
+        if evaluators is not None:
             return evaluators
-        progress.warn(f"backend {engine} refused: {problem}")
-        refused.append(f"{engine} ({problem})")
+    refused = "; ".join(f"{engine} ({problem})" for engine, problem in starter.refused.items())
     raise MuGoError(
         f"inference backend {backend}: nothing computes this network as float32 does: "
-        f"{'; '.join(refused) or 'int8 needs calibration positions'}; try --backend torch"
+        f"{refused or 'int8 needs calibration positions'}; try --backend torch"
     )
 
 
-def _worth(engine: Engine) -> float:
-    """What its rate is divided by when the fastest is chosen."""
-    return WORTH_INT8 if engine.precision == "int8" else 1.0
+def _measured_fastest(
+    engines: Sequence[Engine], starter: _Starter, cached: _CachedChoice, progress: Progress
+) -> Engine | None:
+    """The fastest engine of those that are right, remembered for the next time; None if none is.
+
+    Of the exact precisions a slower one is tried only if no faster one is right; int8 is always compared with one.
+    """
+    progress.say("measuring inference backends once for this machine…")
+    planes = starter.made_up_planes(MEASURED_BATCH)
+    rates: dict[Engine, float] = {}
+    for engine in engines:
+        if any(other.precision not in ("int8", engine.precision) for other in rates):
+            break
+        evaluators = starter.start(engine, MEASURED_BATCH, available_cores())
+        if evaluators is not None:
+            rates[engine] = max(evaluation_rate(evaluators, planes, MEASURED_SECONDS) for _ in range(MEASURED_WINDOWS))
+            progress.say(f"  {engine}: {rates[engine]:,.0f} evaluations/s")
+    if not rates:
+        return None
+    choice = max(rates, key=lambda engine: rates[engine] / (WORTH_INT8 if engine.precision == "int8" else 1.0))
+    if not starter.has_differed:  # the engine that did may do well with the next model's weights
+        cached.write(choice, rates)
+    progress.say(f"fastest: {choice}, {rates[choice]:,.0f} evaluations/s")
+    return choice
 
 
-def measure_network(
-    architecture: Architecture,
-    weights: Weights,
-    batch: int,
-    threads: int,
-    backend: str = "auto",
-    seconds: float = 2.0,
-    progress: Progress = SILENT,
-    calibration: Planes | None = None,
-) -> float:
-    """Evaluations per second of the bare network, all threads running at once with full batches for this long."""
-    evaluators = make_evaluators(
-        architecture, weights, batch, threads, backend, progress=progress, calibration=calibration
-    )
-    return evaluation_rate(evaluators, _made_up_planes(architecture, batch), seconds)
-
-
-def available_engines(backend: str, device: str | None = None) -> list[Engine]:
+def available_engines(backend: str) -> list[Engine]:
     """The engines that ``backend`` allows on this machine, those to prefer unmeasured first.
 
     ``auto`` leaves torch.compile out where OpenVINO is installed: it compiles for tens of seconds and again at each
@@ -225,13 +201,8 @@ def available_engines(backend: str, device: str | None = None) -> list[Engine]:
     compiler = any(shutil.which(name) for name in (os.environ.get("CXX", "c++"), "g++", "clang++"))
     if backend == "compile" and not compiler:
         raise UsageError("inference backend compile: no C++ compiler (c++, g++, clang++) found; use --backend auto")
-    if device is None and backend in ("auto", "torch") and _may_have_cuda():
-        import torch
-
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    device = device or "cpu"
-    if device != "cpu":
-        return [Engine("torch", device, precision) for precision in ("float16", "bfloat16", "float32")]
+    if backend in ("auto", "torch") and _has_cuda():
+        return [Engine("torch", "cuda", precision) for precision in ("float16", "bfloat16", "float32")]
     if backend == "int8":
         if not largest_int8_kernel():
             raise UsageError("inference backend int8: this processor has nothing to gain by it; use --backend auto")
@@ -251,56 +222,76 @@ def _may_have_cuda() -> bool:
     return Path("/dev/nvidiactl").exists() or Path("/proc/driver/nvidia/version").exists() or os.name == "nt"
 
 
-def _build(
-    engine: Engine,
-    architecture: Architecture,
-    folded: Weights,
-    max_batch: int,
-    num_threads: int,
-    calibration: Planes | None,
-) -> list[Evaluator]:
-    built = engine.build(architecture, folded, num_threads, calibration)
-    sizes = built.batch_sizes(max_batch)
-    return [Evaluator(architecture, built.thread(index), sizes, engine) for index in range(num_threads)]
+def _has_cuda() -> bool:
+    if not _may_have_cuda():
+        return False
+    import torch
+
+    return torch.cuda.is_available()
 
 
-def _made_up_planes(architecture: Architecture, count: int) -> Planes:
-    """Noise as dense as a game's planes: each position fills each plane to its own share, from empty to full."""
-    generator = np.random.default_rng(20)
-    shares = generator.random((count, architecture.planes, 1, 1)) ** 2
-    board = (count, architecture.planes, architecture.height, architecture.width)
-    return (generator.random(board) < shares).astype(np.uint8)
+class _Starter:
+    """Starts engines for one network and compares each with float32 numpy on a few positions before it is used."""
 
+    def __init__(
+        self, architecture: Architecture, folded: Weights, calibration: Planes | None, progress: Progress
+    ) -> None:
+        self.refused: dict[Engine, str] = {}  # and why
+        self.has_differed = False  # an engine ran and answered wrongly
+        self._architecture, self._folded, self._progress = architecture, folded, progress
+        self._scaling = self._not_scaling = None
+        if calibration is not None:
+            seen = calibration[:, : architecture.planes]
+            self._scaling, self._not_scaling = seen[::2], seen[1::2]
 
-class _Check:
-    """Compares an evaluator with float32 numpy on a few positions: made-up ones, for int8 calibration ones."""
+    def start(self, engine: Engine, max_batch: int, num_threads: int) -> list[Evaluator] | None:
+        """One evaluator per thread; None, after a warning, if the engine fails or differs too much."""
+        try:
+            backend = engine.build(self._architecture, self._folded, num_threads, self._scaling)
+            sizes = backend.batch_sizes(max_batch)
+            evaluators = [
+                Evaluator(self._architecture, backend.for_thread(index), sizes, engine) for index in range(num_threads)
+            ]
+        except Exception as error:  # an engine that can't start is one that isn't there
+            problem: str | None = f"can't be used: {_one_line(error)}"
+        else:
+            problem = self._problem(evaluators[0])
+        if problem is None:
+            return evaluators
+        self._progress.warn(f"backend {engine} refused: {problem}")
+        self.refused[engine] = problem
+        return None
 
-    def __init__(self, architecture: Architecture, folded: Weights, calibration: Planes | None) -> None:
-        self.has_refused = False  # an engine that answered wrongly
-        self._made_up = _made_up_planes(architecture, CHECKED_POSITIONS)
-        self._typical = None
-        if calibration is not None:  # from the first to the last: a game's beginning, middle and end
-            self._typical = calibration[np.linspace(0, len(calibration) - 1, 4 * CHECKED_POSITIONS).astype(int)]
-        self._plain = cache(lambda is_calibration: evaluate_plain(architecture, folded, self._planes(is_calibration)))
+    def made_up_planes(self, count: int) -> Planes:
+        """Noise as dense as a game's planes: each position fills each plane to its own share, from empty to full."""
+        generator = np.random.default_rng(20)
+        board = (self._architecture.planes, self._architecture.height, self._architecture.width)
+        shares = generator.random((count, board[0], 1, 1)) ** 2
+        return (generator.random((count, *board)) < shares).astype(np.uint8)
 
-    def _planes(self, is_calibration: bool) -> Planes:
-        planes = self._typical if is_calibration else self._made_up
-        assert planes is not None
-        return planes
+    @cached_property
+    def _made_up(self) -> tuple[Planes, Evaluation]:
+        planes = self.made_up_planes(CHECKED_POSITIONS)
+        return planes, evaluate_plain(self._architecture, self._folded, planes)
 
-    def problem(self, evaluator: Evaluator) -> str | None:
+    @cached_property
+    def _calibration(self) -> tuple[Planes, Evaluation]:
+        """Positions from the first to the last: a game's beginning, middle and end."""
+        assert self._not_scaling is not None
+        planes = self._not_scaling[np.linspace(0, len(self._not_scaling) - 1, 4 * CHECKED_POSITIONS).astype(int)]
+        return planes, evaluate_plain(self._architecture, self._folded, planes)
+
+    def _problem(self, evaluator: Evaluator) -> str | None:
         """One line on how it differs too much or fails; None if it is right."""
         int8 = evaluator.engine.precision == "int8"
-        planes, wanted = self._planes(int8), self._plain(int8)
+        planes, wanted = self._calibration if int8 else self._made_up
+        batches = [planes[start : start + evaluator.max_batch] for start in range(0, len(planes), evaluator.max_batch)]
         found: list[Evaluation] = []
-        size = evaluator.max_batch
-        for start in range(0, len(planes), size):
-            batch = planes[start : start + size]
-            try:
-                # In a thread of its own: threads set their thread's share of the cores, and this one isn't a thread.
-                run_together([partial(lambda rows: found.append(evaluator(rows)), batch)])
-            except Exception as error:  # an engine may fail in its own ways; any means: not this one
-                return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        try:
+            # In a thread of its own: evaluators limit their thread to its share of the cores, which this one keeps.
+            run_together([lambda: found.extend(map(evaluator, batches))])
+        except Exception as error:  # an engine may fail in its own ways; any means: not this one
+            return f"{type(error).__name__}: {_one_line(error)}"
         logits, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
         policy_differences = np.abs(softmax(logits) - softmax(wanted[0]))
         value_differences = np.abs(values - wanted[1])
@@ -312,76 +303,67 @@ class _Check:
             policy_difference, value_difference = policy_differences.max(), value_differences.max()
         if policy_difference <= of_policy and value_difference <= of_value:
             return None
-        self.has_refused = True
+        self.has_differed = True
         return (
             f"differs from float32 {mean}by {policy_difference:.3g} in policy and {value_difference:.3g} in value; "
             f"allowed {of_policy} and {of_value}"
         )
 
 
-def softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def softmax(logits: FloatArray) -> FloatArray:
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)
 
 
-def _measure_all(
-    engines: Sequence[Engine],
-    architecture: Architecture,
-    folded: Weights,
-    check: _Check,
-    progress: Progress,
-    calibration: Planes | None,
-) -> dict[Engine, float]:
-    """Evaluations per second of each engine that is right.
-
-    Of the exact precisions a slower one is tried only if no faster one is right; int8 is always compared with one.
-    """
-    planes = _made_up_planes(architecture, MEASURED_BATCH)
-    rates: dict[Engine, float] = {}
-    for engine in engines:
-        if any(other.precision not in ("int8", engine.precision) for other in rates):
-            break
-        try:
-            evaluators = _build(engine, architecture, folded, MEASURED_BATCH, available_cores(), calibration)
-        except Exception as error:  # an engine that can't start is one that isn't there
-            progress.warn(f"backend {engine} can't be used: {' '.join(str(error).split())[:200]}")
-            continue
-        problem = check.problem(evaluators[0])
-        if problem is not None:
-            progress.warn(f"backend {engine} refused: {problem}")
-            continue
-        rates[engine] = max(evaluation_rate(evaluators, planes, MEASURED_SECONDS) for _ in range(MEASURED_WINDOWS))
-        progress.say(f"  {engine}: {rates[engine]:,.0f} evaluations/s")
-    return rates
-
-
 def evaluation_rate(evaluators: Sequence[Evaluator], planes: Planes, seconds: float) -> float:
     """Evaluations per second of all threads together, each after one call to warm up."""
-    batches = [0] * len(evaluators)
-    started = [0.0] * len(evaluators)
-    ended = [0.0] * len(evaluators)
     ready = threading.Barrier(len(evaluators))
+    runs: list[tuple[int, float, float]] = []  # batches, started, ended
 
-    def work(thread: int) -> None:
-        evaluators[thread](planes)
+    def work(evaluator: Evaluator) -> None:
+        evaluator(planes)
         ready.wait()
-        started[thread] = now = time.perf_counter()
-        stop = now + seconds
-        while now < stop:
-            evaluators[thread](planes)
-            batches[thread] += 1
+        started = now = time.perf_counter()
+        batches = 0
+        while now < started + seconds:
+            evaluator(planes)
+            batches += 1
             now = time.perf_counter()
-        ended[thread] = now
+        runs.append((batches, started, now))
 
-    run_together([partial(work, thread) for thread in range(len(evaluators))])
+    run_together([partial(work, evaluator) for evaluator in evaluators])
+    batches, started, ended = zip(*runs, strict=True)
     return sum(batches) * len(planes) / (max(ended) - min(started))
+
+
+def run_together(works: Sequence[Callable[[], object]]) -> None:
+    """Run each in a thread of its own and wait for all; raise the first exception that any of them raised."""
+    errors: list[BaseException] = []
+
+    def guarded(work: Callable[[], object]) -> None:
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(work,), daemon=True) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
 
 
 class _CachedChoice:
     """The engine measured fastest before, in a small JSON file of the user's. Never an error: worst case no choice."""
 
-    def __init__(self, architecture: Architecture, device: str | None, engines: Sequence[Engine]) -> None:
-        """engines: those that were measured."""
+    def __init__(self, architecture: Architecture, engines: Sequence[Engine]) -> None:
+        """engines: those to choose from."""
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         self.path = folder / "mugo" / "backends.json"
         versions = []
@@ -390,23 +372,21 @@ class _CachedChoice:
                 versions.append(f"{library} {metadata.version(library)}")
             except metadata.PackageNotFoundError:
                 versions.append(f"no {library}")
-        cuda = f"cuda {_may_have_cuda()} {os.environ.get('CUDA_VISIBLE_DEVICES', '')} {device or ''}".strip()
+        cuda = f"cuda {_may_have_cuda()} {os.environ.get('CUDA_VISIBLE_DEVICES', '')}".strip()
         machine = [processor_name(), f"{available_cores()} cores", cuda, *versions]
         shape = [f"{name} {number}" for name, number in architecture.to_dict().items()]
-        known = "engines " + ", ".join(map(str, engines))
-        self._key = "; ".join([*machine, *shape, known])
+        self._key = "; ".join([*machine, *shape, "engines " + ", ".join(map(str, engines))])
 
     def read(self) -> Engine | None:
-        entry = self._entries().get(self._key)
         try:
-            return Engine(**{name: str(entry["engine"][name]) for name in ("backend", "device", "precision")})  # type: ignore[index]
+            return Engine(**self._entries()[self._key]["engine"])
         except (TypeError, KeyError):
             return None
 
     def write(self, engine: Engine, rates: dict[Engine, float]) -> None:
         entries = self._entries()
         entries[self._key] = {
-            "engine": {"backend": engine.backend, "device": engine.device, "precision": engine.precision},
+            "engine": asdict(engine),
             "evaluations_per_second": {str(measured): round(rate) for measured, rate in rates.items()},
         }
         temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.{threading.get_ident()}")

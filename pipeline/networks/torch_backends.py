@@ -11,22 +11,21 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pipeline.config import available_cores
+from pipeline.games.base import Evaluate, Evaluation, Planes
 from pipeline.networks.architecture import Architecture, Weights
-from pipeline.networks.backends import Backend, Evaluate, Evaluation, Planes
+from pipeline.networks.backends import Backend
 from pipeline.networks.modules import per_point_logits, pooled, value_of
-
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 class FoldedNetwork(nn.Module):
-    """What ``folding.fold`` left of a network, in one dtype, channels-last. Twin of ``reference.evaluate_plain``."""
+    """A network as ``folding.fold`` leaves it, in one precision, channels-last. Twin of ``folding.evaluate_plain``."""
 
-    def __init__(self, architecture: Architecture, folded: Weights, dtype: torch.dtype) -> None:
+    def __init__(self, architecture: Architecture, folded: Weights, precision: str) -> None:
         super().__init__()
         self.architecture = architecture
-        self.dtype = dtype
+        self.dtype: torch.dtype = getattr(torch, precision)
         for name, array in folded.items():
-            tensor = torch.from_numpy(np.array(array, np.float32)).to(dtype)
+            tensor = torch.from_numpy(np.array(array, np.float32)).to(self.dtype)
             if tensor.ndim == 4:
                 tensor = tensor.contiguous(memory_format=torch.channels_last)
             self.register_parameter(name.replace(".", "_"), nn.Parameter(tensor, requires_grad=False))
@@ -66,18 +65,18 @@ class TorchBackend(Backend):
     """Torch on the processor, each thread on its share of the cores."""
 
     def __init__(self, architecture: Architecture, folded: Weights, num_threads: int, precision: str) -> None:
-        self._network: Any = FoldedNetwork(architecture, folded, DTYPES[precision]).eval()
+        self._network: Any = FoldedNetwork(architecture, folded, precision).eval()
         self._num_threads = max(1, available_cores() // num_threads)
 
-    def thread(self, index: int) -> Evaluate:
-        threads_set_in = -1
+    def for_thread(self, index: int) -> Evaluate:
+        limited = -1
 
         def run(planes: Planes) -> Evaluation:
-            nonlocal threads_set_in
-            # Torch counts threads per calling thread, so each thread has to say it in its own.
-            if threads_set_in != threading.get_ident():
+            nonlocal limited
+            # Torch keeps its number of threads per calling thread, so each has to set its own.
+            if limited != threading.get_ident():
                 torch.set_num_threads(self._num_threads)
-                threads_set_in = threading.get_ident()
+                limited = threading.get_ident()
             with torch.inference_mode():
                 return _split(self._forward(torch.from_numpy(planes)))
 
@@ -88,9 +87,9 @@ class TorchBackend(Backend):
 
 
 class CompiledBackend(TorchBackend):
-    """The same through torch.compile with frozen weights. Needs a C++ compiler; compiles for seconds per batch size."""
+    """The same through torch.compile with frozen weights. Needs a C++ compiler; takes seconds for each batch size."""
 
-    fractions = (1, 0.5, 0.25, 0.125)  # few sizes: each one is compiled, and torch gives up after eight
+    fractions = (1, 0.5, 0.25, 0.125)  # few sizes: each is compiled, and torch gives up after eight
 
     def __init__(self, architecture: Architecture, folded: Weights, num_threads: int, precision: str) -> None:
         super().__init__(architecture, folded, num_threads, precision)
@@ -114,9 +113,9 @@ class CudaBackend(Backend):
 
     def __init__(self, architecture: Architecture, folded: Weights, precision: str, device: str) -> None:
         self._device = torch.device(device)
-        self._network = FoldedNetwork(architecture, folded, DTYPES[precision]).eval().to(self._device)
+        self._network = FoldedNetwork(architecture, folded, precision).eval().to(self._device)
 
-    def thread(self, index: int) -> Evaluate:
+    def for_thread(self, index: int) -> Evaluate:
         stream = torch.cuda.Stream(self._device)
         pinned: dict[int, tuple[Tensor, Tensor]] = {}
 

@@ -4,9 +4,8 @@ import numpy as np
 import torch
 
 from pipeline.networks.architecture import Architecture
-from pipeline.networks.folding import fold
+from pipeline.networks.folding import evaluate_plain, fold
 from pipeline.networks.modules import load_network
-from pipeline.networks.reference import evaluate_plain
 from tests.networks.conftest import lively_weights, random_planes
 
 TOLERANCE = 1e-4  # stated in folding.py

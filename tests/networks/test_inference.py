@@ -3,17 +3,18 @@
 import json
 import subprocess
 import sys
-import threading
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pipeline.errors import MuGoError, UsageError
-from pipeline.networks import backends, inference, reference
+from pipeline.games.base import Evaluate
+from pipeline.networks import backends, folding, inference
 from pipeline.networks.architecture import Architecture
-from pipeline.networks.folding import fold
+from pipeline.networks.folding import evaluate_plain, fold
 from pipeline.networks.inference import (
     INT8_POLICY_TOLERANCE,
     INT8_VALUE_TOLERANCE,
@@ -22,21 +23,17 @@ from pipeline.networks.inference import (
     Engine,
     Evaluator,
     available_engines,
+    evaluation_rate,
     make_evaluators,
-    measure_network,
+    run_together,
+    softmax,
 )
-from pipeline.networks.reference import evaluate_plain
 from pipeline.progress import Progress
 from tests.networks.conftest import ARCHITECTURES, lively_weights, random_planes
 
 GO = ARCHITECTURES["points and pass"]
-ENGINES = [
-    pytest.param(name, marks=pytest.mark.skipif(not backends.is_installed(module), reason=f"{module} is not installed"))
-    for name, module in (("torch", "torch"), ("openvino", "openvino"))
-]
-
-
 needs_openvino = pytest.mark.skipif(not backends.is_installed("openvino"), reason="openvino is not installed")
+ENGINES = ["torch", pytest.param("openvino", marks=needs_openvino)]
 
 
 class Recorder(Progress):
@@ -58,11 +55,6 @@ def cache_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "mugo" / "backends.json"
 
 
-def softmax(logits: np.ndarray) -> np.ndarray:
-    powers = np.exp(logits - logits.max(1, keepdims=True))
-    return powers / powers.sum(1, keepdims=True)
-
-
 @pytest.mark.parametrize("backend", ENGINES)
 def test_every_engine_agrees_with_float32(backend: str, architecture: Architecture) -> None:
     weights = lively_weights(architecture)
@@ -80,7 +72,7 @@ def test_float32_engines_agree_closely(backend: str, architecture: Architecture)
     """A bf16 engine may hide a mistake in its rounding; the same graph in float32 can't."""
     folded = fold(architecture, lively_weights(architecture))
     planes = random_planes(architecture, 16)
-    logits, value = Engine(backend, "cpu", "float32").build(architecture, folded, 1).thread(0)(planes)
+    logits, value = Engine(backend, "cpu", "float32").build(architecture, folded, 1).for_thread(0)(planes)
     wanted_logits, wanted_value = evaluate_plain(architecture, folded, planes)
     np.testing.assert_allclose(logits, wanted_logits, atol=1e-4)
     np.testing.assert_allclose(value, wanted_value, atol=1e-4)
@@ -139,7 +131,7 @@ def test_outputs_belong_to_the_caller(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", ENGINES)
-def test_lanes_run_at_once_without_mixing(backend: str) -> None:
+def test_threads_run_at_once_without_mixing(backend: str) -> None:
     weights = lively_weights(GO)
     alone = make_evaluators(GO, weights, 32, 1, backend)[0]
     evaluators = make_evaluators(GO, weights, 32, 3, backend)
@@ -153,18 +145,14 @@ def test_lanes_run_at_once_without_mixing(backend: str) -> None:
             for found, expected in zip(evaluators[thread](planes), wanted[thread], strict=True):
                 differences.append(float(np.abs(found - expected).max()))
 
-    threads = [threading.Thread(target=work, args=(thread,)) for thread in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_together([partial(work, thread) for thread in range(3)])
     assert len(differences) == 3 * 40 * 2
     assert max(differences) < 0.02
 
 
 def test_batch_sizes_are_few_and_end_at_the_largest() -> None:
     class Any(backends.Backend):
-        def thread(self, index: int) -> backends.Evaluate:
+        def for_thread(self, index: int) -> Evaluate:
             raise NotImplementedError
 
     assert Any().batch_sizes(128) == [16, 24, 32, 48, 64, 96, 128]
@@ -184,7 +172,7 @@ class TestChoice:
         assert entry["engine"]["backend"] == chosen.backend
         assert [path.name for path in cache_file.parent.iterdir()] == ["backends.json"]
 
-    def test_it_holds_for_every_batch_and_number_of_lanes(self, cache_file: Path) -> None:
+    def test_it_holds_for_every_batch_and_number_of_threads(self, cache_file: Path) -> None:
         """Processes that share a match must compute alike."""
         chosen = {
             make_evaluators(GO, lively_weights(GO), batch, threads, calibration=random_planes(GO, 64))[0].engine
@@ -202,7 +190,7 @@ class TestChoice:
         engines = [Engine("openvino", "cpu", "int8"), Engine("torch", "cpu", "float32")]
         monkeypatch.setattr(inference, "available_engines", lambda *_: engines)
         rates = dict(zip(engines, (300.0, 100.0), strict=True))
-        monkeypatch.setattr(inference, "_measure_all", lambda *_: rates)
+        monkeypatch.setattr(inference, "evaluation_rate", lambda evaluators, *_: rates[evaluators[0].engine])
         calibration = random_planes(GO, 64)
         assert make_evaluators(GO, lively_weights(GO), 16, 1, calibration=calibration)[0].engine == engines[0]
         monkeypatch.setattr(inference, "INT8_VALUE_TOLERANCE", 0.0)
@@ -217,7 +205,7 @@ class TestChoice:
     def test_int8_may_be_wrong_now_and_then(
         self, cache_file: Path, monkeypatch: pytest.MonkeyPatch, wrong: int
     ) -> None:
-        """In so many of the 32 positions that are asked. Refused, it may yet do well with the next model's weights."""
+        """In this many of the 32 positions it answers. Refused, it may yet do well with the next model's weights."""
         int8, exact = Engine("openvino", "cpu", "int8"), Engine("torch", "cpu", "float32")
         build, answer = Engine.build, Evaluator.__call__
 
@@ -261,17 +249,14 @@ class TestChoice:
         slow, fast = Engine("torch", "cpu", "float32"), Engine("openvino", "cpu", "float32")
         made_of = {slow: 10.0, fast: 20.0}
         built: list[Engine] = []
-        real = inference._build
+        real = Engine.build
 
         def build(engine: Engine, *rest):
             built.append(engine)
-            evaluators = real(Engine("torch", "cpu", "float32"), *rest)
-            for evaluator in evaluators:
-                evaluator.engine = engine
-            return evaluators
+            return real(slow, *rest)
 
         monkeypatch.setattr(inference, "available_engines", lambda *_: [slow, fast])
-        monkeypatch.setattr(inference, "_build", build)
+        monkeypatch.setattr(Engine, "build", build)
         monkeypatch.setattr(inference, "evaluation_rate", lambda evaluators, *_: made_of[evaluators[0].engine])
         assert make_evaluators(GO, lively_weights(GO), 16, 1)[0].engine == fast
         assert built == [slow, fast, fast]
@@ -320,7 +305,8 @@ def test_unknown_and_missing_backends_are_usage_errors(monkeypatch: pytest.Monke
     monkeypatch.setattr(inference.shutil, "which", lambda _: None)
     with pytest.raises(UsageError, match="no C\\+\\+ compiler"):
         available_engines("compile")
-    assert {engine.backend for engine in available_engines("auto", "cpu")} == {"torch"}
+    monkeypatch.setattr(inference, "_has_cuda", lambda: False)
+    assert {engine.backend for engine in available_engines("auto")} == {"torch"}
 
 
 def test_weights_of_another_architecture_are_refused() -> None:
@@ -329,13 +315,12 @@ def test_weights_of_another_architecture_are_refused() -> None:
 
 
 def test_the_network_can_be_measured() -> None:
-    assert measure_network(GO, lively_weights(GO), 16, 2, "torch", seconds=0.05) > 0
+    evaluators = make_evaluators(GO, lively_weights(GO), 16, 2, "torch")
+    assert evaluation_rate(evaluators, random_planes(GO, 16), seconds=0.05) > 0
 
 
-@pytest.mark.skipif(not backends.is_installed("openvino"), reason="openvino is not installed")
-def test_openvino_starts_without_torch(tmp_path: Path) -> None:
-    import subprocess
-
+@needs_openvino
+def test_openvino_starts_without_torch() -> None:
     code = (
         "import sys, numpy as np; from pipeline.networks.architecture import *; "
         "from pipeline.networks.inference import make_evaluators; a = Architecture(1, 8, 3, 3, 3, 9); "
@@ -345,7 +330,7 @@ def test_openvino_starts_without_torch(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.skipif(not backends.is_installed("openvino"), reason="openvino is not installed")
+@needs_openvino
 def test_nothing_is_sent_over_the_network():
     """In a fresh process: opening a connection, looking up a name or forking to do so would raise."""
     code = """
@@ -366,7 +351,7 @@ print("quiet")
 
 
 @needs_openvino
-def test_int8_agrees_with_float32_on_typical_positions(architecture: Architecture) -> None:
+def test_int8_agrees_with_float32_on_calibration_positions(architecture: Architecture) -> None:
     weights, planes = lively_weights(architecture), random_planes(architecture, 64)
     evaluator = make_evaluators(architecture, weights, 40, 1, "int8", calibration=planes)[0]
     assert evaluator.engine == Engine("openvino", "cpu", "int8")
@@ -384,14 +369,14 @@ def test_int8_is_what_rounding_to_whole_numbers_gives(
     """Against plain numpy with kernels and inputs rounded as backends.py says."""
     monkeypatch.setattr(backends, "has_fast_bfloat16", lambda: False)
     folded, planes = fold(architecture, lively_weights(architecture)), random_planes(architecture, 48)
-    exact, maxima = reference._convolve, backends.input_maxima(architecture, folded, planes)
+    exact, maxima = folding._convolve, backends.input_maxima(architecture, folded, planes)
     found: dict[str, float] = {}
 
     def watching(x: np.ndarray, folded: dict, name: str) -> np.ndarray:
         found[name] = float(x.max())
         return exact(x, folded, name)
 
-    monkeypatch.setattr(reference, "_convolve", watching)
+    monkeypatch.setattr(folding, "_convolve", watching)
     evaluate_plain(architecture, folded, planes)
     assert maxima == pytest.approx({name: value for name, value in found.items() if name != "stem"}, rel=1e-4)
 
@@ -404,15 +389,14 @@ def test_int8_is_what_rounding_to_whole_numbers_gives(
         rounded = {f"{name}.weight": np.rint(kernel / scale) * scale, f"{name}.bias": folded[f"{name}.bias"]}
         return exact(np.clip(np.rint(x / step), 0, 255) * step, rounded, name)
 
-    monkeypatch.setattr(reference, "_convolve", rounding)
+    monkeypatch.setattr(folding, "_convolve", rounding)
     wanted_logits, wanted_value = evaluate_plain(architecture, folded, planes)
-    thread = Engine("openvino", "cpu", "int8").build(architecture, folded, 1, planes).thread(0)
-    logits, value = thread(planes)
+    logits, value = Engine("openvino", "cpu", "int8").build(architecture, folded, 1, planes).for_thread(0)(planes)
     # A value that float32 puts on the other side of a rounding threshold moves a whole step: most agree closely.
     assert np.quantile(np.abs(logits - wanted_logits), 0.9) < 1e-4
     assert np.abs(softmax(logits) - softmax(wanted_logits)).mean() < 1e-6
     assert np.quantile(np.abs(value - wanted_value), 0.9) < 1e-4
-    monkeypatch.setattr(reference, "_convolve", exact)
+    monkeypatch.setattr(folding, "_convolve", exact)
     exact_logits, _ = evaluate_plain(architecture, folded, planes)
     assert np.quantile(np.abs(logits - exact_logits), 0.5) > 1e-4  # and it isn't just float32
 
@@ -425,7 +409,7 @@ def test_int8_sums_of_the_largest_numbers_do_not_saturate() -> None:
         if name.startswith(("stem", "blocks")):
             fan_in = folded[name][0].size if folded[name].ndim == 4 else np.inf
             folded[name] = np.full_like(folded[name], 1 / fan_in)
-    logits, value = Engine("openvino", "cpu", "int8").build(GO, folded, 1, planes).thread(0)(planes)
+    logits, value = Engine("openvino", "cpu", "int8").build(GO, folded, 1, planes).for_thread(0)(planes)
     wanted_logits, wanted_value = evaluate_plain(GO, folded, planes)
     np.testing.assert_allclose(logits, wanted_logits, atol=0.05)
     np.testing.assert_allclose(value, wanted_value, atol=0.05)
@@ -464,13 +448,13 @@ def test_int8_beyond_its_tolerance_is_refused(monkeypatch: pytest.MonkeyPatch) -
 
 
 @needs_openvino
-def test_int8_needs_typical_positions() -> None:
+def test_int8_needs_calibration_positions() -> None:
     assert make_evaluators(GO, lively_weights(GO), 16, 1)[0].engine.precision != "int8"
     with pytest.raises(MuGoError, match="int8"):
         make_evaluators(GO, lively_weights(GO), 16, 1, "int8")
 
 
-def test_int8_must_be_faster_to_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_int8_must_be_faster_to_be_chosen(cache_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engines = [Engine("torch", "cpu", "int8"), Engine("torch", "cpu", "float32")]
     monkeypatch.setattr(inference, "available_engines", lambda *_: engines)
     plain = Engine.build
@@ -478,14 +462,6 @@ def test_int8_must_be_faster_to_be_chosen(monkeypatch: pytest.MonkeyPatch) -> No
     calibration = random_planes(GO, 64)
     for int8_rate, wanted in ((105.0, "float32"), (150.0, "int8")):
         rates = dict(zip(engines, (int8_rate, 100.0), strict=True))
-        monkeypatch.setattr(inference, "_measure_all", lambda *_, rates=rates: rates)
-        monkeypatch.setattr(inference, "_CachedChoice", lambda *_: NoChoice())
+        monkeypatch.setattr(inference, "evaluation_rate", lambda found, *_, rates=rates: rates[found[0].engine])
+        cache_file.unlink(missing_ok=True)
         assert make_evaluators(GO, lively_weights(GO), 16, 1, calibration=calibration)[0].engine.precision == wanted
-
-
-class NoChoice:
-    def read(self) -> None:
-        return None
-
-    def write(self, *_: object) -> None:
-        pass
