@@ -1,13 +1,13 @@
 """gather: from the newest games of self-play to chunks of shuffled training examples.
 
-All positions are drawn before anything is read: uniformly and without replacement, or more often where the search
+All positions are sampled before anything is read: uniformly and without replacement, or more often where the search
 surprised the network; each is assigned to a row of a chunk. Then every shard that holds one is read once, its examples
-go to their rows in a scratch file, and chunks are cut from it. So reading costs the same for any number of chunks. What
-is drawn depends on the shards, the settings and the seed only; the set's name has a hash of them, by which a rerun
-finds its own work: it makes what is missing, or says that all is there.
+go to their rows in a scratch file, and chunks are cut from it. So reading costs the same for any number of chunks. The
+sample depends on the shards, the settings and the seed only. The set's name has a hash of them, by which a rerun finds
+its own work: it makes what is missing, or says that everything is there.
 
-How many positions there ever were is counted on from set to set: a set's chunks say what was counted when it was made,
-and the next gather adds the shards that came since. The first one counts them all.
+The total number of positions is carried from set to set: a set's chunks say what was counted when it was made, and the
+next gather adds the shards that came since. The first one counts them all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +27,8 @@ from pipeline.config import GatherConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.games.base import AnyGame
 from pipeline.games.registry import recorded_game
-from pipeline.gather.extraction import Reader, in_threads
-from pipeline.gather.sampling import Positions, PositionSampler
-from pipeline.gather.scratch import Scratch
+from pipeline.gather.extraction import Reader, Scratch, in_threads
+from pipeline.gather.sampling import Positions
 from pipeline.gather.window import Capacity, Counted, Window, scan_window
 from pipeline.methods.base import Method
 from pipeline.methods.registry import method_named
@@ -51,7 +49,7 @@ from pipeline.storage.chunks import (
 )
 
 HOLDOUT_CHUNKS = 4  # the hold-out is at most this many chunks large
-DRAW_TRAINING, DRAW_HOLDOUT, DRAW_REPLACEMENTS = 0, 1, 2  # the random streams of a seed
+TRAINING, HOLDOUT, REPLACEMENTS = 0, 1, 2  # the random streams of a seed
 
 
 @dataclass(frozen=True)
@@ -113,15 +111,15 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
     atomic.make_folder(output)
     with atomic.file_lock(output / "sets", on_wait=lambda: progress.say(f"another gather works in {output}; waiting")):
         atomic.sweep(output)
-        run = _Run(config, progress, window, game, method, skip)
-        made = run.make(num_chunks)
-        chunk_set = run.chunk_set()
+        making = _Making(config, progress, window, game, method, Reader(game, method, window, skip, progress))
+        made = making.make(num_chunks)
+        chunk_set = making.chunk_set()
         sets_removed = remove_old_sets(output, config.keep_sets) if made else 0
     seconds = time.monotonic() - start
     short = config.chunks_to_make - len(chunk_set.chunks)
     if short:
         progress.say(f"{short} of {config.chunks_to_make} chunks fell away: the window has too few positions")
-    figures = window.figures(frozenset(run.bad))
+    figures = window.figures(frozenset(making.reader.bad))
     return GatherSummary(
         game=game.spec,
         set_id=chunk_set.id,
@@ -136,8 +134,8 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
         newest_shard=figures.newest,
         oldest_shard=figures.oldest,
         total_positions=window.counted.total,
-        new_positions=run.new_positions,
-        shards_read=run.reader.shards_read,
+        new_positions=making.new_positions,
+        shards_read=making.reader.shards_read,
         shards_skipped=len(skipped),
         sets_removed=sets_removed,
         seconds=seconds,
@@ -154,16 +152,22 @@ def _scan(config: GatherConfig, skip: Callable[[FileError], None]) -> Window:
     )
     random_seed = config.seed if config.replacement == "random" else None
     game, counted = _counted_before(config.output_directory)
-    told: list[FileError] = []
+    bad: list[FileError] = []
     while True:
-        told.clear()
+        bad.clear()
         window = scan_window(
-            config.directory, config.max_positions, config.holdout_fraction, told.append, capacity, counted, random_seed
+            config.directory,
+            config.max_positions,
+            config.holdout_fraction,
+            bad.append,
+            capacity,
+            counted,
+            random_seed,
         )
         if not counted.total or not window.metas or window.metas[0].game == game:
             break
         counted = Counted()  # the sets in the output directory are of another game
-    for error in told:
+    for error in bad:
         skip(error)
     return window
 
@@ -176,14 +180,10 @@ def _counted_before(output: Path) -> tuple[str, Counted]:
             try:
                 header = read_header(path)
             except FileError:
-                continue  # who needs this chunk will say so
-            return header.game, _counted(header.window)
+                continue  # whoever needs this chunk reports it
+            found = header.window
+            return header.game, Counted(int(found.get("total_positions", 0)), str(found.get("latest_shard", "")))
     return "", Counted()
-
-
-def _counted(window: dict[str, Any]) -> Counted:
-    """window: of a chunk's header."""
-    return Counted(int(window.get("total_positions", 0)), str(window.get("latest_shard", "")))
 
 
 def _num_chunks(config: GatherConfig, window: Window, num_skipped: int) -> int:
@@ -232,151 +232,145 @@ def _game_of(window: Window) -> AnyGame:
         raise FileError(window.metas[0].path, f"{error}; wanted games that this program knows") from error
 
 
-class _Run:
+def _set_name(config: GatherConfig, window: Window) -> layout.SetName:
+    """The name under which this window, these settings and this seed were gathered before, or a new one."""
+    left_out = {"directory", "output_directory", "min_positions", "keep_sets", "replacement", "time_share"}
+    evicts_any = config.replacement == "random"
+    ingredients = {
+        "version": VERSION,
+        "shards": [(meta.id, meta.sha256) for meta in window.metas],
+        "capacity": window.capacity,
+        "evictions": max(window.counted.total - window.capacity, 0) if evicts_any else None,
+        "settings": config.stored(left_out),
+    }
+    digest = hashlib.sha256(json.dumps(ingredients, sort_keys=True).encode()).hexdigest()[:8]
+    names = list(list_sets(config.output_directory))
+    same = [name for name in names if name.digest == digest]
+    return same[-1] if same else layout.SetName(names[-1].number + 1 if names else 0, digest)
+
+
+class _Making:
     """The making of one set. Row r of the scratch file becomes row r % size of the (r // size)th missing chunk;
     the rows of the hold-out follow."""
 
     def __init__(
-        self,
-        config: GatherConfig,
-        progress: Progress,
-        window: Window,
-        game: AnyGame,
-        method: Method,
-        skip: Callable[[FileError], None],
+        self, config: GatherConfig, progress: Progress, window: Window, game: AnyGame, method: Method, reader: Reader
     ) -> None:
-        self.config = config
-        self.progress = progress
-        self.window = window
-        self.game = game
-        self.method = method
+        self.config, self.progress, self.window, self.game, self.method = config, progress, window, game, method
+        self.reader = reader
         self.types = method.columns(game)
         self.output = config.output_directory
-        self.set_name = self._find_name()
-        self.reader = Reader(game, method, window, skip, progress)
-        self.bad = self.reader.bad  # shards that turned out damaged, as indices into window.metas
+        self.set_name = _set_name(config, window)
         self.new_positions = window.new_positions
 
-    def _find_name(self) -> layout.SetName:
-        """The name under which this window, these settings and this seed were gathered before, or a new one."""
-        window = self.window
-        left_out = {"directory", "output_directory", "min_positions", "keep_sets", "replacement", "time_share"}
-        evicts_any = self.config.replacement == "random"
-        ingredients = {
-            "version": VERSION,
-            "shards": [(meta.id, meta.sha256) for meta in window.metas],
-            "capacity": window.capacity,
-            "evictions": max(window.counted.total - window.capacity, 0) if evicts_any else None,
-            "settings": self.config.stored(left_out),
-        }
-        digest = hashlib.sha256(json.dumps(ingredients, sort_keys=True).encode()).hexdigest()[:8]
-        names = list(list_sets(self.output))
-        ours = [name for name in names if name.digest == digest]
-        return ours[-1] if ours else layout.SetName(names[-1].number + 1 if names else 0, digest)
+    def make(self, num_chunks: int) -> int:
+        """Make whatever is missing; returns how many chunks that was."""
+        existing = self._readable()
+        if existing:
+            begun = read_header(existing[0]).window
+            self.new_positions = int(begun["new_positions"])  # as when the set was begun
+            if complete_set(self.set_name, existing) is not None:
+                self._already_made(begun["skipped"])
+                return 0
+            if begun.get("skipped", True):
+                self._remove(existing)  # which row replaces a damaged shard's is known only if all are sampled anew
+        missing = [index for index, path in enumerate(self._paths(num_chunks)) if not path.exists()]
+        size = self.config.positions_per_chunk
+        sampled = self._sample(num_chunks * size)
+        rows = np.concatenate([np.arange(index * size, (index + 1) * size) for index in missing])
+        wanted = sampled.at(rows) + self._sample_holdout()
+        with closing(Scratch(self.output, len(wanted), {**self.types, **ORIGIN})) as scratch:
+            failed = self._extract(scratch, wanted, len(rows))
+            if self.reader.bad and len(missing) < num_chunks:
+                self.progress.finish()  # damaged since the others were made
+                self._remove(self._files())
+                return self.make(num_chunks)
+            holdout = np.setdiff1d(np.arange(len(rows), len(wanted)), failed)
+            failed = self._replace(scratch, failed[failed < len(rows)], sampled)
+            self.progress.finish()
+            if len(failed):
+                num_chunks = self._close_gaps(scratch, len(rows), failed)
+                missing = list(range(num_chunks))
+            self._write(scratch, num_chunks, missing, holdout)
+        return len(missing)
+
+    # The files of this set
 
     def chunk_set(self) -> ChunkSet:
         """The set, when it is complete."""
-        found = complete_set(self.set_name, list_sets(self.output).get(self.set_name, []))
+        found = complete_set(self.set_name, self._files())
         if found is None:
             raise FileError(self.output, f"set {self.set_name} lost chunks while it was made; run gather again")
         return found
 
-    def _remove_damaged(self, files: list[Path]) -> None:
-        """Chunks of this set that can't be read are made again."""
-        for path in files:
-            try:
-                read_header(path)
-            except FileError as error:
-                self.progress.warn(f"making it again: {error}")
-                with atomic.os_errors(path):
-                    path.unlink(missing_ok=True)
-
-    def make(self, num_chunks: int) -> int:
-        """Make whatever is missing; how many chunks that was."""
-        self._remove_damaged(list_sets(self.output).get(self.set_name, []))
-        sets = list_sets(self.output)
-        existing = sets.get(self.set_name, [])
-        if existing:
-            self.new_positions = int(read_header(existing[0]).window["new_positions"])  # as when the set was begun
-        if complete_set(self.set_name, existing) is not None:
-            newest = max(sets)
-            later = "" if newest == self.set_name else f"; note that set {newest} is newer, and train takes the newest"
-            self.progress.say(f"set {self.set_name} of this window, settings and seed is already made{later}")
-            skipped = read_header(existing[0]).window["skipped"]
-            self.bad.update(number for number, meta in enumerate(self.window.metas) if meta.id in skipped)
-            return 0
-        if existing and _had_replacements(existing[0]):
-            self._remove_partial()  # which row stands in for a damaged shard is only known when all are drawn anew
-        missing = [index for index, path in enumerate(self._paths(num_chunks)) if not path.exists()]
-        num_drawn = num_chunks * self.config.positions_per_chunk
-        drawn = self._pool(frozenset()).sample(num_drawn, self._rng(DRAW_TRAINING))
-        rows = np.concatenate([self._rows_of(index) for index in missing])
-        holdout = self._draw_holdout()
-        num_rows = len(rows)
-        with closing(Scratch(self.output, num_rows + len(holdout), {**self.types, **ORIGIN})) as scratch:
-            wanted = _joined(drawn.at(rows), holdout)
-            self.progress.start("reading games", len(wanted), "positions")
-            # What is held out says how good the value is at results, whatever it learns from.
-            td_lambda = np.full(len(wanted), self.config.td_lambda, np.float32)
-            td_lambda[num_rows:] = 1
-            failed = self.reader.extract(scratch, wanted, np.arange(len(wanted)), td_lambda)
-            if self.bad and len(missing) < num_chunks:
-                self.progress.finish()  # damaged since the others were made
-                self._remove_partial()
-                return self.make(num_chunks)
-            kept_holdout = np.setdiff1d(np.arange(num_rows, len(wanted)), failed)
-            failed = self._replace(scratch, failed[failed < num_rows], drawn)
-            self.progress.finish()
-            if len(failed):
-                num_chunks = self._close_gaps(scratch, num_rows, failed)
-                missing = list(range(num_chunks))
-            slots = {index: slot for slot, index in enumerate(missing)}
-            self._write(scratch, num_chunks, slots, kept_holdout)
-        return len(missing)
-
-    def _pool(self, without: frozenset[int]) -> PositionSampler:
-        """What is drawn from. without: shards to leave out; none at first, so that reruns draw the same."""
-        return self.window.pool(False, without, self.config.surprise_weight)
+    def _files(self) -> list[Path]:
+        return list_sets(self.output).get(self.set_name, [])
 
     def _paths(self, num_chunks: int) -> list[Path]:
         return [self.output / layout.chunk_name(self.set_name, index, num_chunks) for index in range(num_chunks)]
 
-    def _rows_of(self, index: int) -> NDArray[np.int64]:
-        size = self.config.positions_per_chunk
-        return np.arange(index * size, (index + 1) * size)
+    def _readable(self) -> list[Path]:
+        """The files of this set, after removing those that can't be read: they are made again."""
+        for path in self._files():
+            try:
+                read_header(path)
+            except FileError as error:
+                self.progress.warn(f"making it again: {error}")
+                self._remove([path])
+        return self._files()
+
+    def _remove(self, files: list[Path]) -> None:
+        for path in files:
+            with atomic.os_errors(path):
+                path.unlink(missing_ok=True)
+
+    def _already_made(self, skipped: list[str]) -> None:
+        """Say so, and take over which shards were skipped."""
+        newest = max(list_sets(self.output))
+        later = "" if newest == self.set_name else f"; note that set {newest} is newer, and train takes the newest"
+        self.progress.say(f"set {self.set_name} of this window, settings and seed is already made{later}")
+        self.reader.bad.update(number for number, meta in enumerate(self.window.metas) if meta.id in skipped)
+
+    # Sampling and reading
 
     def _rng(self, stream: int) -> np.random.Generator:
         return np.random.default_rng([self.config.seed, stream])
 
-    def _draw_holdout(self) -> Positions:
-        """Empty if it is made already, or nothing is held out."""
+    def _sample(self, count: int) -> Positions:
+        """Damaged shards aren't left out, so that reruns sample the same."""
+        pool = self.window.pool(held_out=False, surprise_weight=self.config.surprise_weight)
+        return pool.sample(count, self._rng(TRAINING))
+
+    def _sample_holdout(self) -> Positions:
+        """Empty if the hold-out is made already, or nothing is held out."""
         pool = self.window.pool(held_out=True)
         made = (self.output / layout.holdout_name(self.set_name)).exists()
         limit = 0 if made else HOLDOUT_CHUNKS * self.config.positions_per_chunk
-        return pool.sample(min(len(pool), limit), self._rng(DRAW_HOLDOUT))
+        return pool.sample(min(len(pool), limit), self._rng(HOLDOUT))
 
-    def _remove_partial(self) -> None:
-        for path in list_sets(self.output).get(self.set_name, []):
-            with atomic.os_errors(path):
-                path.unlink(missing_ok=True)
+    def _extract(self, scratch: Scratch, wanted: Positions, num_training: int) -> NDArray[np.int64]:
+        """Fill the scratch file; returns the rows that damaged shards left empty."""
+        self.progress.start("reading games", len(wanted), "positions")
+        td_lambda = np.full(len(wanted), self.config.td_lambda, np.float32)
+        td_lambda[num_training:] = 1  # the hold-out measures how well results are predicted, whatever is learned from
+        return self.reader.extract(scratch, wanted, np.arange(len(wanted)), td_lambda)
 
-    # Filling gaps
-
-    def _replace(self, scratch: Scratch, failed: NDArray[np.int64], drawn: Positions) -> NDArray[np.int64]:
-        """Fill rows that damaged shards left empty from the others; the rows that remain empty, sorted."""
-        rng = self._rng(DRAW_REPLACEMENTS)
+    def _replace(self, scratch: Scratch, failed: NDArray[np.int64], sampled: Positions) -> NDArray[np.int64]:
+        """Fill rows that damaged shards left empty from the others; returns the rows that remain empty, sorted."""
+        rng = self._rng(REPLACEMENTS)
         while len(failed):
-            others = self._pool(frozenset(self.bad)).sample_others(len(failed), drawn, rng)
+            pool = self.window.pool(False, frozenset(self.reader.bad), self.config.surprise_weight)
+            others = pool.sample_others(len(failed), sampled, rng)
             if not len(others):
                 break
             td_lambda = np.full(len(others), self.config.td_lambda, np.float32)
             again = self.reader.extract(scratch, others, failed[: len(others)], td_lambda)
             failed = np.sort(np.concatenate([again, failed[len(others) :]]))
-            drawn = _joined(drawn, others)
+            sampled = sampled + others
         return failed
 
     def _close_gaps(self, scratch: Scratch, num_rows: int, failed: NDArray[np.int64]) -> int:
-        """Move the last rows into the empty ones; how many whole chunks remain. Raises like gather if too few."""
+        """Move the last rows into the empty ones; returns how many whole chunks remain. Raises like gather()."""
         num_chunks = _affordable_chunks(self.config, self.window, num_rows - len(failed))
         end = num_chunks * self.config.positions_per_chunk
         holes = failed[failed < end]
@@ -385,41 +379,42 @@ class _Run:
 
     # Writing
 
-    def _write(self, scratch: Scratch, num_chunks: int, slots: dict[int, int], holdout: NDArray[np.int64]) -> None:
-        """Write the hold-out, then the chunks. slots: chunk → which rows of the scratch file, counted in chunks."""
+    def _write(self, scratch: Scratch, num_chunks: int, indices: list[int], holdout: NDArray[np.int64]) -> None:
+        """Write the hold-out, then the chunks with these indices, whose rows follow each other in the scratch file."""
         size = self.config.positions_per_chunk
-        self.progress.start("writing chunks", len(slots), "chunks")
+        self.progress.start("writing chunks", len(indices), "chunks")
         if len(holdout):
             columns = scratch.get(int(holdout[0]), int(holdout[-1]) + 1)
             columns = {name: column[holdout - holdout[0]] for name, column in columns.items()}
-            path = self.output / layout.holdout_name(self.set_name)
-            self._write_file(path, -1, num_chunks, columns)
+            self._write_file(self.output / layout.holdout_name(self.set_name), -1, num_chunks, columns)
         paths = self._paths(num_chunks)
 
-        def work(index: int) -> None:
-            start = slots[index] * size
-            self._write_file(paths[index], index, num_chunks, scratch.get(start, start + size))
+        def work(slot: int) -> None:
+            index = indices[slot]
+            self._write_file(paths[index], index, num_chunks, scratch.get(slot * size, (slot + 1) * size))
 
-        for _ in in_threads(work, slots):
+        for _ in in_threads(work, range(len(indices))):
             self.progress.advance()
         with atomic.os_errors(self.output):
             atomic.sync_folder(self.output)
         self.progress.finish()
 
     def _write_file(self, path: Path, index: int, num_chunks: int, columns: Columns) -> None:
-        shards, columns["shard"] = _named(columns["shard"], self.window)
-        figures = self.window.figures(frozenset(self.bad))
+        metas, config = self.window.metas, self.config
+        numbers, local = np.unique(columns["shard"], return_inverse=True)
+        columns["shard"] = local.astype(np.uint32)  # index into the shards that occur in this file
+        figures = self.window.figures(frozenset(self.reader.bad))
         header = ChunkHeader(
             game=self.game.spec,
             set_id=str(self.set_name),
             index=index,
             num_chunks=num_chunks,
-            seed=self.config.seed,
+            seed=config.seed,
             num_planes=getattr(self.game, "num_planes", 0),
             method=self.method.name,
             window={
                 "positions": figures.positions,
-                "max_positions": self.config.max_positions,
+                "max_positions": config.max_positions,
                 "capacity": self.window.capacity,
                 "games": figures.games,
                 "shards": figures.shards,
@@ -428,31 +423,10 @@ class _Run:
                 "total_positions": self.window.counted.total,
                 "new_positions": self.new_positions,
                 "latest_shard": self.window.counted.latest,
-                "holdout_share": self.config.holdout_fraction,
-                "td_lambda": self.config.td_lambda,
-                "skipped": sorted(self.window.metas[shard].id for shard in self.bad),
+                "holdout_share": config.holdout_fraction,
+                "td_lambda": config.td_lambda,
+                "skipped": sorted(metas[shard].id for shard in self.reader.bad),
             },
         )
+        shards = [metas[number].id for number in numbers.tolist()]
         write_chunk(path, self.types, header, columns, shards, folder_sync=index < 0)
-
-
-def _had_replacements(chunk: Path) -> bool:
-    """Whether damaged shards were skipped when this chunk's set was begun; also if the chunk itself is damaged."""
-    try:
-        return bool(read_header(chunk).window.get("skipped", True))
-    except FileError:
-        return True
-
-
-def _joined(first: Positions, second: Positions) -> Positions:
-    return Positions(
-        np.concatenate([first.shard, second.shard]),
-        np.concatenate([first.game, second.game]),
-        np.concatenate([first.ply, second.ply]),
-    )
-
-
-def _named(shard: NDArray[np.uint32], window: Window) -> tuple[list[str], NDArray[np.uint32]]:
-    """The names of the shards that occur, and the column as an index into them."""
-    numbers, local = np.unique(shard, return_inverse=True)
-    return [window.metas[number].id for number in numbers.tolist()], local.astype(np.uint32)

@@ -28,6 +28,10 @@ class Positions:
     def at(self, rows: NDArray[np.integer] | slice) -> Positions:
         return Positions(self.shard[rows], self.game[rows], self.ply[rows])
 
+    def __add__(self, other: Positions) -> Positions:
+        both = zip((self.shard, self.game, self.ply), (other.shard, other.game, other.ply), strict=True)
+        return Positions(*map(np.concatenate, both))
+
 
 @dataclass(frozen=True)
 class Spans:
@@ -68,7 +72,7 @@ class PositionSampler:
         it is sampled for its value, by the share 1 − s alone. Sampling is uniform if every surprise is 0.
         Source: KataGo, docs/KataGoMethods.md, "Policy Surprise Weighting", where s = 1/2 and the mean is of a game.
         """
-        self._stretches = spans
+        self._spans = spans
         self._ends = np.cumsum(spans.num_plies)
         self._surprises = surprises
         self._surprise_weight = surprise_weight
@@ -79,7 +83,7 @@ class PositionSampler:
     def positions(self, numbers: IndexArray) -> Positions:
         """The positions with these numbers."""
         at = np.searchsorted(self._ends, numbers, side="right")
-        spans = self._stretches
+        spans = self._spans
         ply = numbers - (self._ends[at] - spans.num_plies[at]) + spans.first_ply[at]
         return Positions(spans.shard[at], spans.game[at], ply)
 
@@ -119,14 +123,14 @@ class PositionSampler:
         if not len(self):
             return np.zeros(0)
         everything = np.concatenate(self._surprises)
-        spans = self._stretches
+        spans = self._spans
         begin = (np.cumsum(sizes) - sizes)[spans.shard] + spans.first_move
         shift = begin - (self._ends - spans.num_plies)
         return everything[np.arange(len(self)) + np.repeat(shift, spans.num_plies)].astype(np.float64)
 
     def _numbers(self, positions: Positions) -> IndexArray:
         """The numbers of the positions, leaving out those that aren't in this pool."""
-        spans = self._stretches
+        spans = self._spans
         if not len(spans) or not len(positions):
             return np.zeros(0, np.int64)
         games_per_shard = int(max(spans.game.max(), positions.game.max())) + 1
