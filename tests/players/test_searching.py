@@ -11,12 +11,12 @@ from pipeline.games.registry import parse_game
 from pipeline.players.base import Decisions, Player
 from pipeline.players.searching import SearchPlayer
 from pipeline.search.batch import BatchSearch
+from tests.games.playing import SMALL
 from tests.reference.puct import ReferenceSearch
 from tests.search.helpers import hashed_evaluator, run_searches
 
 CALM = SearchConfig(noise_weight=0.0)
 NOISY = SearchConfig(noise_weight=0.25)
-SPECS = ("tictactoe", "connect4", "go:5")
 
 
 def rows_of(*rows: int) -> np.ndarray:
@@ -49,7 +49,7 @@ def decide(player: Player, max_steps: int = 1000) -> dict[int, tuple[int, float]
     raise AssertionError("the player never comes to rest")
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("spec", SMALL)
 @pytest.mark.parametrize("readouts", [1, 20])
 def test_plays_like_the_plain_search_and_keeps_its_tree_whoever_moves(spec: str, readouts: int) -> None:
     game = parse_game(spec)

@@ -20,6 +20,7 @@ from pipeline.players.searching import SearchPlayer
 from pipeline.search.batch import BatchSearch
 from pipeline.search.gumbel import TARGET_SUM
 from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, read_shard, write_shard
+from tests.games.playing import SMALL
 from tests.search.helpers import hashed_evaluator, zero_evaluator
 
 
@@ -46,7 +47,7 @@ def as_bytes(record):
     return b"".join(array.tobytes() for array in arrays) + bytes(str(record.result_first_player), "ascii")
 
 
-@pytest.mark.parametrize("spec", ["tictactoe", "connect4", "go:5"])
+@pytest.mark.parametrize("spec", SMALL)
 def test_records_replay_to_their_results(spec):
     game = parse_game(spec)
     for finished in play(spec, 12, 5, hashed_evaluator(game)):
@@ -253,7 +254,7 @@ def play_against(spec, meet, count=24, rows=7, evaluate=None, numbers=None, **se
     return finished
 
 
-@pytest.mark.parametrize("spec", ["tictactoe", "connect4", "go:5"])
+@pytest.mark.parametrize("spec", SMALL)
 def test_an_opponents_moves_are_recorded_and_are_no_targets(spec):
     game = parse_game(spec)
     games = play_against(spec, meeting(random_opponent(), searching(game), None))

@@ -15,6 +15,7 @@ from pipeline.methods.alphazero.batch import make_batch
 from pipeline.methods.alphazero.examples import Wanted, column_types, make_examples
 from pipeline.storage.chunks import ORIGIN
 from pipeline.storage.shards import NO_VALUE, POLICY_COUNTS, End, GameRecord, Shard, read_shard, write_shard
+from tests.games.playing import SMALL, symmetries_of_start
 from tests.storage.random_games import random_games
 
 DRAWN = [0, 1, 2, 4, 3, 5, 7, 6, 8]  # tic-tac-toe without a line
@@ -144,7 +145,7 @@ def test_td_targets_pass_over_movers_without_an_opinion(tmp_path: Path) -> None:
     np.testing.assert_allclose(columns["value"], [0.25, -0.25, 0.3, -0.3, 1], rtol=1e-6)
 
 
-@pytest.mark.parametrize("spec", ["connect4", "go:5"])
+@pytest.mark.parametrize("spec", SMALL)
 def test_td_targets_of_games_with_lambdas_of_their_own(tmp_path: Path, spec: str) -> None:
     game, rng = parse_game(spec), np.random.default_rng(3)
     games = random_games(game, 10, seed=8, resign_share=0.4)
@@ -156,7 +157,7 @@ def test_td_targets_of_games_with_lambdas_of_their_own(tmp_path: Path, spec: str
     for index, one in enumerate(games):
         here = wanted.game == index
         target, expected = one.result_first_player, []
-        for ply in reversed(range(len(one.moves))):  # in both games the players take turns
+        for ply in reversed(range(len(one.moves))):  # the players take turns
             sign = 1 if ply % 2 == 0 else -1
             target = lambdas[index] * target + (1 - lambdas[index]) * sign * one.root_values[ply]
             expected.append(sign * target)
@@ -261,7 +262,7 @@ def image(game: Game, played: GameRecord, k: int) -> GameRecord:
     return replace(played, moves=actions[played.moves], visit_actions=actions[played.visit_actions])
 
 
-@pytest.mark.parametrize("spec", ["tictactoe", "connect4", "go:5"])
+@pytest.mark.parametrize("spec", SMALL)
 def test_examples_of_a_turned_game_are_the_turned_examples(tmp_path: Path, spec: str) -> None:
     """Planes, policy, reply and ownership move as one; value, score and weights stay."""
     game = parse_game(spec)
@@ -272,7 +273,7 @@ def test_examples_of_a_turned_game_are_the_turned_examples(tmp_path: Path, spec:
     plain = examples_of(tmp_path, spec, *records)
     rows = np.arange(len(plain["value"]))
     assert set(plain["value"].tolist()) >= {1, -1} and set(plain["reply_weight"].tolist()) == {0, 1}
-    for k in range(game.symmetries.count):
+    for k in symmetries_of_start(game):
         turned = examples_of(tmp_path, spec, *(image(game, played, k) for played in records))
         found = make_batch(game, turned, rows, np.zeros_like(rows))
         wanted = make_batch(game, plain, rows, np.full_like(rows, k))
@@ -291,7 +292,7 @@ def test_examples_of_a_turned_game_are_the_turned_examples(tmp_path: Path, spec:
 # What an example holds
 
 
-@pytest.mark.parametrize("spec", ["tictactoe", "connect4", "go:5"])
+@pytest.mark.parametrize("spec", SMALL)
 def test_examples_are_what_a_plain_replay_gives(tmp_path: Path, spec: str) -> None:
     game = parse_game(spec)
     records = random_games(game, 12, seed=5, resign_share=0.4)
