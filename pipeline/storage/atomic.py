@@ -1,4 +1,4 @@
-"""Atomic writing: a reader sees a whole file or none, whenever the writer is killed.
+"""Atomic writing: a reader sees a whole file or none, whenever the writer is killed. And checked reading.
 
 Everything is written under a temporary name in the same folder, flushed, synced and renamed; then the folder is
 synced. A failed write removes its temporary; a killed one leaves it, and ``sweep`` removes it once its process is gone.
@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import FileError, explain
 from pipeline.storage import layout
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 @contextmanager
@@ -138,6 +143,36 @@ def read_json(path: Path, wanted: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise FileError(path, f"damaged: found a JSON {type(value).__name__}; wanted {wanted}")
     return value
+
+
+def check_content(path: Path, data: bytes, num_bytes: int, sha256: str, said_by: str) -> None:
+    """Raises FileError unless data, read from path, has this size and checksum. said_by: the file that has them."""
+    if len(data) != num_bytes:
+        raise FileError(path, f"damaged: {len(data)} bytes; {said_by} says {num_bytes}")
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise FileError(path, f"damaged: its checksum is not the one in {said_by}")
+
+
+def first_problem(error: ValidationError) -> str:
+    """ "FIELD: PROBLEM", or the problem alone if it is of the whole record."""
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    problem = first["msg"].removeprefix("Value error, ")
+    return f"{where}: {problem}" if where else problem
+
+
+def names_in(folder: Path) -> list[str]:
+    """The names in a folder, in no order; a missing folder has none. Raises FileError if it can't be listed."""
+    with os_errors(folder):
+        try:
+            return os.listdir(folder)
+        except FileNotFoundError:
+            return []
+
+
+def utc_now() -> str:
+    """The time that a record was made, ISO 8601 to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -203,11 +202,7 @@ def _read_column(
 
 def list_sets(directory: Path) -> dict[layout.SetName, list[Path]]:
     """The files of every set in a folder, complete or not, oldest set first. A missing folder has none."""
-    with atomic.os_errors(directory):
-        try:
-            names = os.listdir(directory)
-        except FileNotFoundError:
-            return {}
+    names = atomic.names_in(directory)
     sets: dict[layout.SetName, list[Path]] = {}
     for parsed, name in sorted((parsed, name) for name in names if (parsed := layout.parse_chunk_name(name))):
         sets.setdefault(parsed.set, []).append(directory / name)

@@ -22,12 +22,11 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from pipeline.errors import FileError, NotYet, UsageError
 from pipeline.games.base import Game
@@ -46,10 +45,8 @@ End = Literal["played_out", "full_length", "resigned"]
 Moves = list[Annotated[int, Field(ge=0, le=2**16 - 1)]]
 
 
-class PlayerInfo(BaseModel):
+class PlayerInfo(BaseModel, frozen=True):
     """The player of one side."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: str = Field(description="Unique in the match, and fit for a folder.")
     kind: PlayerKind
@@ -74,10 +71,8 @@ class PlayerInfo(BaseModel):
         return f"{self.name}@{self.readouts}"
 
 
-class MatchHeader(BaseModel):
+class MatchHeader(BaseModel, frozen=True):
     """The first line of games.jsonl: what is played. Two runs with the same settings play the same match."""
-
-    model_config = ConfigDict(frozen=True)
 
     format: Literal["mugo-match"] = "mugo-match"
     version: Literal[2] = 2
@@ -87,7 +82,7 @@ class MatchHeader(BaseModel):
     threshold: float | None = Field(description="Share of games to win; None: derived from the number of games.")
     settings: dict[str, Any] = Field(description="All else that the games depend on: search, opening plies, seed …")
     openings: list[Moves] = Field(description="Moves of opening k, which games 2k and 2k+1 begin with.")
-    created: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    created: str = Field(default_factory=atomic.utc_now)
 
     @model_validator(mode="after")
     def _fits_together(self) -> MatchHeader:
@@ -106,10 +101,8 @@ class MatchHeader(BaseModel):
         return self.players[1].name
 
 
-class MatchGame(BaseModel):
+class MatchGame(BaseModel, frozen=True, extra="forbid"):
     """One finished game: a line of games.jsonl. Its opening is the first opening_plies of moves."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     index: int = Field(ge=0)
     challenger_player: Literal[0, 1] = Field(description="0: the challenger moved first.")
@@ -135,10 +128,8 @@ class MatchGame(BaseModel):
         return self.result_first_player if self.challenger_player == 0 else -self.result_first_player
 
 
-class MatchFailure(BaseModel):
+class MatchFailure(BaseModel, frozen=True, extra="forbid"):
     """An attempt at a game that failed: a line of games.jsonl. The game may fail again, or be played after all."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     failed: int = Field(description="Index of the game.", ge=0)
     attempt: int = Field(description="1: the first time that it was tried.", ge=1)
@@ -148,10 +139,8 @@ class MatchFailure(BaseModel):
     moves: Moves = Field(description="As far as they are known.")
 
 
-class MoreOpenings(BaseModel):
+class MoreOpenings(BaseModel, frozen=True, extra="forbid"):
     """Openings added to the match: a line of games.jsonl."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     more: list[Moves]
 
@@ -185,16 +174,8 @@ class Match:
 
 def list_matches(directory: Path) -> list[Path]:
     """The match folders in a directory, by name. A missing directory has none."""
-    with atomic.os_errors(directory):
-        try:
-            names = os.listdir(directory)
-        except FileNotFoundError:
-            return []
-    return [
-        directory / name
-        for name in sorted(filter(layout.parse_match_name, names))
-        if (directory / name / layout.MATCH_GAMES).is_file()
-    ]
+    names = sorted(filter(layout.parse_match_name, atomic.names_in(directory)))
+    return [directory / name for name in names if (directory / name / layout.MATCH_GAMES).is_file()]
 
 
 def read_match(folder: Path, with_summary: bool = True) -> Match:
@@ -202,7 +183,7 @@ def read_match(folder: Path, with_summary: bool = True) -> Match:
 
     with_summary: False leaves summary.json unread and the summary None.
     """
-    found = _read_games(folder / layout.MATCH_GAMES)
+    found, _ = _read_games(folder)
     games = sorted(found.games.values(), key=lambda game: game.index)
     summary = read_summary(folder) if with_summary else None
     return Match(folder, found.header, found.openings, games, found.failures, summary)
@@ -219,14 +200,26 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
 
 
 @dataclass
-class _Lines:
-    """The contents of games.jsonl. num_bytes: the length of its whole lines."""
+class MatchLines:
+    """The contents of games.jsonl.
 
+    openings: all of them; games: finished ones by index; failures: as they happened.
+    """
+
+    folder: Path
     header: MatchHeader
     openings: list[list[int]]
-    num_bytes: int
     games: dict[int, MatchGame] = field(default_factory=dict)
     failures: list[MatchFailure] = field(default_factory=list)
+
+    @property
+    def num_games(self) -> int:
+        """Played or still to be played."""
+        return 2 * len(self.openings)
+
+    def check(self, failure: MatchFailure) -> None:
+        if failure.failed >= self.num_games:
+            raise ValueError(f"game {failure.failed} of {self.num_games}")
 
     def take(self, line: bytes) -> None:
         """Read a line after the first. Raises ValueError that says what is wrong with it."""
@@ -237,8 +230,7 @@ class _Lines:
             self.openings += MoreOpenings.model_validate(raw).more
         elif "failed" in raw:
             failure = MatchFailure.model_validate(raw)
-            if failure.failed >= 2 * len(self.openings):
-                raise ValueError(f"game {failure.failed} of {2 * len(self.openings)}")
+            self.check(failure)
             self.failures.append(failure)
         else:
             game = MatchGame.model_validate(raw)
@@ -250,31 +242,25 @@ class _Lines:
             self.games[game.index] = game
 
 
-def _read_games(path: Path) -> _Lines:
-    """All whole lines."""
+def _read_games(folder: Path) -> tuple[MatchLines, int]:
+    """All whole lines of games.jsonl, and the number of their bytes."""
+    path = folder / layout.MATCH_GAMES
     data = atomic.read_bytes(path, "the games of a match")
     whole = data.rfind(b"\n") + 1
     lines = data[:whole].split(b"\n")
     header = _header(path, lines[0])
-    found = _Lines(header, list(header.openings), whole)
+    found = MatchLines(folder, header, list(header.openings))
     for number, line in enumerate(lines[1:-1], start=2):
         try:
             found.take(line)
         except (ValueError, RecursionError) as error:
             # Later games may be those of these openings, so they can't stay without them.
             remedy = "that line and all that follow" if line.startswith(b'{"more"') else "that line to replay it"
-            problem = _first_problem(error) if isinstance(error, ValidationError) else str(error)
+            problem = atomic.first_problem(error) if isinstance(error, ValidationError) else str(error)
             raise FileError(
                 path, f"damaged at line {number}: {problem}; wanted a game of this match; remove {remedy}"
             ) from error
-    return found
-
-
-def _first_problem(error: ValidationError) -> str:
-    first = error.errors()[0]
-    where = ".".join(map(str, first["loc"]))
-    problem = first["msg"].removeprefix("Value error, ")
-    return f"{where}: {problem}" if where else problem
+    return found, whole
 
 
 def _header(path: Path, line: bytes) -> MatchHeader:
@@ -299,7 +285,7 @@ def _header(path: Path, line: bytes) -> MatchHeader:
     try:
         return MatchHeader(**raw)
     except ValidationError as error:
-        raise FileError(path, f"damaged: {_first_problem(error)}; wanted {wanted}") from error
+        raise FileError(path, f"damaged: {atomic.first_problem(error)}; wanted {wanted}") from error
 
 
 def verify_games(path: Path, game: Game, games: Sequence[MatchGame]) -> None:
@@ -358,24 +344,10 @@ def disagreement(openings: Sequence[Sequence[int]], game: MatchGame) -> str | No
 
 
 @dataclass
-class MatchWriter:
-    """A match folder that only this process writes. Made by open_match.
+class MatchWriter(MatchLines):
+    """A match folder that only this process writes. Made by open_match. added: games that came through add()."""
 
-    openings: all of them; games: finished ones by index; failures: as they happened; added: indexes of the games that
-    came through add().
-    """
-
-    folder: Path
-    header: MatchHeader
-    openings: list[list[int]]
-    games: dict[int, MatchGame] = field(default_factory=dict)
-    failures: list[MatchFailure] = field(default_factory=list)
     added: set[int] = field(default_factory=set)
-
-    @property
-    def num_games(self) -> int:
-        """Played or still to be played."""
-        return 2 * len(self.openings)
 
     def add(self, games: Sequence[MatchGame]) -> None:
         """Append finished games and sync them together. Raises FileError; then none of them was added.
@@ -395,8 +367,7 @@ class MatchWriter:
 
     def add_failure(self, failure: MatchFailure) -> None:
         """Append a failed game. Raises FileError; then it wasn't added."""
-        if failure.failed >= self.num_games:
-            raise ValueError(f"game {failure.failed} of {self.num_games}")
+        self.check(failure)
         self._append([failure])
         self.failures.append(failure)
 
@@ -450,11 +421,11 @@ def open_match(folder: Path, header: MatchHeader) -> MatchWriter:
         atomic.sweep(folder)
         atomic.write_text(path, header.model_dump_json() + "\n")
         return MatchWriter(folder, header, list(header.openings))
-    found = _read_games(path)
+    found, num_bytes = _read_games(folder)
     check_same_match(path, found.header, header)
     with atomic.os_errors(path):
-        if path.stat().st_size > found.num_bytes:
-            os.truncate(path, found.num_bytes)
+        if path.stat().st_size > num_bytes:
+            os.truncate(path, num_bytes)
     return MatchWriter(folder, found.header, found.openings, found.games, found.failures)
 
 

@@ -11,14 +11,13 @@ import hashlib
 import json
 import os
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from safetensors import SafetensorError
 
 from pipeline.errors import FileError
@@ -28,23 +27,15 @@ FORMAT, VERSION = "mugo-model", 1
 Weights = dict[str, NDArray[Any]]
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-class FileStamp(BaseModel):
+class FileStamp(BaseModel, frozen=True):
     """Size and checksum of a file beside model.json."""
-
-    model_config = ConfigDict(frozen=True)
 
     bytes: int
     sha256: str
 
 
-class ModelInfo(BaseModel):
+class ModelInfo(BaseModel, frozen=True):
     """model.json: what a model is and where it came from."""
-
-    model_config = ConfigDict(frozen=True, protected_namespaces=())
 
     format: Literal["mugo-model"] = "mugo-model"
     version: Literal[1] = 1
@@ -54,7 +45,7 @@ class ModelInfo(BaseModel):
     architecture: dict[str, Any]
     method: str = Field("alphazero", description="How it learned.")
     parents: list[str] = Field(default_factory=list, description="Names of the models it was trained from.")
-    created: str = Field(default_factory=_now, description="UTC, ISO 8601.")
+    created: str = Field(default_factory=atomic.utc_now, description="UTC, ISO 8601.")
     manifest: dict[str, Any] = Field(
         default_factory=dict, description="Whatever its maker recorded: config, data window, commit, seeds, metrics."
     )
@@ -105,9 +96,8 @@ def read_info(path: Path) -> ModelInfo:
     try:
         return ModelInfo(**raw)
     except ValidationError as error:
-        first = error.errors()[0]
-        line = ".".join(str(part) for part in first["loc"])
-        raise FileError(file, f"damaged: line {line!r}: {first['msg']}; wanted a model of version {VERSION}") from error
+        line, _, problem = atomic.first_problem(error).partition(": ")
+        raise FileError(file, f"damaged: line {line!r}: {problem}; wanted a model of version {VERSION}") from error
 
 
 def read_model(path: Path) -> Model:
@@ -127,10 +117,7 @@ def _read_arrays(file: Path, info: ModelInfo) -> Weights:
     if stamp is None:
         raise FileError(file.parent / layout.MODEL_JSON, f"damaged: it has no checksum of {file.name}")
     data = atomic.read_bytes(file, "the arrays of a model")
-    if len(data) != stamp.bytes:
-        raise FileError(file, f"damaged: {len(data)} bytes; {layout.MODEL_JSON} says {stamp.bytes}")
-    if hashlib.sha256(data).hexdigest() != stamp.sha256:
-        raise FileError(file, f"damaged: its checksum is not the one in {layout.MODEL_JSON}")
+    atomic.check_content(file, data, stamp.bytes, stamp.sha256, layout.MODEL_JSON)
     try:
         return safetensors.numpy.load(data)
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
@@ -148,12 +135,8 @@ def check_game(info: ModelInfo, spec: str, path: Path | str | None = None) -> No
 
 def list_models(folder: Path) -> list[Path]:
     """The numbered models in a folder, oldest first. A missing folder has none."""
-    with atomic.os_errors(folder):
-        try:
-            names = os.listdir(folder)
-        except FileNotFoundError:
-            return []
-    return [folder / name for name in sorted(filter(layout.parse_model_name, names)) if _is_model(folder / name)]
+    names = sorted(filter(layout.parse_model_name, atomic.names_in(folder)))
+    return [folder / name for name in names if _is_model(folder / name)]
 
 
 def _is_model(path: Path) -> bool:
@@ -221,7 +204,7 @@ def set_champion(saved_models: Path, target: Path, entry: dict[str, Any], over: 
         _settle(saved_models)
         text = os.path.relpath(target, os.path.realpath(saved_models))
         previous = os.readlink(link) if link.is_symlink() else None
-        line = {"champion": text, "previous": previous, "time": _now(), **json.loads(json.dumps(entry))}
+        line = {"champion": text, "previous": previous, "time": atomic.utc_now(), **json.loads(json.dumps(entry))}
         journal = _read_journal(saved_models)
         if previous == text and journal and _reason(journal[-1]) == _reason(line):
             return target

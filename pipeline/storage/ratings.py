@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from pipeline.errors import FileError
 from pipeline.storage import atomic
@@ -29,10 +28,8 @@ DEFAULT_CAPACITY = 5
 Record = TypeVar("Record", bound=BaseModel)
 
 
-class RatedPlayer(BaseModel):
+class RatedPlayer(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """A player's ratings by all three methods."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     name: str = Field(description="The name it is rated as: a model's always with @READOUTS.")
     kind: str = Field("model", description="model, random, heuristic, gtp or plugin.")
@@ -48,10 +45,8 @@ class RatedPlayer(BaseModel):
     trueskill_sigma: float = Field(25 / 3, gt=0)
 
 
-class Ratings(BaseModel):
+class Ratings(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     """ratings.json."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     format: Literal["mugo-ratings"] = "mugo-ratings"
     version: Literal[1] = 1
@@ -61,26 +56,22 @@ class Ratings(BaseModel):
     matches: int = Field(ge=0)
     games: int = Field(ge=0)
     players: list[RatedPlayer] = Field(description="Best Bradley-Terry rating first.")
-    created: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    created: str = Field(default_factory=atomic.utc_now)
 
     @property
     def by_name(self) -> dict[str, RatedPlayer]:
         return {player.name: player for player in self.players}
 
 
-class Member(BaseModel):
+class Member(BaseModel, frozen=True, extra="forbid"):
     """A member of the pool."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(min_length=1, description="Unique in the pool.")
     spec: str = Field(min_length=1, description="The player, as a spec string.")
 
 
-class Pool(BaseModel):
+class Pool(BaseModel, frozen=True, extra="forbid"):
     """pool.json. members: oldest first."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: Literal["mugo-pool"] = "mugo-pool"
     version: Literal[1] = 1
@@ -105,8 +96,7 @@ def read_ratings(path: Path) -> Ratings:
 
 def write_ratings(path: Path, ratings: Ratings) -> None:
     """Replace the file. Raises FileError."""
-    atomic.make_folder(path.parent)
-    atomic.write_json(path, ratings.model_dump(mode="json"), indent=2)
+    _write(path, ratings)
 
 
 def read_pool(path: Path) -> Pool:
@@ -118,8 +108,7 @@ def read_pool(path: Path) -> Pool:
 
 def write_pool(path: Path, pool: Pool) -> None:
     """Replace the file; call it under pool_lock. Raises FileError."""
-    atomic.make_folder(path.parent)
-    atomic.write_json(path, pool.model_dump(mode="json"), indent=2)
+    _write(path, pool)
 
 
 @contextmanager
@@ -128,6 +117,11 @@ def pool_lock(path: Path) -> Iterator[None]:
     atomic.make_folder(path.parent)
     with atomic.file_lock(path):
         yield
+
+
+def _write(path: Path, record: BaseModel) -> None:
+    atomic.make_folder(path.parent)
+    atomic.write_json(path, record.model_dump(mode="json"), indent=2)
 
 
 def _read(path: Path, kind: type[Record], format_name: str, wanted: str) -> Record:
@@ -139,6 +133,4 @@ def _read(path: Path, kind: type[Record], format_name: str, wanted: str) -> Reco
     try:
         return kind(**raw)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise FileError(path, f"damaged: {where + ': ' if where else ''}{first['msg']}; wanted {wanted}") from error
+        raise FileError(path, f"damaged: {atomic.first_problem(error)}; wanted {wanted}") from error

@@ -1,9 +1,9 @@
 """Shards: the games of one self-play worker, written a group at a time.
 
-A shard is gzip: one line of JSON, then the arrays that it lists, little-endian. Axes: G games, M moves of all games,
-V visited edges of all moves. A position is what stood before a move, so positions = M; position i of a shard is
-before move i, and games follow each other. The sidecar ``.meta`` is written after the shard and commits it:
-a shard without one does not exist.
+A shard is gzip: one line of JSON, then the columns of class Shard that it lists, little-endian. Axes: G games, M moves
+of all games, V visited edges of all moves. A position is what stood before a move, so positions = M; position i of a
+shard is before move i, and games follow each other. The sidecar ``.meta`` is written after the shard and commits it:
+a shard without one does not exist. The same games give the same bytes.
 
 Doesn't know rules: whether the moves are legal is methods/alphazero/examples.py's business.
 """
@@ -12,31 +12,44 @@ from __future__ import annotations
 
 import base64
 import binascii
+import gzip
 import hashlib
 import json
 import os
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime, timedelta
+from enum import IntEnum
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError
 from pipeline.storage import atomic, layout
-from pipeline.storage.gzipped import compress, decompress
-from pipeline.storage.shard_columns import ARRAYS, BOTH, PER_MOVE, SINCE, End, are_surprises, parse_columns
-from pipeline.storage.shard_names import NAMES
+
+try:
+    from isal import igzip_lib, isal_zlib
+except ImportError:  # the standard library reads and writes the same files, slower
+    igzip_lib = isal_zlib = None  # type: ignore[assignment]
 
 SHARD_FORMAT, META_FORMAT = "mugo-shard", "mugo-shard-meta"
 VERSION = 3
 READABLE = (1, 2, 3)  # version 1 knew no opponents: a model played itself; 1 and 2 no surprises: all are 0
 POLICY_COUNTS = 1  # bit 0 of flags: the visits of this move are a policy target
 NO_VALUE = 2  # bit 1: whoever made this move had no opinion; its root value is 0 and means nothing
+BOTH = 2  # learner: the model played both sides
 TRIAL_BYTES = 65_536  # about a shard's size
+COMPRESSION_LEVEL = 1  # higher levels cost more time than their smaller files are worth
+
+
+class End(IntEnum):
+    PLAYED_OUT = 0
+    RESIGNED = 1
 
 
 @dataclass(frozen=True)
@@ -92,26 +105,42 @@ class ShardMeta:
         return layout.shard_id(self.path)
 
 
+class Column(NamedTuple):
+    """An array of a shard. Files older than version `since` lack it; there it is `before` everywhere."""
+
+    dtype: str
+    axis: str  # G, M or V
+    since: int
+    before: int
+
+
+def _column(dtype: str, axis: str, since: int = 1, before: int = 0) -> dict[str, Column]:
+    return {"column": Column(dtype, axis, since, before)}
+
+
 @dataclass(frozen=True)
 class Shard:
-    """A shard's columns; see shard_columns.ARRAYS for axes and units."""
+    """A shard's header and its columns, in the order in which they stand in the file."""
 
     path: Path
     header: dict[str, Any]
-    game_ids: NDArray[np.uint64]
-    lengths: NDArray[np.int32]
-    results: NDArray[np.float32]
-    ends: NDArray[np.uint8]
-    no_resign: NDArray[np.uint8]
-    opponents: NDArray[np.int16]
-    learners: NDArray[np.uint8]
-    moves: NDArray[np.uint16]
-    flags: NDArray[np.uint8]
-    root_values: NDArray[np.float32]
-    surprises: NDArray[np.float32]
-    visit_lengths: NDArray[np.uint16]
-    visit_actions: NDArray[np.uint16]
-    visit_counts: NDArray[np.uint32]
+    game_ids: NDArray[np.uint64] = field(metadata=_column("<u8", "G"))
+    lengths: NDArray[np.int32] = field(metadata=_column("<i4", "G"))  # moves
+    results: NDArray[np.float32] = field(metadata=_column("<f4", "G"))  # -1, 0 or +1, seen by the first player
+    ends: NDArray[np.uint8] = field(metadata=_column("|u1", "G"))  # End
+    no_resign: NDArray[np.uint8] = field(metadata=_column("|u1", "G"))  # 1: this game was not allowed to resign
+    # Index into the header's opponents; -1: the model played itself.
+    opponents: NDArray[np.int16] = field(metadata=_column("<i2", "G", since=2, before=-1))
+    # The side that the model played: 0 first, 1 second, BOTH.
+    learners: NDArray[np.uint8] = field(metadata=_column("|u1", "G", since=2, before=BOTH))
+    moves: NDArray[np.uint16] = field(metadata=_column("<u2", "M"))
+    flags: NDArray[np.uint8] = field(metadata=_column("|u1", "M"))  # POLICY_COUNTS, NO_VALUE
+    root_values: NDArray[np.float32] = field(metadata=_column("<f4", "M"))  # in [-1, 1], seen by the player to move
+    # KL(policy target || network's prior) in nats where the target counts, else 0.
+    surprises: NDArray[np.float32] = field(metadata=_column("<f4", "M", since=3))
+    visit_lengths: NDArray[np.uint16] = field(metadata=_column("<u2", "M"))  # edges visited at the root
+    visit_actions: NDArray[np.uint16] = field(metadata=_column("<u2", "V"))
+    visit_counts: NDArray[np.uint32] = field(metadata=_column("<u4", "V"))
     move_offsets: NDArray[np.int64] = field(init=False)  # [G+1] game g has moves move_offsets[g] … [g+1]
     visit_offsets: NDArray[np.int64] = field(init=False)  # [M+1] the same for the visits of a move
 
@@ -150,19 +179,20 @@ class Shard:
         visits = slice(int(self.visit_offsets[moves.start]), int(self.visit_offsets[moves.stop]))
         return GameRecord(
             game_id=int(self.game_ids[index]),
-            moves=self.moves[moves],
-            flags=self.flags[moves],
-            root_values=self.root_values[moves],
-            visit_lengths=self.visit_lengths[moves],
-            visit_actions=self.visit_actions[visits],
-            visit_counts=self.visit_counts[visits],
+            **{name: getattr(self, name)[moves] for name in PER_MOVE},
+            **{name: getattr(self, name)[visits] for name in PER_VISIT},
             result_first_player=float(self.results[index]),
             end=End(int(self.ends[index])),
             no_resign=bool(self.no_resign[index]),
             opponent=self.opponent(index),
             learner=int(self.learners[index]),
-            surprises=self.surprises[moves],
         )
+
+
+COLUMNS: dict[str, Column] = {one.name: one.metadata["column"] for one in fields(Shard) if one.metadata}
+PER_GAME, PER_MOVE, PER_VISIT = (
+    tuple(name for name, column in COLUMNS.items() if column.axis == axis) for axis in "GMV"
+)
 
 
 def _offsets(lengths: NDArray[np.integer]) -> NDArray[np.int64]:
@@ -193,20 +223,20 @@ def write_shard(
     """
     opponents = sorted({game.opponent for game in games if game.opponent is not None})
     columns = _columns(games, opponents)
+    origin = {"version": VERSION, "game": game_spec, "model": model_name, "worker": worker}
+    counts = {"games": len(games), "positions": len(columns["moves"])}
+    named = {} if method == layout.DEFAULT_METHOD else {"method": method}
     header = {
         "format": SHARD_FORMAT,
-        "version": VERSION,
-        "game": game_spec,
-        "model": model_name,
-        "worker": worker,
-        "games": len(games),
-        "positions": len(columns["moves"]),
+        **origin,
+        **counts,
         "opponents": opponents,
-        "arrays": [{"name": name, "dtype": ARRAYS[name], "count": len(column)} for name, column in columns.items()],
+        "arrays": [
+            {"name": name, "dtype": COLUMNS[name].dtype, "count": len(column)} for name, column in columns.items()
+        ],
         "provenance": provenance,
+        **named,
     }
-    named = {} if method == layout.DEFAULT_METHOD else {"method": method}
-    header |= named
     data = json.dumps(header, ensure_ascii=False).encode() + b"\n"
     packed = compress(data + b"".join(column.tobytes() for column in columns.values()))
 
@@ -217,13 +247,10 @@ def write_shard(
     path = folder / name.shard
     meta = {
         "format": META_FORMAT,
-        "version": VERSION,
-        "game": game_spec,
-        "model": model_name,
-        "worker": worker,
+        **origin,
         "generation": provenance.get("generation"),
-        "positions": header["positions"],
-        "games": len(games),
+        "positions": counts["positions"],
+        "games": counts["games"],
         "lengths": columns["lengths"].tolist(),
         "surprises": base64.b64encode(columns["surprises"].astype("<f2").tobytes()).decode(),
         "evaluations": evaluations,
@@ -238,6 +265,38 @@ def write_shard(
         path.unlink(missing_ok=True)  # nobody would ever read it
         raise
     return path
+
+
+class ShardNames:
+    """The next name in each folder: times strictly increase, though the clock may step back. For any thread."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._last: dict[Path, layout.ShardName] = {}
+
+    def next(self, folder: Path) -> layout.ShardName:
+        """Raises OSError if the folder can't be listed."""
+        with self._lock:
+            last = self._last.get(folder)
+            if last is None:  # an earlier process may have written here under a clock that was ahead
+                found = [name for name in map(layout.parse_shard_name, os.listdir(folder)) if name]
+                last = layout.ShardName(max(found).time, 0) if found else None
+            time = datetime.now(UTC)
+            if last is not None:
+                time = max(time, last.time + timedelta(microseconds=1))
+            name = layout.ShardName(time, last.count + 1 if last else 1)
+            self._last[folder] = name
+            return name
+
+
+NAMES = ShardNames()
+
+
+def compress(data: bytes) -> bytes:
+    """gzip by the fastest library installed, without a time stamp."""
+    if igzip_lib is not None:
+        return igzip_lib.compress(data, level=COMPRESSION_LEVEL, flag=igzip_lib.COMP_GZIP)
+    return gzip.compress(data, COMPRESSION_LEVEL, mtime=0)
 
 
 def prepare_folder(output_dir: Path, model_name: str, worker: str) -> None:
@@ -285,10 +344,10 @@ def _columns(games: Sequence[GameRecord], opponents: list[str]) -> dict[str, NDA
         "learners": [game.learner for game in games],
     }
     return {
-        name: np.array(per_game[name], dtype)
+        name: np.array(per_game[name], column.dtype)
         if name in per_game
-        else np.concatenate([_moves_column(game, name) for game in games]).astype(dtype)
-        for name, dtype in ARRAYS.items()
+        else np.concatenate([_moves_column(game, name) for game in games]).astype(column.dtype)
+        for name, column in COLUMNS.items()
     }
 
 
@@ -330,13 +389,13 @@ def read_meta(path: Path) -> ShardMeta:
         raise FileError(
             path, f"damaged: the lengths of its games don't give its {meta.games} games, {meta.positions} positions"
         )
-    if len(meta.surprises) != meta.positions or not are_surprises(meta.surprises):
+    if len(meta.surprises) != meta.positions or not _are_surprises(meta.surprises):
         raise FileError(path, f"damaged: its surprises are not {meta.positions} finite numbers, none negative")
     return meta
 
 
 def _unpack_surprises(raw: dict[str, Any]) -> NDArray[np.float16]:
-    if raw["version"] < SINCE["surprises"]:
+    if raw["version"] < COLUMNS["surprises"].since:
         return np.zeros(int(raw["positions"]), np.float16)
     return np.frombuffer(base64.b64decode(raw["surprises"], validate=True), "<f2")
 
@@ -348,10 +407,7 @@ def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
     """
     packed = atomic.read_bytes(path, "a game shard")
     if meta is not None:
-        if len(packed) != meta.num_bytes:
-            raise FileError(path, f"damaged: {len(packed)} bytes; its sidecar says {meta.num_bytes}")
-        if hashlib.sha256(packed).hexdigest() != meta.sha256:
-            raise FileError(path, "damaged: its checksum is not the one in its sidecar")
+        atomic.check_content(path, packed, meta.num_bytes, meta.sha256, "its sidecar")
     try:
         data = decompress(packed)
     except (EOFError, OSError, zlib.error) as error:
@@ -366,11 +422,84 @@ def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
     _check_format(path, header, SHARD_FORMAT)
     if not isinstance(header.get("game"), str) or not isinstance(header.get("model"), str):
         raise FileError(path, "damaged: its header names no game or no model")
-    columns = parse_columns(path, header, memoryview(data)[end + 1 :])
+    columns = _parse_columns(path, header, memoryview(data)[end + 1 :])
+    _check_columns(path, columns)
+    _check_opponents(path, header, columns)
     shard = Shard(path, header, **columns)
     if meta is not None and (shard.game_spec != meta.game or not np.array_equal(shard.lengths, meta.lengths)):
         raise FileError(path, "its games or their lengths are not those in its sidecar")
     return shard
+
+
+def decompress(data: bytes) -> bytes:
+    """Raises EOFError, OSError or zlib.error for damaged or cut data."""
+    if isal_zlib is None:
+        return gzip.decompress(data)
+    stream = isal_zlib.decompressobj(wbits=31)
+    unpacked = stream.decompress(data)
+    if not stream.eof:
+        raise EOFError("cut off")
+    if stream.unused_data:
+        raise zlib.error("something follows the end")
+    return unpacked
+
+
+def _parse_columns(path: Path, header: dict[str, Any], body: memoryview) -> dict[str, Any]:
+    try:
+        listed = [(str(array["name"]), str(array["dtype"]), int(array["count"])) for array in header["arrays"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise FileError(path, "damaged: its header lists no arrays") from error
+    version = header["version"]
+    known = [(name, column.dtype) for name, column in COLUMNS.items() if column.since <= version]
+    if [(name, dtype) for name, dtype, _ in listed] != known:
+        raise FileError(path, f"its arrays are {listed}; wanted {known}")
+    wanted = sum(np.dtype(dtype).itemsize * count for _, dtype, count in listed)
+    if any(count < 0 for _, _, count in listed) or wanted != len(body):
+        raise FileError(path, f"damaged: {len(body)} bytes of arrays; its header wants {wanted}")
+    columns, offset = {}, 0
+    for name, dtype, count in listed:
+        columns[name] = np.frombuffer(body, dtype, count, offset)
+        offset += columns[name].nbytes
+    count_along = {"G": len(columns["lengths"]), "M": len(columns["moves"])}
+    for name, (dtype, axis, since, before) in COLUMNS.items():
+        if since > version:
+            columns[name] = np.full(count_along[axis], before, dtype)
+    return columns
+
+
+def _check_columns(path: Path, columns: dict[str, Any]) -> None:
+    lengths, visit_lengths = columns["lengths"], columns["visit_lengths"]
+    num_moves, num_visits = int(lengths.sum(dtype=np.int64)), int(visit_lengths.sum(dtype=np.int64))
+    if len(lengths) < 1 or any(len(columns[name]) != len(lengths) for name in PER_GAME):
+        raise FileError(path, f"damaged: its columns of games are not all {len(lengths)} long")
+    if (lengths < 1).any() or any(len(columns[name]) != num_moves for name in PER_MOVE):
+        raise FileError(path, f"damaged: its games have {num_moves} moves, its columns of moves do not")
+    if any(len(columns[name]) != num_visits for name in PER_VISIT):
+        raise FileError(path, f"damaged: its moves have {num_visits} visited edges, its columns of visits do not")
+    if not np.isin(columns["results"], (-1, 0, 1)).all():
+        raise FileError(path, "damaged: a result is not -1, 0 or +1")
+    if (columns["ends"] > max(End)).any():
+        raise FileError(path, f"damaged: an end of {int(columns['ends'].max())}; wanted at most {int(max(End))}")
+    if not (np.abs(columns["root_values"]) <= 1.001).all():  # also false for NaN; 0.001 forgives rounding
+        raise FileError(path, "damaged: a root value is not in [-1, 1]")
+    if not _are_surprises(columns["surprises"]):
+        raise FileError(path, "damaged: a surprise is negative or not finite")
+
+
+def _check_opponents(path: Path, header: dict[str, Any], columns: dict[str, Any]) -> None:
+    names = header.get("opponents", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise FileError(path, f"damaged: its opponents are {names!r}; wanted a list of names")
+    numbers, learners = columns["opponents"], columns["learners"]
+    if (numbers < -1).any() or (numbers >= len(names)).any():
+        raise FileError(path, f"damaged: a game against opponent {int(numbers.max())}; its header names {len(names)}")
+    if ((numbers < 0) != (learners == BOTH)).any() or (learners > BOTH).any():
+        raise FileError(path, "damaged: a side of the model that doesn't go with its opponent")
+
+
+def _are_surprises(numbers: NDArray[np.floating]) -> bool:
+    """Whether all are finite and none is negative."""
+    return bool(numbers.min(initial=0.0) >= 0 and np.isfinite(numbers.sum(dtype=np.float64)))  # NaN fails both
 
 
 def _check_format(path: Path, raw: dict[str, Any], wanted: str) -> None:

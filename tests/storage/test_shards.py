@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import FileError, UsageError
-from pipeline.storage import atomic, gzipped, layout, shard_names, shards
+from pipeline.storage import atomic, layout, shards
 from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord
 
 
@@ -120,8 +120,8 @@ def test_the_first_line_is_readable_json(tmp_path: Path) -> None:
 def test_the_standard_library_writes_and_reads_the_same_games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fast = write(tmp_path, record())
     with monkeypatch.context() as patch:
-        patch.setattr(gzipped, "igzip_lib", None)
-        patch.setattr(gzipped, "isal_zlib", None)
+        patch.setattr(shards, "igzip_lib", None)
+        patch.setattr(shards, "isal_zlib", None)
         plain = write(tmp_path, record())
         first = shards.read_shard(fast, shards.read_meta(fast))
     second = shards.read_shard(plain, shards.read_meta(plain))
@@ -163,11 +163,11 @@ def test_times_strictly_increase_whatever_the_clock_does(tmp_path: Path, monkeyp
         def now(cls, tz: Any = None) -> Any:
             return cls.now_is
 
-    monkeypatch.setattr(shard_names, "datetime", Clock)
+    monkeypatch.setattr(shards, "datetime", Clock)
     paths = [write(tmp_path, record()), write(tmp_path, record())]
     Clock.now_is -= timedelta(days=3)
     paths.append(write(tmp_path, record()))
-    monkeypatch.setattr(shards, "NAMES", shard_names.ShardNames())  # another process, the clock still behind
+    monkeypatch.setattr(shards, "NAMES", shards.ShardNames())  # another process, the clock still behind
     paths.append(write(tmp_path, record()))
     names = [layout.parse_shard_name(path.name) for path in paths]
     assert all(names) and sorted({path.name for path in paths}) == [path.name for path in paths]
