@@ -310,3 +310,17 @@ def test_garbage_is_no_action(sample: Sample, text: str) -> None:
     with pytest.raises(IllegalMove) as raised:
         game.parse_action(text)
     assert repr(text) in str(raised.value) and game.spec in str(raised.value)
+
+
+def test_a_heuristic_scores_legal_moves_and_each_row_for_itself(sample: Sample) -> None:
+    game = sample.game
+    evaluate = game.heuristic()
+    if evaluate is None:
+        pytest.skip("a game without a heuristic evaluation")
+    going = np.flatnonzero(~game.is_over(sample.states))
+    states, history = sample.states[going], sample.history.select(going)
+    together = evaluate(states, history)
+    assert together.dtype == np.float64
+    assert (np.isfinite(together) == game.legal(states, history)).all()
+    for at in range(len(going)):
+        np.testing.assert_array_equal(together[at], evaluate(states[at : at + 1], history.select(np.array([at])))[0])
