@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline.errors import FileError, UsageError
-from pipeline.reports.show_chunks import show_chunk
-from pipeline.reports.show_games import show_shard, show_sidecar
 from pipeline.reports.show_match import show_match
-from pipeline.reports.show_ratings import show_pool, show_ratings
+from pipeline.reports.show_records import show_chunk, show_shard, show_sidecar
 from pipeline.reports.show_run import is_run, models_table, show_run
 from pipeline.reports.tables import described, flattened, table
 from pipeline.storage import atomic, layout
@@ -18,7 +16,7 @@ from pipeline.storage.chunks import list_sets
 from pipeline.storage.matches import list_matches
 from pipeline.storage.models import FORMAT as MODEL_FORMAT
 from pipeline.storage.models import Model, list_models, read_info, read_model, read_promotions
-from pipeline.storage.ratings import POOL_FORMAT, RATINGS_FORMAT
+from pipeline.storage.ratings import POOL_FORMAT, RATINGS_FORMAT, RatedPlayer, read_pool, read_ratings
 from pipeline.storage.shards import newest_shards
 
 KNOWN = (
@@ -146,8 +144,7 @@ def show_promotions(path: Path) -> Iterator[str]:
         tuple(str(line.get(key) or "-") for key in ("time", "champion", "previous", "reason"))
         for line in lines[-PROMOTIONS_LISTED:]
     ]
-    left = len(lines) - len(rows)
-    yield table(rows, ("time", "champion", "after", "reason")) + (f"\n… and {left} before them" if left else "")
+    yield table(rows, ("time", "champion", "after", "reason"), len(lines) - len(rows), "before them")
     yield ""
     yield "the last one:"
     yield described(dict(flattened(lines[-1])))
@@ -179,3 +176,47 @@ def _network(model: Model) -> str:
     architecture = model.info.architecture
     size = "b{blocks}c{channels}, ".format(**architecture) if {"blocks", "channels"} <= set(architecture) else ""
     return f"{size}{numbers:,} numbers in {len(model.weights)} arrays"
+
+
+def show_ratings(path: Path) -> Iterator[str]:
+    """The players by all three methods, in the file's order: best Bradley-Terry rating first."""
+    ratings = read_ratings(path)
+    yield described(
+        {
+            "ratings": path,
+            "game": ratings.game,
+            "anchor": f"{ratings.anchor} = {ratings.anchor_elo:g} Elo",
+            "made of": f"{ratings.matches:,} matches, {ratings.games:,} games",
+            "created": f"{ratings.created}; python main.py ratings makes it anew",
+        }
+    )
+    yield ""
+    groups = len({player.group for player in ratings.players}) > 1
+    header = ("player", "kind", "games", "won", "drawn", "lost", "Bradley-Terry", "+-", "Elo", "TrueSkill", "sigma")
+    rows = [_row(player) + ((str(player.group),) if groups else ()) for player in ratings.players]
+    yield table(rows, header + (("group",) if groups else ()))
+    yield "(Bradley-Terry in Elo, +- the half of its 95 % interval)"
+    if groups:
+        yield "(players of different groups never met, not even through others: compare within a group only)"
+
+
+def _row(player: RatedPlayer) -> tuple[str, ...]:
+    counts = (player.games, player.wins, player.draws, player.losses)
+    return (
+        player.name,
+        player.kind,
+        *(str(count) for count in counts),
+        f"{player.bradley_terry:.0f}",
+        f"{player.bradley_terry_error:.0f}",
+        f"{player.elo:.0f}",
+        f"{player.trueskill_mu:.1f}",
+        f"{player.trueskill_sigma:.1f}",
+    )
+
+
+def show_pool(path: Path) -> Iterator[str]:
+    pool = read_pool(path)
+    yield f"pool of opponents {path}: {len(pool.members)} of at most {pool.capacity} members"
+    if pool.members:
+        yield ""
+        yield table([(member.name, member.spec) for member in pool.members], ("name", "player"))

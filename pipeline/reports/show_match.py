@@ -14,6 +14,8 @@ from pipeline.games.registry import recorded_game
 from pipeline.games.replay import replay_one
 from pipeline.matches.results import pair_scores, repeated_games, score_of
 from pipeline.matches.statistics import pair_counts
+from pipeline.phrases import counted
+from pipeline.reports.show_records import final_board, more, winner
 from pipeline.reports.tables import described, flattened, indented, table
 from pipeline.storage import layout
 from pipeline.storage.matches import Match, MatchFailure, MatchGame, PlayerInfo, read_match
@@ -57,8 +59,7 @@ def show_match(path: Path, index: int | None, moves: bool) -> Iterator[str]:
     yield _games_table(game, match.games)
     yield ""
     yield from _game(path, game, match, match.games[0], moves, brief=True)
-    yield ""
-    yield f"More: show {path} --game N for every move of game N, and --moves for every board."
+    yield from more(path)
     if (path / layout.MATCH_SGF).is_dir():
         yield f"Game records (SGF): {path / layout.MATCH_SGF}"
 
@@ -106,7 +107,7 @@ def _repeated(match: Match, num_counted: int) -> str:
     text = f"{repeated} of {len(match.games)} have the moves and colours of an earlier one"
     if num_counted == len(match.games):
         return f"{text}; they count like the others"
-    return f"{text}; they are excluded: verdict, summary and what follows are about the other {num_counted}"
+    return f"{text}; they are excluded: decision, summary and what follows are about the other {num_counted}"
 
 
 def _player(player: PlayerInfo) -> str:
@@ -127,9 +128,8 @@ def _status(match: Match) -> str:
 def _failure_counts(match: Match) -> str:
     failed = {failure.failed for failure in match.failures}
     given_up = failed - {game.index for game in match.games}
-    attempts = "attempt" if len(match.failures) == 1 else "attempts"
     games = "game" if len(failed) == 1 else "games"
-    text = f"{len(match.failures)} {attempts} at {games} {_numbers(failed)}"
+    text = f"{counted(len(match.failures), 'attempt')} at {games} {_numbers(failed)}"
     return f"{text}; not played to an end: {_numbers(given_up)}" if given_up else f"{text}; all were played after all"
 
 
@@ -145,9 +145,8 @@ def _failures_table(failures: Sequence[MatchFailure]) -> str:
         (str(one.failed), str(one.attempt), one.kind, one.player or "-", f"after {len(one.moves)} plies", _line(one))
         for one in failures[-FAILURES_LISTED:]
     ]
-    text = table(rows, ("failed game", "attempt", "kind", "player", "when", "problem"))
-    left = len(failures) - len(rows)
-    return text + (f"\n… and {left} before them" if left else "")
+    header = ("failed game", "attempt", "kind", "player", "when", "problem")
+    return table(rows, header, len(failures) - len(rows), "before them")
 
 
 def _line(failure: MatchFailure) -> str:
@@ -162,9 +161,7 @@ def _games_table(game: Game, games: Sequence[MatchGame]) -> str:
         result = {1: "won", 0: "drawn", -1: "lost"}[one.challenger_result]
         end = "resigned" if one.end == "resigned" else ""
         rows.append((str(one.index), "XO"[one.challenger_player], result, str(one.length), end, opening))
-    text = table(rows, ("game", "challenger", "result", "plies", "end", "opening"))
-    left = len(games) - len(rows)
-    return text + (f"\n… and {left} more" if left else "")
+    return table(rows, ("game", "challenger", "result", "plies", "end", "opening"), len(games) - len(rows))
 
 
 def _one(path: Path, game: Game, match: Match, index: int, moves: bool) -> Iterator[str]:
@@ -193,9 +190,7 @@ def _game(path: Path, game: Game, match: Match, one: MatchGame, moves: bool, bri
     """One game. brief: its moves in a line and the final board; else a line per move, with boards if moves."""
     names = (match.header.challenger, match.header.champion)
     first, second = names if one.challenger_player == 0 else names[::-1]
-    result = {1: "X wins", 0: "draw", -1: "O wins"}[one.result_first_player]
-    if one.end == "resigned":
-        result += " by resignation"
+    result = winner(one.result_first_player) + (" by resignation" if one.end == "resigned" else "")
     yield f"game {one.index}: X {first}, O {second}; {result} after {one.length} plies"
     state = None
     try:
@@ -214,6 +209,4 @@ def _game(path: Path, game: Game, match: Match, one: MatchGame, moves: bool, bri
         shown = " ".join(game.action_name(move) for move in one.moves[:MOVES_LISTED])
         yield f"    {shown}{' …' if one.length > MOVES_LISTED else ''}"
     if state is not None:
-        yield indented(game.diagram(state[0]))
-        if one.end != "resigned":
-            yield f"    score of X: {float(game.scores(state)[0]):+g}"
+        yield from final_board(game, state, scored=one.end != "resigned")

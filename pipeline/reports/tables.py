@@ -14,8 +14,8 @@ def indented(text: str, by: int = 4) -> str:
     return "\n".join(" " * by + line for line in text.splitlines())
 
 
-def table(rows: Sequence[tuple[str, ...]], header: tuple[str, ...]) -> str:
-    """Aligned columns; those that hold only numbers (or "-") are set to the right."""
+def table(rows: Sequence[tuple[str, ...]], header: tuple[str, ...], left_out: int = 0, where: str = "more") -> str:
+    """Aligned columns; those that hold only numbers (or "-") are set to the right. left_out: rows that aren't shown."""
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     numeric = [bool(rows) and all(NUMBER.fullmatch(row[i]) for row in rows) for i in range(len(header))]
 
@@ -23,7 +23,8 @@ def table(rows: Sequence[tuple[str, ...]], header: tuple[str, ...]) -> str:
         pairs = zip(cells, widths, numeric, strict=True)
         return "  ".join(f"{cell:>{width}}" if right else f"{cell:<{width}}" for cell, width, right in pairs).rstrip()
 
-    return "\n".join([line(header), *(line(row) for row in rows)])
+    end = [f"… and {left_out} {where}"] if left_out else []
+    return "\n".join([line(header), *(line(row) for row in rows), *end])
 
 
 def described(pairs: Mapping[str, object]) -> str:

@@ -184,7 +184,7 @@ def test_games_that_repeat_others(run: Path, exclude: bool | None) -> None:
     repeated = "1 of 5 have the moves and colours of an earlier one; they "
     if exclude:
         assert lines["repeated games"] == repeated + (
-            "are excluded: verdict, summary and what follows are about the other 4"
+            "are excluded: decision, summary and what follows are about the other 4"
         )
         assert lines["challenger in all"].startswith("1 won, 2 drawn, 1 lost")
         assert lines["pairs by points"] == "1 whole pairs: 1 with 1"  # not pair 1, of which game 2 is excluded

@@ -10,9 +10,7 @@ import pytest
 from pipeline.errors import FileError, UsageError
 from pipeline.games.registry import parse_game
 from pipeline.methods.alphazero.examples import column_types
-from pipeline.reports.boards import top_moves
-from pipeline.reports.show_chunks import show_chunk
-from pipeline.reports.show_games import show_shard, show_sidecar
+from pipeline.reports.show_records import show_chunk, show_shard, show_sidecar, top_moves
 from pipeline.reports.tables import described, table
 from pipeline.storage.chunks import ORIGIN, ChunkHeader, write_chunk
 from pipeline.storage.layout import SetName, chunk_name, meta_path

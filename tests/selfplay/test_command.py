@@ -15,7 +15,7 @@ from pipeline.games.registry import parse_game
 from pipeline.methods.alphazero import method as alphazero
 from pipeline.players.searching import leaves_per_tree
 from pipeline.progress import Progress
-from pipeline.reports.show_games import show_shard
+from pipeline.reports.show_records import show_shard
 from pipeline.selfplay import command as stage
 from pipeline.selfplay import committing
 from pipeline.selfplay.command import selfplay

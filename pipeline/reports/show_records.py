@@ -1,0 +1,263 @@
+"""``show`` for shards, their sidecars and chunks: games with boards, values and visits; examples with their labels.
+
+Axes: T plies of one game, n examples of a chunk, A actions, C planes, H×W the board. Values and labels are seen by the
+player to move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import FileError, IllegalMove, UsageError
+from pipeline.games.base import Game, Planes, States
+from pipeline.games.registry import recorded_game
+from pipeline.games.replay import replay_one
+from pipeline.methods.registry import method_named
+from pipeline.reports.tables import described, indented, table
+from pipeline.storage import layout
+from pipeline.storage.chunks import Chunk, read_chunk, read_header
+from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord, Shard, read_meta, read_shard
+
+TOP_MOVES = 5
+GAMES_LISTED = 20
+POSITIONS_SHOWN = 3  # of a game, when nothing else is asked for
+EXAMPLES_SHOWN = 3
+
+
+def winner(result_first_player: float) -> str:
+    return "X wins" if result_first_player > 0 else "O wins" if result_first_player < 0 else "draw"
+
+
+def sides(opponent: str | None, learner: int) -> str:
+    """Which side the opponent played; empty where the model played both. learner: as in GameRecord."""
+    return "" if opponent is None else f"{'XO'[1 - learner]} is {opponent}"
+
+
+def more(path: Path) -> Iterator[str]:
+    yield ""
+    yield f"More: show {path} --game N for every move of game N, and --moves for every board."
+
+
+def final_board(game: Game, state: States, scored: bool) -> Iterator[str]:
+    """state: [1, S]"""
+    yield indented(game.diagram(state[0]))
+    if scored:
+        yield f"    score of X: {float(game.scores(state)[0]):+g}"
+
+
+def show_shard(path: Path, index: int | None, moves: bool) -> Iterator[str]:
+    """A shard's header and games, then the last positions of its first game; with index, that game move by move."""
+    meta = read_meta(path) if layout.meta_path(path).exists() else None
+    shard = read_shard(path, meta)
+    game = recorded_game(shard.game_spec)
+    if index is not None and not 0 <= index < shard.num_games:
+        raise UsageError(f"show --game: found {index}; {path} holds games 0 to {shard.num_games - 1}")
+    if index is None:
+        yield shard_header(shard, committed=meta is not None)
+        yield ""
+        yield games_table(shard)
+        yield ""
+    try:
+        yield from show_game(game, shard.game(index or 0), index or 0, moves, brief=index is None)
+    except IllegalMove as error:
+        raise FileError(path, f"damaged: game {index or 0}: {error}") from error
+    if index is None:
+        yield from more(path)
+
+
+def shard_header(shard: Shard, committed: bool) -> str:
+    provenance = shard.header.get("provenance", {})
+    return described(
+        {
+            "shard": shard.path,
+            "game": shard.game_spec,
+            "played by": f"{shard.model}, worker {shard.header.get('worker')}",
+            "generation": provenance.get("generation", "-"),
+            "games": f"{shard.num_games:,}",
+            "positions": f"{shard.num_positions:,}",
+            "committed": "yes" if committed else "no: it has no .meta file, so no stage reads it",
+        }
+    )
+
+
+def games_table(shard: Shard) -> str:
+    rows = []
+    for index in range(min(shard.num_games, GAMES_LISTED)):
+        end = End(int(shard.ends[index])).name.lower().replace("_", " ")
+        note = "never resigns" if shard.no_resign[index] else ""
+        plies = str(int(shard.lengths[index]))
+        met = sides(shard.opponent(index), int(shard.learners[index]))
+        rows.append((str(index), plies, winner(float(shard.results[index])), end, met, note))
+    return table(rows, ("game", "plies", "result", "end", "opponent", ""), shard.num_games - len(rows))
+
+
+def show_game(game: Game, record: GameRecord, index: int, moves: bool, brief: bool) -> Iterator[str]:
+    """One game. brief: only its last positions, with boards; else every move, with boards if moves."""
+    num_plies = len(record.moves)
+    met = f"{sides(record.opponent, record.learner)}; " if record.opponent is not None else ""
+    yield (
+        f"game {index}: {num_plies} plies, {winner(record.result_first_player)}"
+        f"{' by resignation' if record.end == End.RESIGNED else ''}   (X moves first; {met}id {record.game_id:016x})"
+    )
+    first_shown = max(0, num_plies - POSITIONS_SHOWN) if brief else 0
+    offsets = [0, *np.cumsum(record.visit_lengths, dtype=np.int64).tolist()]
+    state = None
+    for ply, state in enumerate(replay_one(game, record.moves)):
+        if ply < first_shown or ply == num_plies:
+            continue
+        if brief or moves:
+            yield ""
+            yield indented(game.diagram(state[0]))
+        mover = int(game.to_move(state)[0])
+        value = "none " if record.flags[ply] & NO_VALUE else f"{record.root_values[ply]:+.2f}"
+        visits = slice(offsets[ply], offsets[ply + 1])
+        found = f"visits {top_moves(game, record.visit_actions[visits], record.visit_counts[visits], unit='×')}"
+        if record.learner not in (BOTH, mover):
+            found = f"by {record.opponent}: no policy target"
+        elif not record.flags[ply] & POLICY_COUNTS:
+            found += "   (a cheap search: no policy target)"
+        elif record.surprises is not None and record.surprises[ply] > 0:
+            found += f"   surprise {record.surprises[ply]:.2f}"
+        yield f"{ply:4d}  {'XO'[mover]} {game.action_name(int(record.moves[ply])):<5} value {value}   {found}"
+    if state is not None:
+        yield ""
+        yield from final_board(game, state, scored=record.end == End.PLAYED_OUT)
+    yield "    values are seen by the player to move; surprise: how far the search differs from the network, in nats"
+
+
+def show_sidecar(path: Path) -> Iterator[str]:
+    meta = read_meta(path)
+    lengths = meta.lengths
+    yield described(
+        {
+            "sidecar": path,
+            "commits": meta.path.name if meta.path.exists() else f"{meta.path.name}, which is MISSING",
+            "game": meta.game,
+            "played by": f"{meta.model}, worker {meta.worker}",
+            "generation": "-" if meta.generation is None else meta.generation,
+            "games": f"{meta.games:,}",
+            "positions": f"{meta.positions:,}",
+            "plies": f"{lengths.min()} to {lengths.max()}, {lengths.mean():.1f} on average",
+            "bytes": f"{meta.num_bytes:,} ({meta.num_bytes / meta.positions:.1f} a position)",
+            "sha256": meta.sha256,
+        }
+    )
+
+
+def top_moves(game: Game, actions: NDArray[np.integer], weights: NDArray[np.number], unit: str = "") -> str:
+    """The heaviest of some actions, e.g. "D4 18 (56%)  E5 9 (28%)  and 3 more".
+
+    actions [n], weights [n] visits or probabilities; unit "" leaves the weight itself out and shows shares only.
+    """
+    total = float(weights.sum())
+    if total <= 0:
+        return "none"
+    order = np.argsort(-weights.astype(np.float64), kind="stable")
+    order = order[weights[order] > 0]
+    shown = []
+    for i in order[:TOP_MOVES]:
+        share = f"{100 * float(weights[i]) / total:.0f}%"
+        name = game.action_name(int(actions[i]))
+        shown.append(f"{name} {int(weights[i])}{unit} ({share})" if unit else f"{name} {share}")
+    left = len(order) - len(shown)
+    return "  ".join(shown) + (f"  and {left} more" if left else "")
+
+
+def show_chunk(path: Path) -> Iterator[str]:
+    """A chunk's attributes, the distribution of its labels, and examples from all over it."""
+    header = read_header(path)
+    game = recorded_game(header.game)
+    chunk = read_chunk(path, game.spec, method_named(header.method).columns(game))
+    columns = chunk.columns
+    part = "hold-out: games that are never trained on" if header.index < 0 else f"{header.index} of {header.num_chunks}"
+    yield described(
+        {
+            "chunk": path,
+            "game": header.game,
+            "set": header.set_id,
+            "part": part,
+            "seed": header.seed,
+            "examples": f"{chunk.num_examples:,}",
+            "sampled from": f"{num_games(columns):,} games in {len(np.unique(columns['shard'])):,} shards",
+            **{f"window {name}": value for name, value in header.window.items()},
+        }
+    )
+    if not chunk.num_examples:
+        return
+    yield ""
+    if header.method != layout.DEFAULT_METHOD:
+        yield described({name: f"{column.mean():.4g} on average" for name, column in columns.items()})
+        return
+    yield described(distributions(columns))
+    for index in np.linspace(0, chunk.num_examples - 1, EXAMPLES_SHOWN).astype(int):
+        yield ""
+        yield example(game, chunk, int(index))
+
+
+def num_games(columns: dict[str, NDArray[Any]]) -> int:
+    return len(np.unique(np.stack([columns["shard"], columns["game"]], axis=1), axis=0))
+
+
+def are_results(values: NDArray[np.floating]) -> bool:
+    """Whether values are results alone: nothing between a win, a draw and a loss."""
+    return bool(np.isin(values, (-1, 0, 1)).all())
+
+
+def distributions(columns: dict[str, NDArray[Any]]) -> dict[str, object]:
+    value, policy = columns["value"], columns["policy"].astype(np.float32)
+    targets = columns["policy_weight"] > 0
+    known = columns["final_weight"] > 0
+    facts: dict[str, object] = {}
+    if are_results(value):
+        won, drawn, lost = np.mean(value > 0), np.mean(value == 0), np.mean(value < 0)
+        facts["result"] = f"won {won:.1%}, drawn {drawn:.1%}, lost {lost:.1%}"
+    else:
+        facts["value"] = f"{value.mean():+.2f} on average, deviation {value.std():.2f}; mixed by gather --td-lambda"
+    facts |= {
+        "policy targets": f"{np.mean(targets):.1%} of the examples",
+        "replies known": f"{np.mean(columns['reply_weight'] > 0):.1%} of the examples",
+        "plies": f"{columns['ply'].min()} to {columns['ply'].max()}, {columns['ply'].mean():.1f} on average",
+        "ends known": f"{np.mean(known):.1%} of the examples; the others' games were resigned",
+    }
+    if targets.any():
+        chosen = policy[targets]
+        entropy = -np.sum(chosen * np.log(np.maximum(chosen, 1e-12)), axis=1)
+        favourite = chosen.max(axis=1).mean()
+        facts["policy"] = f"favourite move {favourite:.1%}, entropy {entropy.mean():.2f} nats, on average"
+    if known.any():
+        score = columns["score"][known]
+        facts["score"] = f"{score.mean():+.1f} on average, deviation {score.std():.1f}"
+        owned = columns["ownership"][known]
+        facts["ownership"] = f"own {np.mean(owned > 0):.1%}, opponent's {np.mean(owned < 0):.1%} of the points"
+    return facts
+
+
+def example(game: Game, chunk: Chunk, index: int) -> str:
+    row = {name: column[index] for name, column in chunk.columns.items()}
+    actions = np.arange(game.num_actions)
+    lines = [
+        f"example {index}: from {chunk.shards[row['shard']]}, game {row['game']}, ply {row['ply']}",
+        indented(planes_diagram(game, row["planes"])),
+        "    X the player to move, O the opponent",
+        f"    policy  {top_moves(game, actions, row['policy']) if row['policy_weight'] else 'not a target'}",
+    ]
+    if row["reply_weight"]:
+        lines.append(f"    reply   {top_moves(game, actions, row['reply'])}")
+    label, precision = ("result", "g") if are_results(chunk.columns["value"]) else ("value ", ".3f")
+    lines.append(f"    {label}  {row['value']:+{precision}}")
+    if row["final_weight"]:
+        lines.append(f"    score   {row['score']:+g} at the end")
+    return "\n".join(lines)
+
+
+def planes_diagram(game: Game, bits: NDArray[np.uint8]) -> str:
+    """A position as the network sees it, from its packed planes, X the mover's stones; and which planes are full."""
+    height, width = game.board_shape
+    planes: Planes = np.unpackbits(bits, count=game.num_planes * height * width).reshape(-1, height, width)
+    full = [name for name, plane in zip(game.plane_names, planes, strict=True) if plane.all()]
+    return game.planes_diagram(planes) + (f"\nplanes all 1: {', '.join(full)}" if full else "")
