@@ -76,8 +76,8 @@ class BoardGame(Game):
 class RowGame(BoardGame):
     """A game that a row of stones wins, or something else that is written down as a winner, and that can draw.
 
-    A state is the points, each 0, FIRST or SECOND; then TO_MOVE, PLY, OVER and WINNER as in line_kernels; perhaps more
-    words of the game's own. Stones own their points; the score is the result.
+    A state is the points, each 0, FIRST or SECOND; then TO_MOVE, PLY, OVER and WINNER as in lines/kernels.py; perhaps
+    more words of the game's own. Stones own their points; the score is the result.
     """
 
     def is_over(self, states: States) -> BoolArray:
@@ -104,7 +104,7 @@ class RowGame(BoardGame):
         return (points == line_kernels.FIRST).astype(np.int8) - (points == line_kernels.SECOND)
 
     def _word(self, states: States, word: int) -> NDArray[np.int16]:
-        """[B] of states [B, S]; word: as line_kernels counts them."""
+        """[B] of states [B, S]; word: as lines/kernels.py counts them."""
         found: NDArray[np.int16] = states[:, self.num_points + word]
         return found
 

@@ -1,4 +1,4 @@
-"""Go, plain: the twin of ``go_kernels``, written from the rules' text. For tests, not for play.
+"""Go, plain: the twin of ``pipeline/games/go``, written from the rules' text. For tests, not for play.
 
 Rules of Tromp and Taylor (https://tromp.github.io/go.html), numbered as there, and what we add:
     1-2  a point is black, white or empty; a point *reaches* a colour if a path of adjacent points of its own colour

@@ -1,7 +1,8 @@
-"""Gomoku, slow and obvious: the plain twin of ``gomoku_kernels``. For tests, not for play.
+"""Gomoku, slow and obvious: the plain twin of ``pipeline/games/gomoku``. For tests, not for play.
 
 A board is a list of rows, the top one first, of "X" (first player), "O" or ".". An action is row · size + column. Rules
-are read off whole lines as text, as gomoku.py words them, without windows, tables or anything carried along.
+are read off whole lines as text, as pipeline/games/gomoku/game.py words them, without windows, tables or anything
+carried along.
 """
 
 from __future__ import annotations
@@ -165,7 +166,7 @@ def shape_of(board: Board, line: Line, point: tuple[int, int]) -> str:
 
 
 def makes_free_three(board: Board, line: Line, point: tuple[int, int]) -> bool:
-    """Whether the stone on `point` stands in a free three on this line; see gomoku.py for what that is."""
+    """Whether the stone on `point` stands in a free three on this line; see gomoku/game.py for what that is."""
     text, here = text_of(board, line), line.index(point)
     own = text[here]
     if holds(text, here, own * 5):

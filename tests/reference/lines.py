@@ -1,4 +1,4 @@
-"""Games of stones in a line, slow and obvious: the plain twin of ``line_kernels``. For tests, not for play.
+"""Games of stones in a line, slow and obvious: the plain twin of ``pipeline/games/lines``. For tests, not for play.
 
 A board is a list of rows, the top one first, of "X" (first player), "O" or ".". An action is a point, row · width +
 column, or a column where stones fall.

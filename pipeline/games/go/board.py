@@ -1,4 +1,4 @@
-"""What a Go board is to the kernels, and the walk along a group. Used by ``go_kernels`` and ``features``.
+"""What a Go board is to the kernels, and the walk along a group. Used by ``kernels`` and ``features``.
 
 P points, row-major, row 0 at the top. A board is an int16 array that begins with its P points, each EMPTY, BLACK or
 WHITE, and then OFF_BOARD: the neighbour that edge points have outside. A group is connected stones of one colour, its
@@ -11,6 +11,7 @@ liberties FREE of the group counted last. (Arrays by themselves: a tuple of them
 Kernels run one thread and take all parameters as arguments. They don't check array shapes.
 """
 
+# mypy: allow-untyped-defs
 from __future__ import annotations
 
 from pipeline.kernels import kernel

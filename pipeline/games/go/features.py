@@ -1,11 +1,12 @@
 """What stones in Go can do to each other: liberties after a play, and ladders. Kernels for the planes of ``Go``.
-Plain twin: ``go_reference.py``.
+Plain twin: ``tests/reference/go.py``.
 
 P points, W = P // 64 + 1 words of a set of points, D = MAX_DEPTH + 1 plies. Boards and scratch (stamps, lists) as in
-go_board; groups labelled as by go_kernels.find_groups: groups [P+1] (0: no stone), and liberties [P+1] per label.
+``board``; groups labelled as by kernels.find_groups: groups [P+1] (0: no stone), and liberties [P+1] per label.
 Nothing here knows what occurred before: a repetition doesn't stop a ladder.
 """
 
+# mypy: allow-untyped-defs
 from __future__ import annotations
 
 from typing import NamedTuple

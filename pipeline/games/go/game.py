@@ -58,7 +58,7 @@ REFUSALS = {
 
 
 class Go(BoardGame):
-    """See the module docstring for the rules, go_kernels for the state's layout."""
+    """See the module docstring for the rules, ``kernels`` for the state's layout."""
 
     columns, examples = GTP_COLUMNS, "e.g. D4 or pass"
     plane_names = (

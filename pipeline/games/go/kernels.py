@@ -1,4 +1,4 @@
-"""Go over rows of flat int16 states: the kernels behind ``Go``. Plain twin: ``go_reference.py``.
+"""Go over rows of flat int16 states: the kernels behind ``Go``. Plain twin: ``tests/reference/go.py``.
 
 Axes: B batch, P points (row-major, row 0 at the top), S state words, A = P + 1 actions (the last is pass), T positions.
 

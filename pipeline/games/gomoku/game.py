@@ -72,12 +72,12 @@ REFUSALS = {
 
 @lru_cache(maxsize=1)
 def shape_table() -> NDArray[np.int32]:
-    """See gomoku_shapes.shape_table: 65,536 windows, looked at once per process."""
+    """See shapes.shape_table: 65,536 windows, looked at once per process."""
     return gomoku_shapes.shape_table()
 
 
 class Gomoku(RowGame):
-    """See the module docstring for the rules, gomoku_kernels for the state's layout.
+    """See the module docstring for the rules, ``kernels`` for the state's layout.
 
     pairs: captured pairs that win; 0: no captures, and nothing else of that variant either.
     """

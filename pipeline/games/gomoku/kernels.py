@@ -1,4 +1,4 @@
-"""Gomoku over rows of flat int16 states: the kernels behind ``Gomoku``. Plain twin: ``gomoku_reference.py``.
+"""Gomoku over rows of flat int16 states: the kernels behind ``Gomoku``. Plain twin: ``tests/reference/gomoku.py``.
 
 Axes: B batch, P points (row-major, row 0 at the top), S state words, A = P actions, C planes.
 
@@ -12,7 +12,7 @@ One state row, S = P + 8 words:
     P + FIVE        who has a five that the player to move can still answer, FIRST or SECOND; 0 nobody
     P + PAIRS, + 1  pairs that the first player has captured, and the second
 
-`table` and `lines` are gomoku_shapes.shape_table() and board_lines(), `marks` [P] what its shapes() adds up.
+`table` and `lines` are shapes.shape_table() and board_lines(), `marks` [P] what its shapes() adds up.
 
 Kernels run one thread and take all parameters as arguments. They don't check array shapes.
 """

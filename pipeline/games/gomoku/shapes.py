@@ -1,5 +1,5 @@
 """What a stone would make on every empty point of a Gomoku board: the kernels of its rows, without its other rules.
-Plain twin: ``gomoku_reference.py``.
+Plain twin: ``tests/reference/gomoku.py``.
 
 Axes: B batch, P points (row-major, row 0 at the top), S state words (the points come first), L lines.
 

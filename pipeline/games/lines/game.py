@@ -2,7 +2,7 @@
 
 No repetition is possible (stones never leave), so histories are ignored. A game fixes the board, the length of a
 winning line and whether stones fall to the bottom of their column (then an action is a column, otherwise a point). See
-line_kernels for the state's layout.
+``kernels`` for the state's layout.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Line games over rows of flat int16 states: the kernels behind ``LineGame``. Plain twin: ``line_reference.py``.
+"""Line games over rows of flat int16 states: the kernels behind ``LineGame``. Plain twin: ``tests/reference/lines.py``.
 
 Axes: B batch, P points (row-major, row 0 at the top), S state words, A actions.
 

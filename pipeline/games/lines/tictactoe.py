@@ -12,7 +12,7 @@ COLUMNS = "abc"
 
 
 class TicTacToe(LineGame):
-    """See LineGame for the rules, line_kernels for the state's layout."""
+    """See LineGame for the rules, ``kernels`` for the state's layout."""
 
     spec = "tictactoe"
     height, width, length, falls = 3, 3, 3, False
