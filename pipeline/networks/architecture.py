@@ -1,12 +1,12 @@
-"""What a network looks like, without torch: its sizes, the names and shapes of its weights, and random ones.
+"""The architecture of a network, without torch: its sizes, the names and shapes of its weights, and random ones.
 
-A network is a residual tower over the board (``modules.py``). Its name says blocks and channels: ``b4c64``.
-Weights are a flat dict of float32 arrays under the names that ``weight_shapes`` lists; that dict is what a model
-directory stores and what training, folding and every inference backend read.
+A network is a residual tower over the board (``modules.py``), named after its blocks and channels: ``b4c64``.
+Weights are a flat dict of float32 arrays under the names that ``weight_shapes`` lists; a model directory stores that
+dict, and training, folding and every inference backend read it.
 
 The value is learned as a *scalar* in [-1, 1], or as *wdl*: the probabilities of win, draw and loss, whose value is
-P(win) − P(loss). Beside the policy stand two heads of the same shape that only training reads: the opponent's reply,
-and the policy softened.
+P(win) − P(loss). Two more heads have the policy's shape and serve training only: the opponent's reply, and the
+softened policy.
 
 C planes, H×W the board, P = H·W points, A actions.
 """
@@ -18,12 +18,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.errors import MuGoError, UsageError
-from pipeline.games.base import Game
+from pipeline.games.base import FloatArray, Game
 
-Weights = dict[str, NDArray[np.float32]]
+Weights = dict[str, FloatArray]
 
 NORM_EPSILON = 1e-5  # of every batch norm; folding needs the same number
 MAX_BLOCKS, MIN_CHANNELS, MAX_CHANNELS = 64, 4, 1024
@@ -32,8 +31,8 @@ VALUE_HIDDEN = 32  # width of the value head's hidden layer
 # whenever komi puts a player ahead, and the first generations pass themselves to death (LOG.md, 2026-11-21).
 EXTRA_ACTION_LOGIT = -3.0
 VALUE_OUTPUTS: Final = {"scalar": 1, "wdl": 3}  # value head → its outputs; wdl: win, draw, loss
-# Heads that say a policy. All but the first are left out of inference. Heads of one shape over the same features, as
-# KataGo has them, cost next to nothing.
+# Heads with the policy's shape; only the first serves inference. Over the same features, as in KataGo, the others cost
+# next to nothing.
 POLICY_HEADS: Final = ("policy", "reply", "soft_policy")
 KNOWN_SIZES = ("b2c32", "b4c64", "b6c96")
 
@@ -61,10 +60,10 @@ class Architecture:
     def from_dict(values: dict[str, Any]) -> Architecture:
         """The inverse of to_dict; without a value_head it is scalar.
 
-        Raises MuGoError that names the first field that is missing, unknown or odd.
+        Raises MuGoError that names the first field that is missing, unknown or of a wrong value.
         """
         fields = list(Architecture.__dataclass_fields__)
-        if values.get("value_head", "scalar") not in list(VALUE_OUTPUTS):  # a list: odd values needn't be hashable
+        if values.get("value_head", "scalar") not in list(VALUE_OUTPUTS):  # a list: a wrong value needn't be hashable
             found = values["value_head"]
             raise MuGoError(f"architecture: value_head is {found!r}; wanted one of {', '.join(VALUE_OUTPUTS)}")
         for name in fields[: fields.index("value_head")]:
@@ -187,9 +186,9 @@ def check_weights(architecture: Architecture, weights: Weights) -> None:
 def random_weights(architecture: Architecture, seed: int) -> Weights:
     """Weights to start from: He-normal, every normalisation neutral, every output near 0.
 
-    A fresh network therefore has a nearly uniform policy over points and a value near 0 (win, draw and loss alike),
-    whatever its size. Actions that are no point (a pass) start at EXTRA_ACTION_LOGIT. Equal arguments give equal bytes
-    on every machine and version of torch.
+    A fresh network of any size therefore has a nearly uniform policy over points and a value near 0 (win, draw and
+    loss equally likely). Actions that are no point (a pass) start at EXTRA_ACTION_LOGIT. Equal arguments give equal
+    bytes on every machine and with every version of torch.
     """
     generator = np.random.default_rng(seed)
     weights: Weights = {}
@@ -202,7 +201,7 @@ def random_weights(architecture: Architecture, seed: int) -> Weights:
             weights[name] = np.full(shape, start, np.float32)
         else:
             fan_in = int(np.prod(shape[1:]))
-            # Outputs and pooled biases start small, so that they don't drown what the tower says.
+            # Outputs and pooled biases start small, so that they don't drown the tower's.
             gain = 2.0**0.5 if ".conv." in name or name.startswith("value_hidden") else 0.1
             weights[name] = (generator.standard_normal(shape) * (gain / fan_in**0.5)).astype(np.float32)
     return weights

@@ -1,39 +1,35 @@
 """Growing a network: more blocks, more channels, the same function.
 
-A larger network learns slower per second and ends stronger, so a run may begin small and grow on the way. What the
-grown network says is what the smaller one said, so nothing that was learned is lost and the champion never dips:
+A larger network learns slower per second and ends stronger, so a run may begin small and grow on the way. The grown
+network answers as the smaller one did, so nothing learned is lost and the champion never gets weaker:
 
-    new channels  have random weights of their own, and weigh 0 in all that was there before them
-    new blocks    stand behind the others and begin as the identity: their last norm multiplies by 0
-    new planes    of a game that has more than when the network was made weigh 0
+    new channels  have random weights of their own; the old layers read them with weight 0
+    new blocks    follow the old ones and begin as the identity: their last norm multiplies by 0
+    new planes    of a game that shows more than when the network was made are read with weight 0
 
-Both learn from the first step on: what weighs 0 has a gradient. Source: Chen, Goodfellow & Shlens 2016, "Net2Net",
-whose idea this is; zero weights instead of copied channels need no noise to tell copies apart.
+All of them learn from the first step: a weight of 0 has a gradient. Source: Chen, Goodfellow & Shlens 2016, "Net2Net";
+with zero weights instead of copied channels no noise is needed to tell copies apart.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from pipeline.errors import UsageError
-from pipeline.networks.architecture import Architecture, Weights, parse_size, random_weights, weight_shapes
+from pipeline.networks.architecture import Architecture, Weights, parse_size, random_weights
 
 POOLED = ("pooling.weight", "_extra.weight", "value_hidden.weight")  # read means, then maxima, of the same channels
 
 
 def grown_architecture(architecture: Architecture, size: str | None, planes: int) -> Architecture:
-    """The architecture with the blocks and channels of size, or its own, and so many planes.
+    """The architecture with the blocks and channels of size (None: its own) and this many planes.
 
-    Raises UsageError if one of that is less than it has.
+    Raises UsageError if any of them is fewer than it has.
     """
     blocks, channels = parse_size(size) if size else (architecture.blocks, architecture.channels)
     if blocks < architecture.blocks or channels < architecture.channels:
-        raise UsageError(
-            f"network size {size}: a network of {architecture.size} can't shrink; wanted at least as many blocks and "
-            "channels"
-        )
+        found = f"network size {size}: a network of {architecture.size} can't shrink"
+        raise UsageError(f"{found}; wanted at least as many blocks and channels")
     if planes < architecture.planes:
         found = f"the network sees {architecture.planes} planes, its game has {planes}"
         raise UsageError(f"{found}; a newer MuGo made it: use that, or begin anew with init")
@@ -43,7 +39,7 @@ def grown_architecture(architecture: Architecture, size: str | None, planes: int
 def grow(weights: Weights, old: Architecture, new: Architecture, seed: int) -> Weights:
     """Weights of the new architecture that compute what these compute in the old one.
 
-    new must come from grown_architecture(old, …); seed is of the random weights of new channels and blocks.
+    new: from grown_architecture(old, …). seed: for the random weights of new channels and blocks.
     """
     grown = random_weights(new, seed)
     for name, array in weights.items():
@@ -52,12 +48,10 @@ def grow(weights: Weights, old: Architecture, new: Architecture, seed: int) -> W
             target[: len(array)] = array
             continue
         groups = 2 if name.endswith(POOLED) else 1
-        outputs, (inputs, more) = len(array), (array.shape[1] // groups, target.shape[1] // groups)
-        for group in range(groups):
-            into = target[:outputs, group * more : (group + 1) * more]
-            into[:, :inputs] = array[:, group * inputs : (group + 1) * inputs]
-            into[:, inputs:] = 0.0
-    for name in weight_shapes(new):
-        if name.endswith(".second.norm.weight") and name not in weights:
-            grown[name] = np.zeros_like(grown[name])
+        kept = array.reshape(len(array), groups, -1, *array.shape[2:])  # [out, groups, in, …]
+        into = target.reshape(len(target), groups, -1, *array.shape[2:])[: len(array)]
+        into[:] = 0.0
+        into[:, :, : kept.shape[2]] = kept
+    for block in range(old.blocks, new.blocks):
+        grown[f"blocks.{block}.second.norm.weight"][:] = 0.0
     return grown

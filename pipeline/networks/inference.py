@@ -210,11 +210,11 @@ def available_engines(backend: str) -> list[Engine]:
     precisions = ("bfloat16", "float32") if has_fast_bfloat16() else ("float32",)
     names = [backend]
     if backend == "auto":
-        fastest_last = ["openvino"] if is_installed("openvino") else ["compile"] if compiler else []
-        names = [*fastest_last, "torch"]
+        names = ["openvino", "torch"] if is_installed("openvino") else ["compile", "torch"] if compiler else ["torch"]
     exact = [Engine(name, "cpu", precision) for precision in precisions for name in names]
-    int8 = backend == "auto" and is_installed("openvino") and largest_int8_kernel() > 0
-    return [Engine("openvino", "cpu", "int8"), *exact] if int8 else exact
+    if backend == "auto" and "openvino" in names and largest_int8_kernel():
+        return [Engine("openvino", "cpu", "int8"), *exact]
+    return exact
 
 
 def _may_have_cuda() -> bool:

@@ -5,13 +5,11 @@
 
 A block is conv-norm-ReLU-conv-norm-add-ReLU, so each batch norm follows its convolution directly and folds into it
 exactly (``folding.py``). In every second block the means and maxima of the block's input over the board, through a
-linear layer, are added to every point of the first convolution's output: what one corner needs to know about the
-whole board arrives in one step. Source: Wu 2019, arXiv 1902.10565, section 3.3 ("global pooling").
+linear layer, are added to every point of the first convolution's output, so every corner learns about the whole
+board in one step. Source: Wu 2019, arXiv 1902.10565, section 3.3 ("global pooling").
 
-The policy, the opponent's reply and the soft policy are three outputs over the same features, as in KataGo; they are
-computed in one go.
-
-Everything it says is seen by the player to move. B batch, C planes, H×W board, P = H·W points, A actions.
+The policy, the opponent's reply and the soft policy are three outputs over the same features, as in KataGo, and
+computed together. All outputs are seen by the player to move. B batch, C planes, H×W board, P = H·W points, A actions.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ from pipeline.networks.architecture import (
 
 
 class Outputs(NamedTuple):
-    """What a network says about B positions; float32, seen by the player to move."""
+    """A network's outputs for B positions; float32, seen by the player to move."""
 
     policy_logits: Tensor  # [B, A]
     value: Tensor  # [B] in [-1, 1]
@@ -82,7 +80,7 @@ class Block(nn.Module):
 
 
 class Network(nn.Module):
-    """The whole network, for training. Inference uses its folded twin (``folding.py``)."""
+    """The whole network, for training. Inference uses it folded (``folding.py``)."""
 
     def __init__(self, architecture: Architecture) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A model's evaluators for the threads that play, and the positions that int8 networks are calibrated with."""
+"""A model's evaluators for the threads that play, and the calibration positions of int8 networks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def threads_and_rows(config: SelfplayConfig, num_games: int) -> tuple[int, int]:
-    """(threads that play num_games, games that each plays at a time)."""
+    """(number of threads for num_games, games that each plays at a time)."""
     threads = max(1, min(config.threads or available_cores(), num_games))
     return threads, -(-min(config.parallel_games, num_games) // threads)
 
@@ -49,10 +49,8 @@ def load_evaluators(
 def calibration_positions(game: Game) -> Planes:
     """[N, C, H, W] planes from random games, in the order of plies; N is at most CALIBRATION_POSITIONS.
 
-    They are always the same, and made once per game; don't change them.
-
-    Random play is weaker than a trained network's, but the boards are as full as real ones: a network's activations
-    reach about the same values as in its own games, or slightly higher ones (LOG.md).
+    They are always the same, and made once per game; don't change them. Random play is weak, but its boards are as
+    full as real ones: a network's activations are about as large as in its own games, or slightly larger (LOG.md).
     """
     rng = np.random.default_rng(0)
     states = game.initial(CALIBRATION_GAMES)

@@ -35,14 +35,14 @@ def test_dict_round_trip(value_head: str) -> None:
     assert Architecture.from_dict(json.loads(json.dumps(architecture.to_dict()))) == architecture
 
 
-def test_without_a_word_on_it_the_value_is_a_scalar() -> None:
+def test_the_value_head_is_scalar_by_default() -> None:
     values = SMALL.to_dict()
     del values["value_head"]
     assert Architecture.from_dict(values) == SMALL and SMALL.value_head == "scalar"
 
 
 @pytest.mark.parametrize(("value_head", "outputs"), [("scalar", 1), ("wdl", 3)])
-def test_the_value_head_has_an_output_for_each_thing_it_says(value_head: str, outputs: int) -> None:
+def test_the_value_head_has_one_output_or_three(value_head: str, outputs: int) -> None:
     architecture = Architecture.for_game("b1c8", parse_game("connect4"), value_head)
     assert weight_shapes(architecture)["value_output.weight"] == (outputs, 32)
     assert random_weights(architecture, 0)["value_output.bias"].shape == (outputs,)
@@ -57,7 +57,7 @@ def test_every_policy_head_has_the_policy_s_shape() -> None:
                     assert shapes[f"{head}_{layer}.{part}"] == shapes[f"policy_{layer}.{part}"]
 
 
-def test_a_model_of_before_the_auxiliary_heads_is_refused() -> None:
+def test_a_model_older_than_the_auxiliary_heads_is_refused() -> None:
     weights = random_weights(SMALL, 0)
     older = {name: array for name, array in weights.items() if not name.startswith(("reply", "soft_policy"))}
     with pytest.raises(MuGoError, match=r"made by an older version: heads for reply and soft_policy are missing"):
@@ -80,7 +80,7 @@ def test_a_model_of_before_the_auxiliary_heads_is_refused() -> None:
         ({"value_head": None}, "value_head"),
     ],
 )
-def test_an_odd_dict_is_refused_by_field(change: dict, named: str) -> None:
+def test_a_wrong_dict_is_refused_by_field(change: dict, named: str) -> None:
     with pytest.raises(MuGoError, match=named):
         Architecture.from_dict({**SMALL.to_dict(), **change})
 

@@ -1,4 +1,4 @@
-"""A grown network says what the smaller one said, and all of it learns."""
+"""A grown network answers as the smaller one did, and all of it learns."""
 
 from dataclasses import replace
 
@@ -8,37 +8,26 @@ import torch
 
 from pipeline.errors import UsageError
 from pipeline.games.registry import parse_game
-from pipeline.networks.architecture import Architecture, Weights, check_weights, random_weights
+from pipeline.networks.architecture import Architecture, check_weights
 from pipeline.networks.growing import grow, grown_architecture
 from pipeline.networks.modules import load_network
+from tests.networks.conftest import lively_weights, random_planes
 
 GROWTHS = [("b2c32", "b3c48"), ("b2c32", "b2c32"), ("b1c8", "b4c8"), ("b2c16", "b2c96"), ("b3c64", "b4c100")]
 
 
-def lived_in(architecture: Architecture) -> Weights:
-    """Weights as training leaves them: nothing is 0 or 1 any more, and variances are positive."""
-    rng = np.random.default_rng(5)
-    return {
-        name: (np.abs(array) + rng.uniform(0.2, 1, array.shape) if name.endswith("running_var") else
-               array + 0.2 * rng.standard_normal(array.shape)).astype(np.float32)
-        for name, array in random_weights(architecture, 3).items()
-    }  # fmt: skip
-
-
 def some_planes(architecture: Architecture, count: int = 6) -> torch.Tensor:
-    rng = np.random.default_rng(1)
-    shape = (count, architecture.planes, architecture.height, architecture.width)
-    return torch.from_numpy(rng.integers(0, 2, shape).astype(np.uint8))
+    return torch.from_numpy(random_planes(architecture, count))
 
 
 @pytest.mark.parametrize(("before", "after"), GROWTHS)
 @pytest.mark.parametrize(("game", "value_head"), [("go:5", "wdl"), ("connect4", "scalar")])
 @pytest.mark.parametrize("training", [False, True])
-def test_it_goes_on_saying_what_it_said(before: str, after: str, game: str, value_head: str, training: bool) -> None:
+def test_it_answers_as_before(before: str, after: str, game: str, value_head: str, training: bool) -> None:
     old = Architecture.for_game(before, parse_game(game), value_head)
     new = grown_architecture(old, after, old.planes)
     assert (new.size, new.value_head, new.actions) == (after, value_head, old.actions)
-    weights = lived_in(old)
+    weights = lively_weights(old)
     grown = grow(weights, old, new, seed=1)
     check_weights(new, grown)
     planes = some_planes(old)
@@ -52,7 +41,7 @@ def test_it_goes_on_saying_what_it_said(before: str, after: str, game: str, valu
 def test_everything_new_learns() -> None:
     old = Architecture.for_game("b2c16", parse_game("go:5"), "wdl")
     new = grown_architecture(old, "b4c24", old.planes + 3)
-    grown = grow(lived_in(old), old, new, seed=1)
+    grown = grow(lively_weights(old), old, new, seed=1)
     network = load_network(new, grown).train()
     planes = some_planes(new, 16)
     optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
@@ -69,7 +58,7 @@ def test_everything_new_learns() -> None:
 def test_equal_seeds_grow_alike() -> None:
     old = Architecture.for_game("b1c8", parse_game("go:5"))
     new = grown_architecture(old, "b2c16", old.planes)
-    weights = lived_in(old)
+    weights = lively_weights(old)
     one, same, other = (grow(weights, old, new, seed) for seed in (1, 1, 2))
     assert all((one[name] == same[name]).all() for name in one)
     assert (one["stem.conv.weight"] != other["stem.conv.weight"]).any()
@@ -85,12 +74,12 @@ def test_a_network_never_shrinks(size: str) -> None:
 
 
 def test_new_planes_change_nothing_at_first() -> None:
-    """What they show weighs nothing until it is learned, so a model survives that its game shows more."""
+    """They are read with weight 0 until training changes it, so a model survives that its game shows more."""
     game = parse_game("go:5")
     old = replace(Architecture.for_game("b2c16", game, "wdl"), planes=16)
     new = grown_architecture(old, None, game.num_planes)
     assert new == Architecture.for_game("b2c16", game, "wdl")
-    weights = lived_in(old)
+    weights = lively_weights(old)
     planes = some_planes(new)
     with torch.no_grad():
         was = load_network(old, weights).eval()(planes[:, :16])
