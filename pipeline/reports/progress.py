@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
 from typing import TextIO
 
 from tqdm import tqdm
@@ -40,9 +39,7 @@ class ConsoleProgress(Progress):
     def __enter__(self) -> ConsoleProgress:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.finish()
 
     def start(self, what: str, total: int | None = None, unit: str = "it") -> None:

@@ -11,10 +11,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pipeline.phrases import counted
 from pipeline.ratings.command import RatingsSummary
 from pipeline.ratings.pool import PoolSummary
-from pipeline.reports.rating_tables import pool_table, ratings_table
-from pipeline.reports.tables import described, flattened
+from pipeline.reports.tables import described, flattened, table
+
+EVICTION = (
+    "of a full pool the lowest rated leaves, but never the one just added; who is unrated counts as the mean of all "
+    "rated players; of equals the one longest there leaves; its rating stays"
+)
 
 
 def summary_text(summary: Any, whole: bool = False) -> str:
@@ -43,3 +48,78 @@ def plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     return value.item() if hasattr(value, "item") else value  # of a numpy scalar
+
+
+def ratings_table(summary: RatingsSummary) -> str:
+    """A table per group that games connect, aligned as one; what they mean in two lines; the warnings."""
+    header = ("rank", "player", "rating", "+-", "games", "won", "drawn", "lost", "average opponent")
+    digits = 1 if summary.method == "trueskill" else 0
+    rows = [
+        (
+            str(row.rank),
+            row.name,
+            _number(row.rating, digits),
+            "-" if row.error is None else _number(row.error, digits),
+            str(row.games),
+            *(f"{count / row.games:.1%}" for count in (row.wins, row.draws, row.losses)),
+            _number(row.average_opponent, digits),
+        )
+        for row in summary.rows
+    ]
+    first, *aligned = table(rows, header).splitlines()
+    lines = [first]
+    for i, (row, line) in enumerate(zip(summary.rows, aligned, strict=True)):
+        lines += ["", line] if i and row.group != summary.rows[i - 1].group else [line]
+    lines += ["", _meaning(summary)]
+    played = f"{counted(summary.games, 'game')} of {counted(summary.matches, 'match', 'matches')}"
+    kept = f"by all three methods: {summary.path}" if summary.path else "not written; --output FILE keeps these ratings"
+    lines.append(f"{summary.game}, {played}; {kept}")
+    if summary.left_out:
+        lines.append(
+            f"{counted(summary.left_out, 'other rated player')} left out here; in {summary.path} +- is relative to the "
+            "mean of all"
+        )
+    if summary.matches_skipped:
+        missing = "is missing" if summary.matches_skipped == 1 else "are missing"
+        lines.append(f"{counted(summary.matches_skipped, 'damaged match', 'damaged matches')} {missing} here")
+    return "\n".join([*lines, *(f"note: {warning}" for warning in summary.warnings)])
+
+
+def pool_table(summary: PoolSummary) -> str:
+    """What the command did, and who is in the pool."""
+    lines = [f"already a member: {', '.join(summary.already)}"] if summary.already else []
+    lines += [
+        f"{what}: {', '.join(names)}"
+        for what, names in (("added", summary.added), ("removed", summary.removed), ("evicted", summary.evicted))
+        if names
+    ]
+    if summary.evicted:
+        lines.append(f"  ({EVICTION})")
+    rows = [
+        (
+            row.name,
+            row.rated_as or "unrated",
+            "-" if row.rating is None else _number(row.rating, 0),
+            "-" if row.error is None else _number(row.error, 0),
+            str(row.games),
+            row.spec,
+        )
+        for row in summary.members
+    ]
+    header = ("member", "rated as", "rating", "+-", "games", "player")
+    lines.append(table(rows, header) if rows else "nobody is in the pool")
+    lines.append(f"{len(rows)} of at most {summary.capacity}: {summary.path}")
+    return "\n".join(lines)
+
+
+def _meaning(summary: RatingsSummary) -> str:
+    if summary.method == "elo":
+        return "Elo, match after match: everybody starts at 1500, K 32; a match moves it by 32 at most, however long"
+    if summary.method == "trueskill":
+        return "TrueSkill, game after game: mu, +- 95 %; everybody starts at 25 +- 16, a model from its parent's"
+    return f"Bradley-Terry in Elo, {summary.anchor}; +- 95 %, relative to the mean of the players listed together"
+
+
+def _number(value: float, digits: int) -> str:
+    """Rounded, without the sign of a negative zero."""
+    return f"{round(value, digits) + 0.0:.{digits}f}"

@@ -62,10 +62,21 @@ def write_bytes(path: Path, data: bytes | memoryview, folder_sync: bool = True) 
     folder_sync: False saves one sync when several files go into a folder; call sync_folder after the last.
     Raises FileError.
     """
+    with _replacing(path, folder_sync) as temporary:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            _write_all(descriptor, memoryview(data).cast("B"))
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def _replacing(path: Path, folder_sync: bool = True) -> Iterator[Path]:
+    """A temporary name, renamed to path at the end of the block; removed on an error."""
     temporary = layout.temporary_path(path)
     with os_errors(path):
         try:
-            _write_new(temporary, memoryview(data).cast("B"))
+            yield temporary
             os.rename(temporary, path)
         except BaseException:
             with suppress(OSError):
@@ -73,14 +84,6 @@ def write_bytes(path: Path, data: bytes | memoryview, folder_sync: bool = True) 
             raise
         if folder_sync:
             sync_folder(path.parent)
-
-
-def _write_new(path: Path, rest: memoryview) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        _write_all(descriptor, rest)
-    finally:
-        os.close(descriptor)
 
 
 def _write_all(descriptor: int, rest: memoryview) -> None:
@@ -220,16 +223,8 @@ def replace_symlink(link: Path, target: str) -> None:
     """
     if os.path.lexists(link) and not link.is_symlink():
         raise FileError(link, "it is no symlink, and is never overwritten; wanted a symlink or nothing; move it away")
-    temporary = layout.temporary_path(link)
-    with os_errors(link):
-        try:
-            os.symlink(target, temporary)
-            os.rename(temporary, link)
-        except BaseException:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            raise
-        sync_folder(link.parent)
+    with _replacing(link) as temporary:
+        os.symlink(target, temporary)
 
 
 @contextmanager

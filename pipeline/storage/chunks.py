@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -149,19 +150,15 @@ def _unseal(path: Path) -> io.BytesIO:
 
 def read_chunk(path: Path, game_spec: str, types: ColumnTypes) -> Chunk:
     """A checked chunk. Raises FileError if it is missing, cut off, damaged, or of another version or game."""
-    data = _unseal(path)
-    try:
-        with h5py.File(data, "r") as file:
-            header = _read_header(file)
-            if header.game != game_spec:
-                raise FileError(path, f"it holds {header.game}; wanted {game_spec}")
-            columns = {
-                name: _read_column(path, file, name, np.dtype(dtype), (header.num_examples, *shape), game_spec)
-                for name, (dtype, shape) in {**types, **ORIGIN}.items()
-            }
-            shards = [name.decode() for name in file[SHARD_LIST][:]]
-    except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
-        raise _unreadable(path, error) from error
+    with _opened(path) as file:
+        header = _read_header(file)
+        if header.game != game_spec:
+            raise FileError(path, f"it holds {header.game}; wanted {game_spec}")
+        columns = {
+            name: _read_column(path, file, name, np.dtype(dtype), (header.num_examples, *shape), game_spec)
+            for name, (dtype, shape) in {**types, **ORIGIN}.items()
+        }
+        shards = [name.decode() for name in file[SHARD_LIST][:]]
     if header.num_examples and int(columns["shard"].max()) >= len(shards):
         raise FileError(path, "damaged: an example's shard is not in its list of shards")
     return Chunk(path, header, columns, shards)
@@ -169,17 +166,21 @@ def read_chunk(path: Path, game_spec: str, types: ColumnTypes) -> Chunk:
 
 def read_header(path: Path) -> ChunkHeader:
     """A chunk's attributes, whatever its game. Raises FileError like read_chunk."""
+    with _opened(path) as file:
+        return _read_header(file)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[h5py.File]:
+    """The file, checked against its seal; what HDF5 objects to inside the block is raised as FileError."""
     data = _unseal(path)
     try:
         with h5py.File(data, "r") as file:
-            return _read_header(file)
+            yield file
     except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
-        raise _unreadable(path, error) from error
-
-
-def _unreadable(path: Path, error: Exception) -> FileError:
-    text = " ".join(str(error).split())
-    return FileError(path, f"not readable as HDF5 ({text}); wanted a chunk; remove it and run gather again")
+        text = " ".join(str(error).split())
+        problem = f"not readable as HDF5 ({text}); wanted a chunk; remove it and run gather again"
+        raise FileError(path, problem) from error
 
 
 def _read_header(file: h5py.File) -> ChunkHeader:

@@ -4,7 +4,7 @@ import dataclasses
 
 from pipeline.ratings.command import RatingRow, RatingsSummary
 from pipeline.ratings.pool import PoolRow, PoolSummary
-from pipeline.reports.rating_tables import pool_table, ratings_table
+from pipeline.reports.summaries import pool_table, ratings_table
 
 SUMMARY = RatingsSummary(
     game="go:9",
