@@ -5,13 +5,13 @@ when it is interrupted. It is keyed by the original model, the set and the setti
 it and ends with the same weights as a run that was never interrupted; any other run starts over. The new model appears
 whole, with its optimiser's state, which the next training continues.
 
-With priority_exponent > 0 examples are drawn by priorities (``replay.py``), which change after every batch and
-are kept beside the chunks, too: with each checkpoint and at the end. A training starts from what is stored of its set
-or, for positions that were in an earlier one, of that. What an interrupted run goes on from is in its checkpoint. Such
+With priority_exponent > 0 examples are sampled by priorities (``replay.py``), which change after every batch and are
+also kept beside the chunks: with each checkpoint and at the end. A training starts from the priorities stored for its
+set or, for positions that were in an earlier set, for that one; an interrupted run takes them from its checkpoint. Such
 a set is held in memory whole. With max_samples_per_position > 0 the run ends before the model and its ancestors have
-been trained on more samples than so many per position that self-play has made. With a network_size that is larger than
-the original's the network grows first, from the weights that the original plays with; its optimiser starts anew and
-counts its steps from 0.
+been trained on more samples per position made by self-play than that. With a network_size larger than the original's
+the network grows first, from the weights that the original plays with; its optimiser starts anew and counts its steps
+from 0.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.config import TrainConfig
 from pipeline.errors import FileError, NotYet, naming
-from pipeline.games.base import AnyGame
 from pipeline.games.registry import parse_game
 from pipeline.methods.base import Grown, IndexArray, Method
 from pipeline.methods.registry import method_named
@@ -58,9 +57,8 @@ from pipeline.storage.priorities import (
     write_priorities,
 )
 from pipeline.storage.provenance import library_versions, source_commit
-from pipeline.train.checkpoint import Checkpoint, State
+from pipeline.train.checkpoint import Checkpoint, State, interrupts_between_steps
 from pipeline.train.curves import VALUE_ERROR, Curves, curves_of, overfitting, tagged
-from pipeline.train.interrupts import interrupts_between_steps
 from pipeline.train.replay import Replay, starting_priorities
 
 if TYPE_CHECKING:
@@ -71,6 +69,9 @@ MOST_MEASURED = 4_096  # examples of the hold-out that are measured, and as many
 SHOWN_EVERY = 10  # steps between two points of the curves
 # Settings that don't change what a run computes: a checkpoint of a run with others is as good.
 NOT_IN_KEY = {"directory", "original_model", "new_model", "logdir", "checkpoint_seconds", "time_share"}
+
+Metrics = dict[str, dict[str, float]]
+"""Of the training's last epoch, the hold-out and the set, each before and after: by name."""
 
 
 @dataclass(frozen=True)
@@ -163,10 +164,13 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
         raise FileError(new_model, "it exists already, and is never overwritten; choose another --new-model")
     _remove_finished_checkpoints(saved_models)
 
+    from pipeline.train.dataset import MEMORY_BYTES, Dataset
     from pipeline.train.trainer import NotFinite
 
     with Checkpoint(layout.checkpoint_path(new_model), _key(config, model, chunks)) as checkpoint:
-        run = _Run(config, method, game, model, grown, chunks, checkpoint, progress)
+        memory = math.inf if config.priority_exponent else MEMORY_BYTES
+        dataset = Dataset(method, game, chunks, config.batch_size, config.seed, memory, config.symmetries)
+        run = _Run(config, method, dataset, model, grown, chunks.holdout, checkpoint, progress)
         try:
             summary = run.train(new_model)
         except NotFinite:
@@ -197,6 +201,98 @@ def _key(config: TrainConfig, model: Model, chunks: ChunkSet) -> str:
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 
+def _allowed(config: TrainConfig, original: ModelInfo, dataset: Dataset, progress: Progress) -> tuple[IndexArray, int]:
+    """(the batch sizes [steps] that max_samples_per_position allows, how many more were planned).
+
+    Raises NotYet if it allows none.
+    """
+    planned = dataset.batch_sizes(config.epochs)
+    cap, positions = config.max_samples_per_position, dataset.window.get("total_positions")
+    if not cap:
+        return planned, 0
+    if not isinstance(positions, int):
+        progress.warn(
+            f"set {dataset.id} doesn't say how many positions self-play has made: trained without "
+            "max_samples_per_position; run gather again for a set that does"
+        )
+        return planned, 0
+    before = _samples(original)
+    steps = int((before + planned.cumsum() <= cap * positions).sum())
+    if not steps:
+        missing = max(1, math.ceil((before + int(planned[0])) / cap) - positions)
+        raise NotYet(
+            f"{original.name} was trained on {before} samples and self-play has made "
+            f"{positions} positions: {missing} more are missing for a step at {cap:g} samples per position; "
+            "run `python main.py selfplay` and `gather`",
+            missing,
+        )
+    return planned[:steps], len(planned) - steps
+
+
+def _samples(model: ModelInfo) -> int:
+    """That the model and its ancestors were trained on."""
+    return int(model.manifest.get("total_samples", 0))
+
+
+def _make_replay(config: TrainConfig, dataset: Dataset, found: State | None, progress: Progress) -> Replay | None:
+    """Samples by the priorities of the checkpoint, else by those stored beside the chunks, else by equal ones."""
+    if not config.priority_exponent:
+        return None
+    if found is not None:
+        priorities = Priorities(dataset.examples, found.replay["priorities"])
+    else:
+        priorities = starting_priorities(dataset.examples, _stored_priorities(config.directory, dataset.id, progress))
+    seeds = [config.seed, *dataset.id.encode()]
+    return Replay(priorities, config.priority_exponent, config.priority_correction, config.priority_floor, seeds)
+
+
+def _stored_priorities(directory: Path, chunk_set: str, progress: Progress) -> Priorities | None:
+    path = newest_priorities(directory, chunk_set)
+    if path is None:
+        return None
+    try:
+        return read_priorities(path)
+    except FileError as error:
+        progress.warn(f"{error}: all priorities start anew")
+        return None
+
+
+class _Measuring:
+    """The batches that the original and the new model are measured on: the hold-out, and as many examples of the set.
+
+    Those of the set are left out where its values are not results alone, as the hold-out's always are.
+    """
+
+    def __init__(self, method: Method, dataset: Dataset, holdout: Path | None, batch_size: int) -> None:
+        from pipeline.train.dataset import holdout_batches
+
+        game = dataset.game
+        self._holdout = holdout_batches(method, game, holdout, batch_size, MOST_MEASURED) if holdout else []
+        self.num_examples = sum(len(batch.value) for batch in self._holdout)
+        results_alone = dataset.window.get("td_lambda", 1) == 1
+        self._of_set = dataset.first(self.num_examples) if self._holdout and results_alone else []
+
+    def before(self, trainer: Trainer, done: _Progress) -> None:
+        done.holdout_before, done.set_before = trainer.evaluate(self._holdout), trainer.evaluate(self._of_set)
+
+    def after(self, trainer: Trainer, done: _Progress, curves: Curves, holdout_curves: Curves) -> Metrics:
+        """The metrics before and after, which are also added to the curves."""
+        last = trainer.total_steps
+        measured = {
+            "holdout_before": done.holdout_before,
+            "set_before": done.set_before,
+            "holdout_after": trainer.evaluate(self._holdout),
+            "set_after": trainer.evaluate(self._of_set),
+        }
+        for when, step in (("before", last - done.step), ("after", last)):
+            of_holdout, of_set = measured[f"holdout_{when}"], measured[f"set_{when}"]
+            holdout_curves.add({**tagged(of_holdout), **overfitting(of_holdout)}, step)
+            curves.add(overfitting(of_set), step)
+        if self._of_set:
+            holdout_curves.add({"overfitting/value_gap": _value_gap(measured)}, last)
+        return measured
+
+
 class _Run:
     """One training, from the original model or a checkpoint to the new model."""
 
@@ -204,32 +300,21 @@ class _Run:
         self,
         config: TrainConfig,
         method: Method,
-        game: AnyGame,
+        dataset: Dataset,
         model: Model,
         grown: Grown,
-        chunks: ChunkSet,
+        holdout: Path | None,
         checkpoint: Checkpoint,
         progress: Progress,
     ) -> None:
-        from pipeline.train.dataset import MEMORY_BYTES, Dataset, holdout_batches
         from pipeline.train.trainer import Trainer
 
-        self._config, self._model, self._grown, self._chunks = config, model, grown, chunks
+        self._config, self._model, self._grown, self._dataset = config, model, grown, dataset
         self._checkpoint, self._progress = checkpoint, progress
-        memory = math.inf if config.priority_exponent else MEMORY_BYTES
-        self._dataset: Dataset = Dataset(
-            method, game, chunks, config.batch_size, config.seed, memory, config.symmetries
-        )
-        self._samples_before = int(model.info.manifest.get("total_samples", 0))
-        planned = self._dataset.batch_sizes(config.epochs)
-        self._sizes = self._allowed(planned)
-        self._steps, self._steps_cut = len(self._sizes), len(planned) - len(self._sizes)
-        self._last_epoch_from = max(0, self._steps - len(self._dataset.batch_sizes(1)))
-        self._holdout = (
-            holdout_batches(method, game, chunks.holdout, config.batch_size, MOST_MEASURED) if chunks.holdout else []
-        )
-        results_alone = self._dataset.window.get("td_lambda", 1) == 1  # which is what the hold-out always has
-        self._of_set = self._dataset.first(self._num_holdout) if self._holdout and results_alone else []
+        self._sizes, self._steps_cut = _allowed(config, model.info, dataset, progress)
+        self._steps = len(self._sizes)
+        self._last_epoch_from = self._steps - len(dataset.batch_sizes(1))
+        self._measuring = _Measuring(method, dataset, holdout, config.batch_size)
         with naming(model.path):
             weights = grown.weights
             optimizer = None if grown.fresh_optimizer else read_optimizer(model.path)
@@ -243,56 +328,8 @@ class _Run:
             self._trainer: Trainer = Trainer(method.objective(grown.architecture, config), weights, config, optimizer)
         self._resumed_from = self._done.step
         if found is None:
-            self._done.holdout_before = self._trainer.evaluate(self._holdout)
-            self._done.set_before = self._trainer.evaluate(self._of_set)
-        self._replay = self._make_replay(found) if config.priority_exponent else None
-
-    @property
-    def _num_holdout(self) -> int:
-        return sum(len(batch.value) for batch in self._holdout)
-
-    def _allowed(self, planned: IndexArray) -> IndexArray:
-        """The first of these batch sizes [steps], as far as max_samples_per_position allows. Raises NotYet if none."""
-        cap, positions = self._config.max_samples_per_position, self._dataset.window.get("total_positions")
-        if not cap:
-            return planned
-        if not isinstance(positions, int):
-            self._progress.warn(
-                f"set {self._chunks.id} doesn't say how many positions self-play has made: trained without "
-                "max_samples_per_position; run gather again for a set that does"
-            )
-            return planned
-        steps = int((self._samples_before + planned.cumsum() <= cap * positions).sum())
-        if not steps:
-            missing = max(1, math.ceil((self._samples_before + int(planned[0])) / cap) - positions)
-            raise NotYet(
-                f"{self._model.info.name} was trained on {self._samples_before} samples and self-play has made "
-                f"{positions} positions: {missing} more are missing for a step at {cap:g} samples per position; "
-                "run `python main.py selfplay` and `gather`",
-                missing,
-            )
-        return planned[:steps]
-
-    def _make_replay(self, found: State | None) -> Replay:
-        """Draws by the priorities of the checkpoint, else by those stored beside the chunks, else by equal ones."""
-        examples = self._dataset.examples
-        if found is not None:
-            priorities = Priorities(examples, found.replay["priorities"])
-        else:
-            priorities = starting_priorities(examples, self._stored_priorities())
-        config = self._config
-        seeds = [config.seed, *self._chunks.id.encode()]
-        return Replay(priorities, config.priority_exponent, config.priority_correction, config.priority_floor, seeds)
-
-    def _stored_priorities(self) -> Priorities | None:
-        path = newest_priorities(self._config.directory, self._chunks.id)
-        if path is None:
-            return None
-        try:
-            return read_priorities(path)
-        except FileError as error:
-            self._progress.warn(f"{error}: all priorities start anew")
-            return None
+            self._measuring.before(self._trainer, self._done)
+        self._replay = _make_replay(config, dataset, found, progress)
 
     def train(self, new_model: Path) -> TrainSummary:
         """Train to the end and write the model. An interrupt leaves a checkpoint of all that was done."""
@@ -304,60 +341,35 @@ class _Run:
                 seconds = time.perf_counter() - started
                 if self._replay:
                     self._save()  # so that a kill between the files below doesn't count these steps twice
-                measured = self._measure(curves, holdout_curves)
+                measured = self._measuring.after(self._trainer, self._done, curves, holdout_curves)
             trained = {name: total / self._done.epoch_steps for name, total in self._done.epoch_sums.items()}
             info = self._info(new_model, {"train": trained, **measured})
             write_model(new_model, info, self._trainer.weights, self._trainer.optimizer_state)
-            remove_stale_priorities(self._config.directory, self._chunks.id)
+            remove_stale_priorities(self._config.directory, self._dataset.id)
         except KeyboardInterrupt:
             self._save()
             self._progress.say(f"interrupted after step {self._done.step} of {self._steps}; run it again to go on")
             raise
         before, after = measured["holdout_before"], measured["holdout_after"]
+        recorded = "chunk_set", "examples", "steps", "steps_cut", "total_samples", "value_gap"
         return TrainSummary(
+            **{name: info.manifest[name] for name in recorded},
             model=new_model,
             original_model=self._model.path,
-            chunk_set=self._chunks.id,
-            examples=self._dataset.num_examples,
-            steps=self._steps,
-            steps_cut=self._steps_cut,
-            total_samples=self._total_samples,
             resumed_from_step=self._resumed_from,
             loss=trained["total"],
             policy_loss=trained.get("policy", 0.0),
             value_loss=trained.get("value", 0.0),
             policy_accuracy=trained.get("policy_accuracy", 0.0),
             value_sign_accuracy=trained.get("value_sign_accuracy", 0.0),
-            holdout_examples=self._num_holdout,
+            holdout_examples=self._measuring.num_examples,
             holdout_loss_before=before.get("total", 0.0),
             holdout_loss_after=after.get("total", 0.0),
             holdout_policy_accuracy_before=before.get("policy_accuracy", 0.0),
             holdout_policy_accuracy_after=after.get("policy_accuracy", 0.0),
-            value_gap=_value_gap(measured),
             seconds=seconds,
             samples_per_second=samples / seconds,
         )
-
-    @property
-    def _total_samples(self) -> int:
-        return self._samples_before + int(self._sizes.sum())
-
-    def _measure(self, curves: Curves, holdout_curves: Curves) -> dict[str, dict[str, float]]:
-        """The exported model on the hold-out and on as many examples of the set, and the original model likewise."""
-        done, last = self._done, self._trainer.total_steps
-        measured = {
-            "holdout_before": done.holdout_before,
-            "set_before": done.set_before,
-            "holdout_after": self._trainer.evaluate(self._holdout),
-            "set_after": self._trainer.evaluate(self._of_set),
-        }
-        for when, step in (("before", last - self._steps), ("after", last)):
-            of_holdout, of_set = measured[f"holdout_{when}"], measured[f"set_{when}"]
-            holdout_curves.add({**tagged(of_holdout), **overfitting(of_holdout)}, step)
-            curves.add(overfitting(of_set), step)
-        if self._of_set:
-            holdout_curves.add({"overfitting/value_gap": _value_gap(measured)}, last)
-        return measured
 
     def _steps_to_go(self, curves: Curves) -> int:
         """Train to the end; how many samples this process trained on."""
@@ -383,22 +395,22 @@ class _Run:
 
     @contextmanager
     def _batches(self) -> Iterator[Iterator[tuple[IndexArray | None, Any]]]:
-        """The batches of the steps to go; with priorities, each is drawn when it is asked for, with its rows [B]."""
+        """The batches of the steps to go; with priorities, each is sampled when it is asked for, with its rows [B]."""
         from pipeline.train.dataset import prefetched
 
         start = self._done.step
         if self._replay:
-            yield self._drawn(self._replay, start)
+            yield self._sampled(self._replay, start)
             return
         source = islice(self._dataset.batches(self._config.epochs, start), self._steps - start)
         with prefetched(source) as batches:
             yield ((None, batch) for batch in batches)
 
-    def _drawn(self, replay: Replay, start: int) -> Iterator[tuple[IndexArray, Any]]:
+    def _sampled(self, replay: Replay, start: int) -> Iterator[tuple[IndexArray, Any]]:
         symmetries = self._dataset.num_symmetries
         for step in range(start, self._steps):
-            draw = replay.draw(step, int(self._sizes[step]), symmetries)
-            yield draw.rows, self._dataset.batch(draw.rows, draw.symmetries, draw.weights)
+            sample = replay.sample(step, int(self._sizes[step]), symmetries)
+            yield sample.rows, self._dataset.batch(sample.rows, sample.symmetries, sample.weights)
 
     def _save(self) -> None:
         replay = self._replay
@@ -407,7 +419,7 @@ class _Run:
         self._checkpoint.write(state)
         if replay:
             # Later than the checkpoint: a kill in between leaves a run that can go on, and older priorities.
-            write_priorities(self._config.directory / layout.priorities_name(self._chunks.id), replay.priorities)
+            write_priorities(self._config.directory / layout.priorities_name(self._dataset.id), replay.priorities)
 
     def _count(self, result: StepResult) -> None:
         done = self._done
@@ -424,7 +436,7 @@ class _Run:
         found = [f"{word} {result.metrics[name]:.3f}" for name, word in shown.items() if name in result.metrics]
         self._progress.describe(" ".join(found))
 
-    def _info(self, path: Path, metrics: dict[str, dict[str, float]]) -> ModelInfo:
+    def _info(self, path: Path, metrics: Metrics) -> ModelInfo:
         parsed = layout.parse_model_name(path.name)
         return ModelInfo(
             name=path.name,
@@ -436,13 +448,13 @@ class _Run:
             manifest={
                 "stage": "train",
                 "config": self._config.stored(),
-                "chunk_set": self._chunks.id,
+                "chunk_set": self._dataset.id,
                 "window": self._dataset.window,
                 "examples": self._dataset.num_examples,
                 "steps": self._steps,
                 "steps_cut": self._steps_cut,
                 "total_steps": self._trainer.total_steps,
-                "total_samples": self._total_samples,
+                "total_samples": _samples(self._model.info) + int(self._sizes.sum()),
                 "metrics": metrics,
                 "value_gap": _value_gap(metrics),
                 "commit": source_commit(),
@@ -451,7 +463,7 @@ class _Run:
         )
 
 
-def _value_gap(metrics: dict[str, dict[str, float]]) -> float:
+def _value_gap(metrics: Metrics) -> float:
     """Of the new model: see TrainSummary."""
     of_holdout, of_set = metrics["holdout_after"], metrics["set_after"]
     return of_holdout[VALUE_ERROR] - of_set[VALUE_ERROR] if VALUE_ERROR in of_holdout and of_set else 0.0

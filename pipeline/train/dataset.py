@@ -1,12 +1,12 @@
 """Batches of examples from a set of chunks, in a random order that depends on the seed and the step only.
 
 An *epoch* sees every example once. A set that fits into MEMORY_BYTES is held whole, packed as on disk, and shuffled
-whole; a larger one is read in groups of whole chunks that fit, the groups' chunks drawn anew each epoch. (Chunks are
+whole; a larger one is read in groups of whole chunks that fit, the groups' chunks chosen anew each epoch. (Chunks are
 uniform samples themselves, so that shuffling within a group loses nothing.) A group is cut into batches of equal size,
-give or take one. Each time an example is loaded, one of the board's symmetries is drawn for it, and its planes, policy
+give or take one. Each time an example is loaded, one of the board's symmetries is chosen for it, and its planes, policy
 and ownership are moved together.
 
-Prioritised replay draws rows of a set that is held whole instead (``replay.py``) and has them made into a batch.
+Prioritised replay samples rows of a set that is held whole instead (``replay.py``) and has them made into a batch.
 
 Because an epoch's order comes from (seed, set, epoch) alone, a run that goes on at step s sees the same batches as one
 that was never interrupted.
@@ -61,9 +61,7 @@ class Dataset:
         self.game = game
         self._method = method
         self._types = method.columns(game)
-        self.num_symmetries = (
-            method.num_symmetries(game) if symmetries else 1
-        )  # those that are drawn from; 0 is the identity
+        self.num_symmetries = method.num_symmetries(game) if symmetries else 1  # to choose from; 0: the identity
         self.id = chunks.id
         self._paths = chunks.chunks
         self._seeds = [seed, *chunks.id.encode()]
@@ -93,7 +91,7 @@ class Dataset:
 
     @property
     def window(self) -> dict[str, Any]:
-        """What gather drew the set from, as its header says."""
+        """The window that gather sampled the set from, as its header says."""
         return self._window
 
     @property

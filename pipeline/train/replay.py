@@ -1,15 +1,15 @@
-"""Prioritised replay: examples with a larger value error are drawn more often, and weigh less in the loss.
+"""Prioritised replay: examples with a larger value error are sampled more often, and weigh less in the loss.
 
     p_i = |v − z| + ε             v: the network's value when example i was last trained on, z: its label
-    P(i) = p_i^α / Σ_k p_k^α      the chance of i at each draw, with replacement
+    P(i) = p_i^α / Σ_k p_k^α      the chance of i in each sample, with replacement
     w_i = (N·P(i))^−β / max_batch(w)          N examples; the weight of i's loss in that batch
 
-Source: Schaul et al. 2016, arXiv 1511.05952, section 3 (proportional variant) and appendix B.2.1: a batch of B draws
+Source: Schaul et al. 2016, arXiv 1511.05952, section 3 (proportional variant) and appendix B.2.1: a batch of B samples
 takes one from each of B equal parts of Σ p^α, which leaves P(i) as it is and makes batches alike. An example that was
 never trained on has the largest priority so far (1 if there is none), as in algorithm 1 of the paper.
 
-Draws see every update before them: they depend on (seed, step, priorities) only. An *epoch* is as many draws as there
-are examples. Doesn't read or write files and knows no networks.
+Samples see every update before them: they depend on (seed, step, priorities) only. An *epoch* is as many samples as
+there are examples. Doesn't read or write files and knows no networks.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class SumTree:
 
 @dataclass(frozen=True)
 class ReplaySample:
-    """One batch of B draws."""
+    """One batch of B samples."""
 
     rows: IndexArray  # [B] of the set, each may stand there more than once
     weights: NDArray[np.float32]  # [B] of their losses, in (0, 1]
@@ -83,7 +83,7 @@ class ReplaySample:
 
 
 class Replay:
-    """The priorities of one set, and batches drawn by them."""
+    """The priorities of one set, and batches sampled by them."""
 
     def __init__(
         self, priorities: Priorities, exponent: float, correction: float, floor: float, seeds: Sequence[int]
@@ -100,7 +100,7 @@ class Replay:
         """A copy of the current priorities."""
         return Priorities(self._examples, self._values.copy())
 
-    def draw(self, step: int, batch_size: int, num_symmetries: int) -> ReplaySample:
+    def sample(self, step: int, batch_size: int, num_symmetries: int) -> ReplaySample:
         """The batch of this step, by the current priorities."""
         generator = np.random.default_rng([*self._seeds, step])
         parts = (np.arange(batch_size) + generator.random(batch_size)) / batch_size
@@ -112,7 +112,7 @@ class Replay:
         return ReplaySample(rows, weights.astype(np.float32), symmetries)
 
     def update(self, rows: IndexArray, errors: NDArray[np.float32]) -> None:
-        """The rows [B] of a batch were trained on, with |v − z| [B]; of a row drawn twice, the last draw counts."""
+        """The rows [B] of a batch were trained on, with |v − z| [B]; of a row sampled twice, the last one counts."""
         self._values[rows] = errors + np.float32(self._floor)
         self._tree.set(rows, self._values[rows].astype(np.float64) ** self._exponent)
 

@@ -1,4 +1,4 @@
-"""Prioritised replay: the formulas by hand, the tree against a plain twin, the draws against exact probabilities."""
+"""Prioritised replay: the formulas by hand, the tree against a plain twin, the samples against exact probabilities."""
 
 import numpy as np
 import pytest
@@ -64,43 +64,43 @@ class TestFormulas:
     def test_by_hand(self) -> None:
         """α = ½, β = 1: p 1, 4, 4, 9 gives √p 1, 2, 2, 3 of 8, so P 1/8, 1/4, 1/4, 3/8 and w 1, 1/2, 1/2, 1/3."""
         subject = replay([1, 4, 4, 9], exponent=0.5, correction=1.0)
-        draw = subject.draw(0, 8, 8)  # eighths of the line: as many draws of each row as eighths it has
-        assert draw.rows.tolist() == [0, 1, 1, 2, 2, 3, 3, 3]
-        np.testing.assert_allclose(draw.weights, [1, 1 / 2, 1 / 2, 1 / 2, 1 / 2, 1 / 3, 1 / 3, 1 / 3], rtol=1e-6)
+        sample = subject.sample(0, 8, 8)  # eighths of the line: as many samples of each row as eighths it has
+        assert sample.rows.tolist() == [0, 1, 1, 2, 2, 3, 3, 3]
+        np.testing.assert_allclose(sample.weights, [1, 1 / 2, 1 / 2, 1 / 2, 1 / 2, 1 / 3, 1 / 3, 1 / 3], rtol=1e-6)
 
     def test_of_the_paper(self) -> None:
         """w = (N·P)^−β / max over the batch, literally; and the maximum is the batch's, not the set's."""
         rng = np.random.default_rng(1)
         values = rng.random(300) * 2 + 0.001
         for step in range(5):
-            draw = replay(list(values), exponent=0.6, correction=0.4).draw(step, 16, 8)
+            sample = replay(list(values), exponent=0.6, correction=0.4).sample(step, 16, 8)
             chance = values**0.6 / (values**0.6).sum()
-            weights = (300 * chance[draw.rows]) ** -0.4
-            np.testing.assert_allclose(draw.weights, weights / weights.max(), rtol=1e-5)
-            assert draw.weights.max() == 1
-            assert values[draw.rows].min() > values.min()
+            weights = (300 * chance[sample.rows]) ** -0.4
+            np.testing.assert_allclose(sample.weights, weights / weights.max(), rtol=1e-5)
+            assert sample.weights.max() == 1
+            assert values[sample.rows].min() > values.min()
 
     def test_priorities_are_errors_and_the_floor(self) -> None:
         subject = replay([1, 1, 1, 1], floor=0.25)
         subject.update(np.array([2, 0, 2]), np.array([1.5, 0, 0.5], np.float32))
         assert subject.priorities.values.tolist() == [0.25, 1, 0.75, 1]
-        changed = replay([0.25, 1, 0.75, 1]).draw(3, 64, 8)
-        assert np.array_equal(subject.draw(3, 64, 8).rows, changed.rows), "draws see the update"
-        assert np.array_equal(subject.draw(3, 64, 8).weights, changed.weights)
+        changed = replay([0.25, 1, 0.75, 1]).sample(3, 64, 8)
+        assert np.array_equal(subject.sample(3, 64, 8).rows, changed.rows), "samples see the update"
+        assert np.array_equal(subject.sample(3, 64, 8).weights, changed.weights)
 
     def test_no_correction_weighs_all_alike(self) -> None:
-        assert replay([1, 2, 3], correction=0.0).draw(0, 10, 8).weights.tolist() == [1.0] * 10
+        assert replay([1, 2, 3], correction=0.0).sample(0, 10, 8).weights.tolist() == [1.0] * 10
 
 
 class TestDraws:
     def test_come_by_their_exact_probabilities(self) -> None:
-        """χ² at one in a million over 400,000 draws. Stratified draws vary less, so that this is an upper bound."""
+        """χ² at one in a million over 400,000 samples. Stratified samples vary less, so that this is an upper bound."""
         values = np.random.default_rng(2).random(50) * 2 + 0.001
         values[7] = 0.001
         subject = replay(list(values))
         counts = np.zeros(50)
         for step in range(4000):
-            counts += np.bincount(subject.draw(step, 100, 8).rows, minlength=50)
+            counts += np.bincount(subject.sample(step, 100, 8).rows, minlength=50)
         chance = values**0.6 / (values**0.6).sum()
         assert stats.chisquare(counts, chance * counts.sum()).pvalue > 1e-6
         # another α must be told from this one
@@ -111,7 +111,7 @@ class TestDraws:
         """A batch of one has one part only: nothing but the tree and the uniform number."""
         values = [0.1, 0.4, 1.9, 0.001, 1.0]
         subject = replay(values)
-        counts = np.bincount([int(subject.draw(step, 1, 1).rows[0]) for step in range(5000)], minlength=5)
+        counts = np.bincount([int(subject.sample(step, 1, 1).rows[0]) for step in range(5000)], minlength=5)
         chance = np.array(values) ** 0.6 / (np.array(values) ** 0.6).sum()
         assert stats.chisquare(counts, chance * 5000).pvalue > 1e-6
 
@@ -119,19 +119,19 @@ class TestDraws:
         subject = replay([1.0, 0.5, 0.25, 2.0])
         table = np.zeros((4, 8))
         for step in range(300):
-            draw = subject.draw(step, 64, 8)
-            np.add.at(table, (draw.rows, draw.symmetries), 1)
+            sample = subject.sample(step, 64, 8)
+            np.add.at(table, (sample.rows, sample.symmetries), 1)
         assert stats.chisquare(table.sum(0)).pvalue > 1e-6
         assert stats.chi2_contingency(table).pvalue > 1e-6
 
     def test_depend_on_seed_step_and_priorities_only(self) -> None:
         first, second = replay([1, 2, 3, 4]), replay([1, 2, 3, 4])
-        first.draw(0, 8, 8)
-        one, other = first.draw(5, 8, 8), second.draw(5, 8, 8)
+        first.sample(0, 8, 8)
+        one, other = first.sample(5, 8, 8), second.sample(5, 8, 8)
         assert np.array_equal(one.rows, other.rows) and np.array_equal(one.symmetries, other.symmetries)
         big = np.arange(1, 1000)
         seeds = [
-            Replay(Priorities(big.astype(np.uint64), big.astype(np.float32)), 0.6, 0.4, 0.001, [seed]).draw(0, 64, 8)
+            Replay(Priorities(big.astype(np.uint64), big.astype(np.float32)), 0.6, 0.4, 0.001, [seed]).sample(0, 64, 8)
             for seed in (0, 1)
         ]
         assert not np.array_equal(seeds[0].rows, seeds[1].rows)
@@ -140,7 +140,7 @@ class TestDraws:
         """The point of it all: rows whose error went away fade, as if by the formula."""
         subject = replay([1.0] * 100)
         subject.update(np.arange(50), np.zeros(50, np.float32))
-        rows = np.concatenate([subject.draw(step, 100, 8).rows for step in range(50)])
+        rows = np.concatenate([subject.sample(step, 100, 8).rows for step in range(50)])
         wanted = 0.001**0.6 / (1 + 0.001**0.6)
         assert (rows < 50).mean() == pytest.approx(wanted, rel=0.25)
 
