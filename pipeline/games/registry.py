@@ -26,6 +26,7 @@ GAMES = {
     "connect4": "pipeline.games.lines.connect4:ConnectFour.from_spec",
     "go": "pipeline.games.go.game:Go.from_spec",
     "gomoku": "pipeline.games.gomoku.game:Gomoku.from_spec",
+    "othello": "pipeline.games.othello.game:Othello.from_spec",
     "tictactoe": "pipeline.games.lines.tictactoe:TicTacToe.from_spec",
 }
 LOADED: dict[str, FromSpec] = {}  # games of other packages that this process has imported

@@ -15,7 +15,7 @@ from pipeline.games.registry import parse_game
 SPECS = ("tictactoe", "connect4", "go:5", "go:5,moves=200", "go:7", "go:9", "go:9,komi=7", "go:13", "go:19",
          "gomoku:9", "gomoku:10,exact", "gomoku:9,capture",
          "gomoku:11,capture,pairs=3,threes_by_capture=off,breakable=off", "gomoku:15",
-         "gomoku:19,capture,pairs=7")  # fmt: skip
+         "gomoku:19,capture,pairs=7", "othello:6", "othello:8")  # fmt: skip
 
 FLIPPING = frozenset({"othello"})  # games whose stones change sides
 

@@ -1,0 +1,124 @@
+"""Othello on boards of even size from 4×4 to 16×16.
+
+Rules, where implementations differ:
+    start   the four centre points, two discs each, each player's on a diagonal: white has the upper left one
+    move    a disc must enclose at least one line of enemy discs; all lines that it encloses are flipped
+    pass    a move of its own, legal only where no disc can be placed, and then forced
+    end     when neither player can place a disc; empty points count for nobody, most discs win
+    first   black, drawn as X, moves first
+
+Spec: ``othello:SIZE``. Actions are points, then the pass. Points are named as usual in Othello: a column letter and a
+row number from *above*, so that ``a1`` is the upper left corner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from pipeline.errors import UsageError
+from pipeline.games.base import (
+    Actions,
+    BoolArray,
+    FloatArray,
+    History,
+    Planes,
+    Sgf,
+    States,
+    board_symmetries,
+    small_number,
+)
+from pipeline.games.heuristic import Scores
+from pipeline.games.othello import kernels
+from pipeline.games.othello.heuristic import move_scores
+from pipeline.games.stones import RowGame
+
+MIN_SIZE, MAX_SIZE = 4, 16
+
+REFUSALS = {
+    kernels.OUT_OF_RANGE: "no such action",
+    kernels.GAME_OVER: "the game is over",
+    kernels.OCCUPIED: "the point is occupied",
+    kernels.FLIPS_NOTHING: "it flips no disc",
+    kernels.MAY_NOT_PASS: "who can place a disc may not pass",
+}
+
+
+class Othello(RowGame):
+    """See the module docstring for the rules, kernels for the state's layout."""
+
+    columns, examples = "abcdefghijklmnop", "e.g. d3 or pass"
+    plane_names = ("own discs", "opponent's discs", "legal points", "second player to move")
+    sgf = Sgf(2)
+
+    def __init__(self, size: int) -> None:
+        points = size * size
+        self.size = size
+        self.spec = f"othello:{size}"
+        self.board_shape = (size, size)
+        self.num_actions = points + 1
+        self.pass_action = points
+        self.state_size = points + kernels.EXTRA_WORDS
+        self.max_plies = 2 * (points - 4)  # no two passes in a row: at most one for each disc
+        self.symmetries = board_symmetries(size, size, extra_actions=1)
+
+    @staticmethod
+    def from_spec(size: str | None, options: dict[str, str]) -> Othello:
+        """Raises UsageError for an odd size or one outside 4–16, and for options: there are none."""
+        number = small_number(size or "")
+        if not MIN_SIZE <= number <= MAX_SIZE or number % 2:
+            found = "no size" if size is None else f"size {size!r}"
+            raise UsageError(
+                f"game othello: {found}; wanted an even number from {MIN_SIZE} to {MAX_SIZE}, e.g. othello:8"
+            )
+        if options:
+            raise UsageError(f"game othello:{size}: unknown option {next(iter(options))!r}; there are none")
+        return Othello(number)
+
+    def initial(self, num_games: int) -> States:
+        states = np.zeros((num_games, self.state_size), np.int16)
+        board = states[:, : self.num_points].reshape(num_games, self.size, self.size)
+        low, high = self.size // 2 - 1, self.size // 2
+        board[:, low, low] = board[:, high, high] = kernels.SECOND
+        board[:, low, high] = board[:, high, low] = kernels.FIRST
+        return states
+
+    def play(self, states: States, actions: Actions, history: History) -> States:
+        actions = np.asarray(actions, np.int32)
+        after, status = kernels.play(states, actions, self.size)
+        self._refuse(states, actions, status, REFUSALS)
+        return after
+
+    def legal(self, states: States, history: History) -> BoolArray:
+        return kernels.legal(states, self.size)
+
+    def observe(self, states: States, legal: BoolArray) -> Planes:
+        return kernels.observe(states, legal).reshape(len(states), self.num_planes, *self.board_shape)
+
+    def scores(self, states: States) -> FloatArray:
+        return self.ownership(states).sum(axis=1, dtype=np.float32)
+
+    def heuristic(self) -> Callable[[States, History], Scores]:
+        return partial(move_scores, self)
+
+    def action_name(self, action: int) -> str:
+        return super().action_name(self._upside_down(action))
+
+    def parse_action(self, text: str) -> int:
+        return self._upside_down(super().parse_action(text))
+
+    def _upside_down(self, action: int) -> int:
+        """The same column counted from the board's other end, because BoardGame's rows count from below."""
+        if not 0 <= action < self.num_points:
+            return action
+        row, column = divmod(action, self.size)
+        return (self.size - 1 - row) * self.size + column
+
+    def _row_label(self, row: int) -> str:
+        return f"{row + 1:2d} "
+
+    def diagram(self, state: States) -> str:
+        lines = self._board([".XO"[found] for found in state[: self.num_points]])
+        return "\n".join([*lines, "   " + self._whose_turn(state)])
