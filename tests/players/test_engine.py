@@ -307,9 +307,8 @@ def test_close_while_an_engine_hangs(make_player: MakeEngines, monkeypatch: pyte
     files, threads = open_files(), threading.active_count()
     (tmp_path / "log").unlink(missing_ok=True)
     player = make_player("stubborn", "--at", "2", num_rows=3)
-    for row in (0, 1, 2):
-        move(player, row)
-    player.advance(rows(1), np.array([next_legal(player)]))
+    played = [move(player, row) for row in (0, 1, 2)]
+    player.advance(rows(1), np.array([(played[1] + 1) % 25]))  # any point that is empty
     player.begin(rows(1))
     while sum(command.startswith("genmove") for commands in told(tmp_path) for command in commands) < 4:
         time.sleep(0.01)
@@ -321,12 +320,9 @@ def test_close_while_an_engine_hangs(make_player: MakeEngines, monkeypatch: pyte
     assert (open_files(), threading.active_count()) == (files, threads)
 
 
-def next_legal(player: EnginePlayer) -> int:
-    return int(np.flatnonzero(player._boards.legal(rows(1))[0])[0])
-
-
 def test_close_while_an_engine_starts(make_player: MakeEngines, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gtp, "GRACE_SECONDS", 0.3)
+    threads = threading.active_count()
     player = make_player("deaf")
     player.begin(rows(0))
     while player._asked is None:
@@ -334,7 +330,7 @@ def test_close_while_an_engine_starts(make_player: MakeEngines, monkeypatch: pyt
     pid = player._asked.pid
     player.close()
     assert not is_alive(pid)
-    assert not player._thread.is_alive()
+    assert threading.active_count() == threads
 
 
 class EyeKeeper:

@@ -67,7 +67,7 @@ def test_plays_like_the_plain_search_and_keeps_its_tree_whoever_moves(spec: str,
             assert action == max(range(game.num_actions), key=lambda a, v=visits, p=priors: (v[a], p[a], -a))
             assert value == pytest.approx(float(plain.root_value()), abs=1e-6)
         else:
-            action = int(rng.choice(np.flatnonzero(game.legal(plain.state, plain._past)[0])))
+            action = int(rng.choice(np.flatnonzero(game.legal(plain.state, plain.past)[0])))
         player.advance(rows_of(0), np.array([action], np.int32))
         plain.advance(action)
 

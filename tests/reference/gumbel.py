@@ -28,9 +28,9 @@ class GumbelReference(ReferenceSearch):
 
     def search(self, readouts: int, noise: FloatArray | None = None, force: bool = False) -> None:
         """A new search of so many readouts. noise [A]: scaled Gumbel noise by action, or None. Nothing is forced."""
-        self._root = None
+        self.root = None
         super().search(0)
-        root = self._root
+        root = self.root
         assert root is not None
         gumbel = np.zeros(self.game.num_actions) if noise is None else noise
         self._candidate_scores = (gumbel[_actions(root)] + _logits(root)).astype(np.float32)
@@ -42,14 +42,14 @@ class GumbelReference(ReferenceSearch):
 
     def winner(self) -> int:
         """The action to play after a search of at least one readout."""
-        assert self._root is not None
-        return self._best_with(self._root, max(edge.visits for edge in self._root.edges)).action
+        assert self.root is not None
+        return self._best_with(self.root, max(edge.visits for edge in self.root.edges)).action
 
     def improved_policy(self) -> Doubles:
         """[A] float64: softmax(logits + σ) at the root."""
         policy = np.zeros(self.game.num_actions)
-        assert self._root is not None
-        policy[_actions(self._root)] = self._improved(self._root)
+        assert self.root is not None
+        policy[_actions(self.root)] = self._improved(self.root)
         return policy
 
     def targets(self) -> IntArray:

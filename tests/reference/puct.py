@@ -69,8 +69,8 @@ class ReferenceSearch:
         self.state = self.game.initial(1)
         self._noise: FloatArray | None = None
         self._forced = 0.0  # k of the present search
-        self._past = self.game.initial_history(self.state)
-        self._root: Node | None = None
+        self.past = self.game.initial_history(self.state)
+        self.root: Node | None = None
 
     def search(self, readouts: int, noise: FloatArray | None = None, force: bool = False) -> None:
         """Descend `readouts` times from the root, terminal leaves included. The root's own evaluation is no readout.
@@ -81,22 +81,22 @@ class ReferenceSearch:
         """
         if self.game.is_over(self.state)[0]:
             raise IllegalMove(f"{self.game.spec}: search: the game is over")
-        if self._root is None:
-            self._root = self._expand(self.state, self._past)
+        if self.root is None:
+            self.root = self._expand(self.state, self.past)
         self._noise, self._forced = noise, self._config.forced_playouts if force else 0.0
         for _ in range(readouts):
-            self._descend(self._root, noise)
+            self._descend(self.root, noise)
 
     def visits(self) -> IntArray:
         """[A] int32: visits of the root's edges; 0 for illegal actions."""
         counts = np.zeros(self.game.num_actions, np.int32)
-        for edge in self._root.edges if self._root else []:
+        for edge in self.root.edges if self.root else []:
             counts[edge.action] = edge.visits
         return counts
 
     def targets(self) -> IntArray:
         """[A] int32: visits, without those that forced playouts may have added. See prune()."""
-        root, counts = self._root, self.visits()
+        root, counts = self.root, self.visits()
         if root is None or not self._forced or not root.visits:
             return counts
         tried = [edge for edge in root.edges if edge.visits]
@@ -115,25 +115,25 @@ class ReferenceSearch:
     def policy(self) -> FloatArray:
         """[A] float32: the network's priors at the root, without noise; 0 for illegal actions."""
         priors = np.zeros(self.game.num_actions, np.float32)
-        for edge in self._root.edges if self._root else []:
+        for edge in self.root.edges if self.root else []:
             priors[edge.action] = edge.prior
         return priors
 
     def root_value(self) -> np.float32:
         """The mean of the network's value and all readouts', seen by the player to move. 0 before the first search."""
-        return ZERO if self._root is None else mean_value(self._root)
+        return ZERO if self.root is None else mean_value(self.root)
 
     def advance(self, action: int) -> None:
         """Play action; the tree below it is kept, visits and all. Raises IllegalMove."""
-        self.state = self.game.play(self.state, np.array([action], np.int32), self._past)
-        self._past.append(np.array([0]), self.game.keys(self.state))
-        below = [edge.child for edge in self._root.edges if edge.action == action] if self._root else []
-        self._root = below[0] if below and below[0] is not None and not below[0].terminal else None
+        self.state = self.game.play(self.state, np.array([action], np.int32), self.past)
+        self.past.append(np.array([0]), self.game.keys(self.state))
+        below = [edge.child for edge in self.root.edges if edge.action == action] if self.root else []
+        self.root = below[0] if below and below[0] is not None and not below[0].terminal else None
 
     def _descend(self, root: Node, noise: FloatArray | None) -> None:
         """One readout: walk to a leaf, make its node if it has none, back its value up."""
         path: list[tuple[Node, Edge]] = []
-        past = self._past.select(np.array([0]))
+        past = self.past.select(np.array([0]))
         node: Node | None = root
         while node is not None and not node.terminal:
             edge = self._select_child(node, self._priors(node, noise if node is root else None), is_root=node is root)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pipeline.search.batch import BatchSearch
+from pipeline.search.tree import Tree
 
 
 def zero_evaluator(game):
@@ -47,8 +48,14 @@ def twin_games(twin, game, config, readouts, seeds, plies):
 def run_searches(search: BatchSearch, evaluate) -> None:
     """Answer batches until every active row has finished."""
     while True:
+        before = search.simulations
         planes = search.leaves()
         if len(planes):
             search.expand(*evaluate(planes))
-        elif not search._active.any() or len(search.finished()) == search._active.sum():
+        elif search.simulations == before:  # not even a leaf that ends the game
             return
+
+
+def tree_of(search: BatchSearch) -> Tree:
+    """The search's trees as they are now: what its verbs don't show. Larger ones take their place when they grow."""
+    return search._tree

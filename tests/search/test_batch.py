@@ -9,7 +9,7 @@ from pipeline.games.registry import parse_game
 from pipeline.search import kernels
 from pipeline.search.batch import BatchSearch
 from pipeline.search.tree import EDGE_ARRAYS, PENDING
-from tests.search.helpers import hashed_evaluator, run_searches, zero_evaluator
+from tests.search.helpers import hashed_evaluator, run_searches, tree_of, zero_evaluator
 
 CALM = SearchConfig(noise_weight=0.0)
 QUIET = np.zeros(1, np.bool_)
@@ -29,7 +29,7 @@ def search_from(game, moves, readouts, evaluate, config=CALM, leaves=1):
 
 def check_tree(search, rows):
     """What must hold in every tree: counts and sums agree between nodes and edges, nothing is pending."""
-    tree = search._tree
+    tree = tree_of(search)
     for row in rows:
         assert tree.pending[row] == 0
         for node in range(tree.num_nodes[row]):
@@ -63,7 +63,7 @@ def check_tree(search, rows):
 )
 def test_tictactoe_values_are_exact(moves, value):
     search = search_from(parse_game("tictactoe"), moves, 4000, zero_evaluator(parse_game("tictactoe")))
-    tree = search._tree
+    tree = tree_of(search)
     best = int(search.choose(np.arange(1), np.zeros(1))[0])
     start, tried = tree.node[0, 0]["edge_start"], tree.node[0, 0]["num_visited"]
     edges = {int(tree.edge_action[0, e]): tree.edge[0, e] for e in range(start, start + tried)}
@@ -183,7 +183,7 @@ def test_noise_moves_the_root_only_and_keeps_a_distribution():
     search.new_games(row, np.array([3], np.uint64))
     search.begin(row, np.array([1], np.int32), np.ones(1, np.bool_))
     run_searches(search, zero_evaluator(game))
-    noisy = search._tree.root_prior[0]
+    noisy = tree_of(search).root_prior[0]
     assert abs(noisy.sum() - 1) < 1e-5 and noisy.std() > 1e-4
     assert (noisy >= 0.75 / game.num_actions - 1e-6).all()
     assert np.allclose(search.root_policy(row), 1 / game.num_actions)
@@ -211,7 +211,7 @@ def test_the_subtree_of_the_move_is_kept():
     move = int(before.argmax())
     search.advance(row, np.array([move], np.int32))
     check_tree(search, row)
-    assert search._tree.node[0, 0]["visits"] == before[move] - 1
+    assert tree_of(search).node[0, 0]["visits"] == before[move] - 1
     search.begin(row, np.array([10], np.int32), QUIET)
     run_searches(search, hashed_evaluator(game))
     assert search.root_visits(row).sum() == before[move] - 1 + 10
@@ -229,7 +229,7 @@ def test_long_forced_games_never_outgrow_their_room():
             run_searches(search, zero_evaluator(game))
         search.advance(rows, search.choose(rows, np.zeros(2)))
         check_tree(search, rows)
-        assert (search._tree.num_nodes <= search._max_kept).all()
+        assert (tree_of(search).num_nodes <= search._max_kept).all()
 
 
 def test_more_readouts_than_there_is_room_for_are_refused():
@@ -242,8 +242,8 @@ def test_more_readouts_than_there_is_room_for_are_refused():
 def test_edges_grow_when_a_game_needs_more():
     game = parse_game("go:9")
     search = BatchSearch(game, 2, 400, CALM, 1)
-    small = {name: getattr(search._tree, name)[:, :100].copy() for name in EDGE_ARRAYS}
-    search._tree = search._tree._replace(**small)
+    small = {name: getattr(tree_of(search), name)[:, :100].copy() for name in EDGE_ARRAYS}
+    search._tree = tree_of(search)._replace(**small)
     rows = np.arange(2)
     search.new_games(rows, np.array([1, 2], np.uint64))
     search.begin(rows, np.array([400, 7]), np.zeros(2, np.bool_))

@@ -11,7 +11,7 @@ from pipeline.search.batch import BatchSearch
 from pipeline.search.tree import ROOT, empty_tree
 from tests.reference import puct as reference
 from tests.reference.puct import ReferenceSearch
-from tests.search.helpers import run_searches, twin_games, zero_evaluator
+from tests.search.helpers import run_searches, tree_of, twin_games, zero_evaluator
 
 ROW = np.arange(1)
 FORCING = SearchConfig(forced_playouts=2.0, c_puct=1.1)
@@ -61,7 +61,7 @@ def test_shaped_noise_follows_its_distribution():
     search.new_games(rows, rows.astype(np.uint64))
     search.begin(rows, np.ones(1500, np.int32), np.ones(1500, np.bool_))
     run_searches(search, evaluate)
-    tree, priors = search._tree, search.root_policy(rows)[0]
+    tree, priors = tree_of(search), search.root_policy(rows)[0]
     noisy = np.empty((1500, 9))
     np.put_along_axis(noisy, tree.edge_action[:, :9].astype(int), tree.root_prior, axis=1)
     shapes = reference.noise_shapes(priors, 10.83, 0.5)
@@ -73,7 +73,7 @@ def test_shaped_noise_follows_its_distribution():
 
 def by_action(search):
     """[A] the noise in the root's priors, as ReferenceSearch takes it: what it mixes gives the same bits."""
-    tree, game = search._tree, search.game
+    tree, game = tree_of(search), search.game
     noisy = np.zeros(game.num_actions, np.float32)
     count = tree.node[0, ROOT]["edge_count"]
     noisy[tree.edge_action[0, :count]] = tree.root_prior[0, :count]
@@ -115,7 +115,7 @@ def test_forced_searches_and_targets_equal_the_plain_twin(spec, readouts):
 def plain_visits(game, config, evaluate, search, readouts, noise):
     """What the same search finds from a fresh tree without forcing."""
     other = ReferenceSearch(game, config, evaluate)
-    other.state, other._past = search.state, search._past
+    other.state, other.past = search.state, search.past
     other.search(readouts, noise)
     return other.visits()
 

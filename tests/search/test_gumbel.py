@@ -11,7 +11,7 @@ from pipeline.search.batch import BatchSearch
 from pipeline.search.gumbel import TARGET_SUM, Gumbel
 from pipeline.search.tree import ROOT, empty_tree
 from tests.reference.gumbel import GumbelReference, MixedReference
-from tests.search.helpers import hashed_evaluator, run_searches, twin_games, zero_evaluator
+from tests.search.helpers import hashed_evaluator, run_searches, tree_of, twin_games, zero_evaluator
 
 ROW = np.arange(1)
 GUMBEL = SearchConfig(algorithm="gumbel")
@@ -20,7 +20,7 @@ MIXED = SearchConfig(algorithm="mixed")
 
 def drawn_noise(search, legal, scale):
     """[A] what the search will draw for the root: from the row's stream, in the order of the actions."""
-    stream = search._tree.streams.copy()
+    stream = tree_of(search).streams.copy()
     noise = np.zeros(len(legal))
     for action in np.flatnonzero(legal):
         noise[action] = scale * kernel_random.gumbel(stream, 0)
@@ -48,7 +48,7 @@ def test_kernels_equal_the_plain_twin(spec, readouts, settings):
         explore = ply % 3 != 2
         legal = game.legal(fast.states, fast.history)[0]
         noise = drawn_noise(fast, legal, config.gumbel_scale) if explore else None
-        before = fast._tree.streams.copy()
+        before = tree_of(fast).streams.copy()
         plain.search(readouts, noise)
         fast.begin(ROW, np.array([readouts], np.int32), np.array([explore]))
         run_searches(fast, evaluate)
@@ -56,7 +56,7 @@ def test_kernels_equal_the_plain_twin(spec, readouts, settings):
         assert plain.policy().tolist() == fast.root_policy(ROW)[0].tolist()
         assert plain.root_value() == fast.root_values(ROW)[0]
         assert np.abs(plain.targets() - fast.targets(ROW)[0]).max() <= 1
-        assert explore or (fast._tree.streams == before).all()
+        assert explore or (tree_of(fast).streams == before).all()
         action = plain.winner()
         for temperature in (0.0, 1.0):
             assert fast.choose(ROW, np.array([temperature]))[0] == action
@@ -209,16 +209,16 @@ def test_noise_is_gumbel_drawn_once_per_search_and_absent_without_exploring():
     evaluate = zero_evaluator(game)
     search.begin(rows, np.full(400, 4), rows % 2 == 0)
     search.expand(*evaluate(search.leaves()))
-    scores = search._tree.root_prior[rows].copy()
+    scores = tree_of(search).root_prior[rows].copy()
     run_searches(search, evaluate)
-    assert (np.sort(search._tree.root_prior[rows]) == np.sort(scores)).all()
+    assert (np.sort(tree_of(search).root_prior[rows]) == np.sort(scores)).all()
     assert (scores[1::2] == 0).all()  # uniform priors
     drawn = scores[::2].ravel()
     assert abs(drawn.mean() - 0.5772) < 0.04 and abs(drawn.std() - np.pi / 6**0.5) < 0.04
     # The top four by noise were visited, once each, though the policy and the values say nothing.
     for row in rows[::2]:
         by_action = np.empty(game.num_actions)
-        by_action[search._tree.edge_action[row, : game.num_actions]] = search._tree.root_prior[row]
+        by_action[tree_of(search).edge_action[row, : game.num_actions]] = tree_of(search).root_prior[row]
         assert set(np.argsort(-by_action)[:4]) == set(np.flatnonzero(search.root_visits(np.array([row]))[0]))
     first = search.root_visits(rows)
     search.begin(rows, np.full(400, 4), rows % 2 == 0)
@@ -235,7 +235,7 @@ def test_a_move_keeps_the_roots_evaluation_and_nothing_else():
     search.begin(ROW, np.array([40]), np.ones(1, np.bool_))
     run_searches(search, evaluate)
     search.advance(ROW, search.choose(ROW, np.zeros(1)))
-    assert search._tree.num_nodes[0] == 1
+    assert tree_of(search).num_nodes[0] == 1
     assert search.root_visits(ROW).sum() == 0 and search.targets(ROW).sum() == 0
     logits, value = evaluate(game.legal_and_observe(search.states, search.history)[1])
     assert search.root_values(ROW)[0] == value[0]

@@ -28,7 +28,7 @@ def names(spec, actions):
 
 def nodes_of(search):
     """Every node of the tree with the moves that lead to it."""
-    found, waiting = [], [(search._root, ())]
+    found, waiting = [], [(search.root, ())]
     while waiting:
         node, path = waiting.pop()
         found.append((node, path))
@@ -49,7 +49,7 @@ def test_tictactoe_is_solved(moves, best, value):
     search = search_from("tictactoe", moves.split(), 3000)
     chosen = search.game.action_name(int(search.visits().argmax()))
     assert best is None or chosen in best
-    edge = next(edge for edge in search._root.edges if edge.visits == search.visits().max())
+    edge = next(edge for edge in search.root.edges if edge.visits == search.visits().max())
     assert edge.value_sum / edge.visits == pytest.approx(value, abs=0.1)
     assert search.root_value() == pytest.approx(value, abs=0.15)
     assert search.visits().sum() == 3000
@@ -64,12 +64,12 @@ def test_the_value_of_a_decided_move_is_exact_and_terminal_nodes_are_never_evalu
         return np.zeros((1, 9), np.float32), np.full(1, 0.25, np.float32)
 
     search = search_from("tictactoe", ["a3", "a2", "b3", "b2"], 60, evaluate)
-    winning = next(edge for edge in search._root.edges if game.action_name(edge.action) == "c3")
+    winning = next(edge for edge in search.root.edges if game.action_name(edge.action) == "c3")
     assert winning.visits > 40  # revisits of a decided leaf are readouts too
     assert winning.value_sum == winning.visits
     inner = [node for node, _ in nodes_of(search) if not node.terminal]
     assert len(asked) == len(inner)
-    total = sum(edge.value_sum for edge in search._root.edges)
+    total = sum(edge.value_sum for edge in search.root.edges)
     assert search.root_value() == pytest.approx((0.25 + total) / 61)
 
 
@@ -84,7 +84,7 @@ def test_values_are_seen_by_the_player_to_move():
     assert search_from("tictactoe", [], 8, evaluate).root_value() == pytest.approx(0.5)
     search = search_from("tictactoe", ["a1"], 7, evaluate)  # nothing can be decided within two plies
     assert search.root_value() == pytest.approx(-0.5)
-    assert all(edge.value_sum == pytest.approx(-0.5 * edge.visits) for edge in search._root.edges)
+    assert all(edge.value_sum == pytest.approx(-0.5 * edge.visits) for edge in search.root.edges)
 
 
 def test_connect_four_finds_a_forced_win():
@@ -99,13 +99,13 @@ def test_no_node_of_the_tree_breaks_superko():
     moves = ["b3", "c3", "c4", "d4", "c2", "d2", "a1", "e3", "d3"]
     search = search_from("go:5", moves, 400)
     forbidden = game.parse_action("c3")
-    assert not search.game.legal(search.state, search._past)[0, forbidden]
+    assert not search.game.legal(search.state, search.past)[0, forbidden]
     assert search.visits()[forbidden] == 0
-    assert forbidden not in [edge.action for edge in search._root.edges]
-    past = {int(key) for key in search._past.keys[0, : search._past.lengths[0]]}
+    assert forbidden not in [edge.action for edge in search.root.edges]
+    past = {int(key) for key in search.past.keys[0, : search.past.lengths[0]]}
     retakes = 0
     for _, path in nodes_of(search):
-        seen, state, history = set(past), search.state, search._past.select(ROW)
+        seen, state, history = set(past), search.state, search.past.select(ROW)
         for action in path:
             before = state
             state = game.play(state, np.array([action], np.int32), history)  # raises if it is illegal
@@ -133,7 +133,7 @@ def test_superko_counts_positions_of_the_tree_itself():
 
     # The ko as above, but O is to move: what c3 would repeat comes about only within the tree, by a5.
     search = search_from("go:5", ["b3", "c3", "c4", "d4", "c2", "d2", "a1", "e3", "a2"], 30, evaluate)
-    node = search._root
+    node = search.root
     for move in (a5, d3):
         node = next(edge.child for edge in node.edges if edge.action == move)
     assert node.visits > 0
@@ -159,7 +159,7 @@ def test_noise_is_mixed_into_a_copy_of_the_priors():
 def test_the_subtree_is_kept():
     search = search_from("connect4", [], 200, hashed_evaluator(parse_game("connect4")))
     best = int(search.visits().argmax())
-    child = next(edge.child for edge in search._root.edges if edge.action == best)
+    child = next(edge.child for edge in search.root.edges if edge.action == best)
     counts, value = {edge.action: edge.visits for edge in child.edges}, mean_value(child)
     search.advance(best)
     assert search.visits().tolist() == [counts.get(action, 0) for action in range(7)]
@@ -171,8 +171,8 @@ def test_the_subtree_is_kept():
 def test_players_need_not_alternate():
     """A value is turned round only where the player to move differs."""
     search = search_from("tictactoe", [], 0)
-    root = search._root
-    child_state = search.game.play(root.state, np.array([4], np.int32), search._past)
+    root = search.root
+    child_state = search.game.play(root.state, np.array([4], np.int32), search.past)
     for child_mover, sign in ((0, 1), (1, -1)):
         root.visits, root.value_sum, root.tried = 0, np.float32(0), []
         edge = root.edges[0]

@@ -42,7 +42,7 @@ def move_scores(game: Go, states: States, history: History) -> Scores:
     legal[:, game.pass_action] = False
     rows, actions = np.nonzero(legal)
     after = game.play(states[rows], actions.astype(np.int32), no_history(len(rows)))
-    around = _around(game.size)
+    around = eight_around(game.size)
     movers = game.to_move(states)
     counts, liberties = count_stones(after, around)
     gain = _safety(counts, movers[rows]) - _safety(count_stones(states, around)[0], movers)[rows]
@@ -79,7 +79,7 @@ def _safety(counts: IntArray, movers: NDArray[np.int8]) -> Scores:
 
 
 @lru_cache(maxsize=16)
-def _around(size: int) -> NDArray[np.uint16]:
+def eight_around(size: int) -> NDArray[np.uint16]:
     """[P, 8] the points above, below, left and right of each, then the diagonal ones; P where the board ends."""
     points = np.full((size + 2, size + 2), size * size, np.uint16)
     points[1:-1, 1:-1] = np.arange(size * size).reshape(size, size)
