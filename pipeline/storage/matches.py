@@ -257,9 +257,8 @@ def _read_games(folder: Path) -> tuple[MatchLines, int]:
             # Later games may be those of these openings, so they can't stay without them.
             remedy = "that line and all that follow" if line.startswith(b'{"more"') else "that line to replay it"
             problem = atomic.first_problem(error) if isinstance(error, ValidationError) else str(error)
-            raise FileError(
-                path, f"damaged at line {number}: {problem}; wanted a game of this match; remove {remedy}"
-            ) from error
+            found_problem = f"damaged at line {number}: {problem}"
+            raise FileError(path, f"{found_problem}; wanted a game of this match; remove {remedy}") from error
     return found, whole
 
 
@@ -270,9 +269,8 @@ def _header(path: Path, line: bytes) -> MatchHeader:
     except (ValueError, RecursionError) as error:
         raise FileError(path, f"damaged: its first line is not readable as JSON; wanted {wanted}") from error
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:
-        raise FileError(
-            path, f"not a match: format {raw.get('format') if isinstance(raw, dict) else raw!r}; wanted {wanted}"
-        )
+        found = raw.get("format") if isinstance(raw, dict) else raw
+        raise FileError(path, f"not a match: format {found!r}; wanted {wanted}")
     version = raw.get("version")
     if version == 1:
         raise FileError(
@@ -308,21 +306,15 @@ def _verify(path: Path, game: Game, games: Sequence[MatchGame]) -> None:
         for reached, _ in replay(game, moves, lengths):
             states[: len(reached)] = reached
     except IllegalRecord as error:
-        raise FileError(
-            path,
-            f"game {games[error.row].index}, ply {error.ply}: {error}; wanted legal moves; remove that line to "
-            "replay it",
-        ) from error
+        found = f"game {games[error.row].index}, ply {error.ply}: {error}"
+        raise FileError(path, f"{found}; wanted legal moves; remove that line to replay it") from error
     resigned = np.array([one.end == "resigned" for one in games])
     results = np.where(resigned, np.where(game.to_move(states) == 0, -1, 1), game.returns(states))
     wrong = (game.is_over(states) == resigned) | (results != [one.result_first_player for one in games])
-    for row in np.flatnonzero(wrong).tolist():
-        one = games[row]
-        raise FileError(
-            path,
-            f"game {one.index}: its moves don't lead to its result {one.result_first_player} ({one.end}); wanted the "
-            "games of this match; remove that line to replay it",
-        )
+    if wrong.any():
+        one = games[int(wrong.argmax())]
+        found = f"game {one.index}: its moves don't lead to its result {one.result_first_player} ({one.end})"
+        raise FileError(path, f"{found}; wanted the games of this match; remove that line to replay it")
 
 
 def disagreement(openings: Sequence[Sequence[int]], game: MatchGame) -> str | None:
@@ -438,16 +430,12 @@ def check_same_match(path: Path, found: MatchHeader, wanted: MatchHeader) -> Non
     for name in dict.fromkeys((*now, *before)):
         if now.get(name) != before.get(name):
             if name.endswith("weights"):
-                raise FileError(
-                    path,
-                    f"this match was begun with another {name.split(chr(39))[0]} of the same name: that model was made "
-                    "anew since; choose another --output-dir, or remove the folder",
-                )
-            raise FileError(
-                path,
-                f"this match was begun with {name} {before.get(name)!r}, now it is {now.get(name)!r}; go on with the "
-                "old setting, choose another --output-dir, or remove the folder",
-            )
+                difference = f"another {name.split(chr(39))[0]} of the same name: that model was made anew since;"
+            else:
+                values = f"{before.get(name)!r}, now it is {now.get(name)!r}"
+                difference = f"{name} {values}; go on with the old setting,"
+            remedy = "choose another --output-dir, or remove the folder"
+            raise FileError(path, f"this match was begun with {difference} {remedy}")
 
 
 def _identity(header: MatchHeader) -> dict[str, Any]:

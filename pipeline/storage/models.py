@@ -174,11 +174,9 @@ def resolve_champion(path: Path) -> Path:
     Resolve once and keep the answer, because best_model may be re-pointed. Raises FileError if there is no model.
     """
     if not os.path.lexists(path):
-        if path.name == layout.CHAMPION:
-            raise FileError(
-                path, "no champion yet; wanted a symlink to a model; to make a first one run `python main.py init`"
-            )
-        raise FileError(path, "no such model; wanted a model directory")
+        champion = "no champion yet; wanted a symlink to a model; to make a first one run `python main.py init`"
+        problem = champion if path.name == layout.CHAMPION else "no such model; wanted a model directory"
+        raise FileError(path, problem)
     real = Path(os.path.realpath(path))
     if not _is_model(real):
         found = f"it points to {os.readlink(path)}, where no model is" if path.is_symlink() else "no model is here"

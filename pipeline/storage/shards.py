@@ -19,6 +19,7 @@ import os
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
@@ -145,8 +146,8 @@ class Shard:
     visit_offsets: NDArray[np.int64] = field(init=False)  # [M+1] the same for the visits of a move
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "move_offsets", _offsets(self.lengths))
-        object.__setattr__(self, "visit_offsets", _offsets(self.visit_lengths))
+        for name, lengths in (("move_offsets", self.lengths), ("visit_offsets", self.visit_lengths)):
+            object.__setattr__(self, name, np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]))
 
     @property
     def game_spec(self) -> str:
@@ -190,15 +191,7 @@ class Shard:
 
 
 COLUMNS: dict[str, Column] = {one.name: one.metadata["column"] for one in fields(Shard) if one.metadata}
-PER_GAME, PER_MOVE, PER_VISIT = (
-    tuple(name for name, column in COLUMNS.items() if column.axis == axis) for axis in "GMV"
-)
-
-
-def _offsets(lengths: NDArray[np.integer]) -> NDArray[np.int64]:
-    offsets = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    return offsets
+PER_GAME, PER_MOVE, PER_VISIT = ([name for name, column in COLUMNS.items() if column.axis == axis] for axis in "GMV")
 
 
 # Writing
@@ -224,16 +217,15 @@ def write_shard(
     opponents = sorted({game.opponent for game in games if game.opponent is not None})
     columns = _columns(games, opponents)
     origin = {"version": VERSION, "game": game_spec, "model": model_name, "worker": worker}
-    counts = {"games": len(games), "positions": len(columns["moves"])}
+    num_positions = len(columns["moves"])
     named = {} if method == layout.DEFAULT_METHOD else {"method": method}
     header = {
         "format": SHARD_FORMAT,
         **origin,
-        **counts,
+        "games": len(games),
+        "positions": num_positions,
         "opponents": opponents,
-        "arrays": [
-            {"name": name, "dtype": COLUMNS[name].dtype, "count": len(column)} for name, column in columns.items()
-        ],
+        "arrays": [{"name": name, "dtype": COLUMNS[name].dtype, "count": len(one)} for name, one in columns.items()],
         "provenance": provenance,
         **named,
     }
@@ -249,8 +241,8 @@ def write_shard(
         "format": META_FORMAT,
         **origin,
         "generation": provenance.get("generation"),
-        "positions": counts["positions"],
-        "games": counts["games"],
+        "positions": num_positions,
+        "games": len(games),
         "lengths": columns["lengths"].tolist(),
         "surprises": base64.b64encode(columns["surprises"].astype("<f2").tobytes()).decode(),
         "evaluations": evaluations,
@@ -376,7 +368,9 @@ def read_meta(path: Path) -> ShardMeta:
             positions=int(raw["positions"]),
             games=int(raw["games"]),
             lengths=lengths,
-            surprises=_unpack_surprises(raw),
+            surprises=np.zeros(int(raw["positions"]), np.float16)
+            if raw["version"] < COLUMNS["surprises"].since
+            else np.frombuffer(base64.b64decode(raw["surprises"], validate=True), "<f2"),
             evaluations=int(raw.get("evaluations", 0)),
             method=str(raw.get("method", layout.DEFAULT_METHOD)),
             num_bytes=int(raw["bytes"]),
@@ -386,18 +380,11 @@ def read_meta(path: Path) -> ShardMeta:
         problem = f"damaged: {type(error).__name__}: {error}; wanted a sidecar of version {VERSION}"
         raise FileError(path, problem) from error
     if lengths.shape != (meta.games,) or (lengths < 1).any() or int(lengths.sum()) != meta.positions or meta.games < 1:
-        raise FileError(
-            path, f"damaged: the lengths of its games don't give its {meta.games} games, {meta.positions} positions"
-        )
+        found = f"the lengths of its games don't give its {meta.games} games, {meta.positions} positions"
+        raise FileError(path, f"damaged: {found}")
     if len(meta.surprises) != meta.positions or not _are_surprises(meta.surprises):
         raise FileError(path, f"damaged: its surprises are not {meta.positions} finite numbers, none negative")
     return meta
-
-
-def _unpack_surprises(raw: dict[str, Any]) -> NDArray[np.float16]:
-    if raw["version"] < COLUMNS["surprises"].since:
-        return np.zeros(int(raw["positions"]), np.float16)
-    return np.frombuffer(base64.b64decode(raw["surprises"], validate=True), "<f2")
 
 
 def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
@@ -525,25 +512,21 @@ def newest_shards(directory: Path, on_damage: Callable[[FileError], None] | None
             if name.endswith(layout.META_SUFFIX) and not name.startswith(".")
         ]
         for name, worker in sorted(names, reverse=True):
-            path = directory / model / worker / name
             if layout.parse_shard_name(name) is None:
                 continue
+            path = directory / model / worker / name
             try:
                 meta = read_meta(path)
             except FileError as error:
-                if not path.exists():
-                    continue
-                if on_damage is None:
-                    raise
-                on_damage(error)
-                continue
-            yield meta
+                if path.exists():
+                    if on_damage is None:
+                        raise
+                    on_damage(error)
+            else:
+                yield meta
 
 
 def _folders(directory: Path, is_ours: Callable[[str], bool]) -> list[str]:
-    with atomic.os_errors(directory):
-        try:
-            with os.scandir(directory) as entries:
-                return [entry.name for entry in entries if is_ours(entry.name) and entry.is_dir()]
-        except FileNotFoundError:
-            return []
+    with atomic.os_errors(directory), suppress(FileNotFoundError), os.scandir(directory) as entries:
+        return [entry.name for entry in entries if is_ours(entry.name) and entry.is_dir()]
+    return []
