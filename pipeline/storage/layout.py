@@ -264,7 +264,6 @@ class TemporaryName:
     name: str  # what it will be renamed to
     host: str
     pid: int
-    random: str
 
 
 @lru_cache(maxsize=1)
@@ -280,7 +279,7 @@ def temporary_path(path: Path) -> Path:
 
 def parse_temporary_name(name: str) -> TemporaryName | None:
     match = _TEMPORARY.fullmatch(name)
-    return TemporaryName(match[1], match[2], int(match[3]), match[4]) if match else None
+    return TemporaryName(match[1], match[2], int(match[3])) if match else None
 
 
 def lock_path(path: Path) -> Path:

@@ -257,8 +257,8 @@ def _read_games(folder: Path) -> tuple[MatchLines, int]:
             # Later games may be those of these openings, so they can't stay without them.
             remedy = "that line and all that follow" if line.startswith(b'{"more"') else "that line to replay it"
             problem = atomic.first_problem(error) if isinstance(error, ValidationError) else str(error)
-            found_problem = f"damaged at line {number}: {problem}"
-            raise FileError(path, f"{found_problem}; wanted a game of this match; remove {remedy}") from error
+            wanted = f"wanted a game of this match; remove {remedy}"
+            raise FileError(path, f"damaged at line {number}: {problem}; {wanted}") from error
     return found, whole
 
 

@@ -60,7 +60,7 @@ class GameRecord:
     moves        [T] actions                  visit_lengths  [T] edges that the root search of each move visited
     flags        [T] POLICY_COUNTS, NO_VALUE  visit_actions  [V] their actions, move after move
     root_values  [T] to move                  visit_counts   [V] their visits
-    opponent     whom the model met; None: itself
+    opponent     the model's opponent; None: itself
     learner      the side that the model played: 0 first, 1 second, BOTH; the opponent's moves are no policy targets
     surprises    [T] how far the policy target is from the network's prior, in nats; None: 0 everywhere
     """
@@ -170,7 +170,7 @@ class Shard:
         return len(self.moves)
 
     def opponent(self, index: int) -> str | None:
-        """Whom the model met in this game; None if itself."""
+        """The model's opponent in this game; None if it played itself."""
         number = int(self.opponents[index])
         return str(self.header["opponents"][number]) if number >= 0 else None
 
@@ -501,8 +501,8 @@ def newest_shards(directory: Path, on_damage: Callable[[FileError], None] | None
     """Sidecars, newest first: by model, then time, then worker. Lazy: stop when you have enough.
 
     Opens only the sidecars it yields and lists only the folders it comes to; older models cost nothing.
-    on_damage: is told of each sidecar that can't be used, which is then passed over; without it FileError is raised.
-    Sidecars that disappear meanwhile are passed over. A missing directory holds no shards.
+    on_damage: called for each unusable sidecar, which is then skipped; without it FileError is raised.
+    Sidecars that disappear meanwhile are skipped. A missing directory holds no shards.
     """
     for model in sorted(_folders(directory, layout.is_model_folder_name), reverse=True):
         names = [
