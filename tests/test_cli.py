@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 import main
 from pipeline.config import CONFIGS, BenchConfig, SelfplayConfig, StageConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
-from pipeline.evaluate.summary import EvaluateSummary
+from pipeline.evaluate.promotion import EvaluateSummary
 from pipeline.presets import preset_names
 from pipeline.progress import Progress
 from pipeline.reports.summaries import summary_text

@@ -18,9 +18,8 @@ from typing import Any
 
 from pipeline.config import EvaluateConfig
 from pipeline.errors import MuGoError, NotYet, UsageError
-from pipeline.evaluate.promotion import MatchStatus, Rule, match_status
+from pipeline.evaluate.promotion import ConditionResult, EvaluateSummary, MatchStatus, Rule, match_status, summarise
 from pipeline.evaluate.sprt import Sprt
-from pipeline.evaluate.summary import ConditionResult, EvaluateSummary, summarise
 from pipeline.matches.runner import Entrant, MatchRunner, common_game, load_entrant, write_sgfs
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings.pool import remember_champion

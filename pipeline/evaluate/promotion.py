@@ -2,19 +2,24 @@
 
 The decision depends on results by number of game, never on the order in which games end: a match that was killed,
 resumed or spread over processes comes to the same one. Games that failed or were not played yet are simply missing;
-the match is decided when none of them can change the decision. All results are the challenger's, in half points.
+the match is decided when none of them can change the decision. The figures of a match are those that summary.json
+keeps. All results are the challenger's, in half points. Plays nothing and writes no files.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from pipeline.evaluate.sprt import Sprt, SprtState
 from pipeline.matches import statistics
 from pipeline.matches.results import pair_scores, repeated_games, score_of
 from pipeline.matches.statistics import Score
-from pipeline.storage.matches import MatchGame
+from pipeline.phrases import counted, percent, results
+from pipeline.storage.matches import MatchGame, MatchWriter
+
+POWER_ELO = 35.0  # the gain whose chance of passing the summary states
 
 
 @dataclass(frozen=True)
@@ -76,3 +81,174 @@ def match_status(rule: Rule, games: Mapping[int, MatchGame]) -> MatchStatus:
     else:
         decided, passed = state.decision is not None, state.decision == "accepted"
     return MatchStatus(counted, score, len(repetitions), pairs, gate, state, decided, passed)
+
+
+# The summary
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """How the sequential test ended, after `pairs` pairs in order of their number. llr: log-likelihood ratio."""
+
+    decision: str
+    pairs: int
+    llr: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class ConditionResult:
+    """A further condition, and the match that was played for it."""
+
+    passed: bool
+    games_played: int
+    wins: int
+    draws: int
+    losses: int
+    share: float
+    needed: float
+    match: str
+
+
+@dataclass(frozen=True)
+class EvaluateSummary:
+    """A match and its consequences. Wins, losses, shares and Elo are the challenger's; an Elo of None is unbounded.
+
+    share                    points per game, a draw counting 1/2
+    pairs                    how many pairs of games brought 0, 1/2, 1, 1 1/2, 2 points
+    duplicates               games whose moves and colours repeat those of another
+    failed                   games that failed in both attempts
+    tail_probability         that an equal player does at least this well; over games if none was drawn, else over pairs
+    threshold, points_needed None where the sequential test decides, like the next two
+    false_promotion_at_most  chance that an equal player passes, whatever the number of draws
+    power_35_elo             chance that a player 35 Elo stronger passes, without draws
+    guards                   the further conditions, by their text
+    """
+
+    challenger: str
+    champion: str
+    game: str
+    games: int
+    games_played: int
+    wins: int
+    losses: int
+    draws: int
+    win_rate: float
+    loss_rate: float
+    draw_rate: float
+    share: float
+    share_low: float
+    share_high: float
+    average_length: float
+    moving_first: Score
+    moving_second: Score
+    pairs: list[int]
+    duplicates: int
+    failed: int
+    threshold: float | None
+    points_needed: float | None
+    tail_probability: float
+    tail_over: str
+    false_promotion_at_most: float | None
+    power_35_elo: float | None
+    elo: float | None
+    elo_low: float | None
+    elo_high: float | None
+    sprt: TestResult | None
+    guards: dict[str, ConditionResult]
+    passed: bool
+    promoted: bool
+    reason: str
+    match: str
+
+    def lines(self) -> list[str]:
+        """The short form."""
+        title = f"{self.challenger} against {self.champion}"
+        if not self.games_played:
+            return [f"{title}: no game played; {self.reason}"]
+        needed = f", needed {percent(self.points_needed / self.games)}" if self.points_needed is not None else ""
+        lines = [
+            f"{title}: {results(self.wins, self.draws, self.losses)}",
+            f"{percent(self.share)} of the points ({100 * self.share_low:.0f}–{100 * self.share_high:.0f}){needed}; "
+            f"Elo {_elo_text(self.elo, self.share > 0.5)} "
+            f"({_elo_text(self.elo_low, False)} to {_elo_text(self.elo_high, True)}); intervals of 95 %",
+        ]
+        lines += [
+            f"{text}: {'met' if met.passed else 'not met'}, {results(met.wins, met.draws, met.losses)}"
+            for text, met in self.guards.items()
+        ]
+        odd = [
+            f"{counted(number, 'game')} {what}"
+            for number, what in ((self.duplicates, "repeated another"), (self.failed, "failed twice"))
+            if number
+        ]
+        length = f"{self.average_length:.1f} plies a game"
+        return [*lines, "; ".join([length, *odd]), self.reason]
+
+
+def summarise(rule: Rule, writer: MatchWriter, status: MatchStatus) -> EvaluateSummary:
+    """The figures of a match as far as it was played, without further conditions and promotion."""
+    header, games, score = writer.header, list(status.counted.values()), status.score
+    played = max(1, score.games)
+    low, high = statistics.wilson_interval(score)
+    elo_low, elo, elo_high = (value if math.isfinite(value) else None for value in statistics.elo_interval(score))
+    most = rule.games - (len(writer.games) - len(games))
+    by_gate = status.sprt is None  # a threshold means nothing where the sequential test decides
+    gain = statistics.share_of_elo(POWER_ELO)
+    state = status.sprt
+    test = None
+    if state is not None:
+        test = TestResult(state.decision or "undecided", state.pairs, state.llr, state.lower, state.upper)
+    return EvaluateSummary(
+        challenger=header.challenger,
+        champion=header.champion,
+        game=header.game,
+        games=rule.games,
+        games_played=score.games,
+        **asdict(score),
+        win_rate=score.wins / played,
+        loss_rate=score.losses / played,
+        draw_rate=score.draws / played,
+        share=score.share,
+        share_low=low,
+        share_high=high,
+        average_length=sum(game.length for game in games) / played,
+        moving_first=score_of(game for game in games if game.challenger_player == 0),
+        moving_second=score_of(game for game in games if game.challenger_player == 1),
+        pairs=list(status.pair_counts),
+        duplicates=status.duplicates,
+        failed=len({failure.failed for failure in writer.failures} - writer.games.keys()),
+        threshold=(rule.threshold or statistics.derived_threshold(most)) if by_gate else None,
+        points_needed=status.gate / 2 if by_gate else None,
+        tail_probability=statistics.result_tail(score, status.pair_counts),
+        tail_over="pairs" if score.draws else "games",
+        false_promotion_at_most=statistics.false_promotion(most, status.gate) if by_gate else None,
+        power_35_elo=statistics.power(most, status.gate, gain) if by_gate else None,
+        elo=elo,
+        elo_low=elo_low,
+        elo_high=elo_high,
+        sprt=test,
+        guards={},
+        passed=status.passed,
+        promoted=False,
+        reason=_reason(rule, status, score),
+        match=str(writer.folder),
+    )
+
+
+def _reason(rule: Rule, status: MatchStatus, score: Score) -> str:
+    if status.sprt is not None:
+        state = status.sprt
+        said = {"accepted": "stronger", "rejected": "not shown to be stronger", None: "undecided"}[state.decision]
+        return (
+            f"sequential test: {said} after {state.pairs} of {rule.games // 2} pairs "
+            f"(log-likelihood ratio {state.llr:+.2f}, bounds {state.lower:+.2f} and {state.upper:+.2f})"
+        )
+    text = f"{score.half_points / 2:g} points of the {status.gate / 2:g} needed from {rule.games} games"
+    return text + (f", decided after {score.games}" if score.games < rule.games else "")
+
+
+def _elo_text(elo: float | None, above: bool) -> str:
+    """None: not bounded, above or below."""
+    return f"{elo:+.0f}" if elo is not None else "+∞" if above else "−∞"

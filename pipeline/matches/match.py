@@ -177,9 +177,9 @@ class MatchThread:
         self._go_on(rows)
 
     def _go_on(self, rows: Rows) -> None:
-        """After a move in each of rows [n]: draw what is left to chance, end what is over, ask for the next moves."""
+        """After a move in each of rows [n]: play chance's moves, end what is over, ask for the next moves."""
         if self._pairing.game.has_chance:
-            self._draw_outcomes(rows)
+            self._play_chance(rows)
         over = self._boards.over(rows)
         self._begin(rows[~over])
         if over.any():
@@ -188,17 +188,17 @@ class MatchThread:
                 full = len(self._playing(row).moves) >= self._pairing.game.max_plies
                 self._finish(row, int(result), "full_length" if full else "played_out")
 
-    def _draw_outcomes(self, rows: Rows) -> None:
+    def _play_chance(self, rows: Rows) -> None:
         """Where chance is to move, until a player is or the game is over. Both games of a pair have the same luck."""
         while (rows := rows[(self._boards.to_move(rows) == CHANCE) & ~self._boards.over(rows)]).size:
             pairs = [self._playing(row).index // 2 for row in rows.tolist()]
             streams = [np.random.SeedSequence([self._pairing.seed, CHANCE, pair]) for pair in pairs]
             keys = np.array([stream.generate_state(1, np.uint64)[0] for stream in streams], np.uint64)
-            drawn = outcomes(self._pairing.game, self._boards.states[rows], keys)
-            self._boards.advance(rows, drawn)
+            sampled = outcomes(self._pairing.game, self._boards.states[rows], keys)
+            self._boards.advance(rows, sampled)
             for player in self.players:
-                player.advance(rows, drawn)
-            for row, outcome in zip(rows.tolist(), drawn.tolist(), strict=True):
+                player.advance(rows, sampled)
+            for row, outcome in zip(rows.tolist(), sampled.tolist(), strict=True):
                 self._playing(row).moves.append(outcome)
                 self._playing(row).values.append(None)
 

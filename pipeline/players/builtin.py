@@ -1,9 +1,8 @@
 """The built-in players ``random`` and ``heuristic``, and how those of other packages are found.
 
-Built-in players score the moves of a position and play the best.
-
-Moves of equal score are drawn by a numpy Generator of the row's own, one draw a decision: a game is a function of its
-seed and of the opponent's moves. They have no opinion on values.
+Built-in players score the moves of a position and play the best. Among moves of equal score a numpy Generator of the
+row's own chooses, one number a decision: a game is a function of its seed and of the opponent's moves. They have no
+opinion on values.
 """
 
 from __future__ import annotations
