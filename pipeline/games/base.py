@@ -194,11 +194,19 @@ class AnyGame(ABC):
         table[np.repeat(np.arange(len(states)), moves.counts), moves.actions] = True
         return table
 
+    # What it can do, for those who ask; the defaults: nothing.
+    sgf: Sgf | None = None  # how its games are written in SGF
+    gtp_komi: float | None = None  # GTP engines play it, on a square board with this komi and the names of action_name
+    gomocup: bool = False  # the Gomocup protocol plays it: see pipeline/games/gomoku/game.py for what that needs
     has_chance = False  # whether to_move() may be CHANCE
 
     def chance(self, states: States) -> FloatArray:
         """[B, O] float32: the probability of each outcome, rows sum to 1. Only asked where chance is to move."""
         raise NotImplementedError(f"{self.spec} has no chance")
+
+    def heuristic(self) -> Callable[[States, History], NDArray[np.float64]] | None:
+        """What scores the moves of positions that are not over, for the heuristic player; see games/heuristic.py."""
+        return None
 
     def initial_history(self, states: States) -> History:
         """A history with room for a whole game that holds just these positions."""
@@ -279,9 +287,6 @@ class Game(AnyGame):
     symmetries: Symmetries
     # What a game can do besides; None or False where it can't.
     pass_action: int | None = None  # the action that passes
-    sgf: Sgf | None = None  # how its games are written in SGF
-    gtp_komi: float | None = None  # GTP engines play it, on a square board with this komi and the names of action_name
-    gomocup: bool = False  # the Gomocup protocol plays it: see pipeline/games/gomoku/game.py for what that needs
 
     @property
     def num_points(self) -> int:
@@ -332,10 +337,6 @@ class Game(AnyGame):
     @abstractmethod
     def parse_action(self, text: str) -> int:
         """The inverse of action_name, case-insensitive. Raises IllegalMove that carries the text."""
-
-    def heuristic(self) -> Callable[[States, History], NDArray[np.float64]] | None:
-        """What scores the moves of positions that are not over, for the heuristic player; see games/heuristic.py."""
-        return None
 
     def planes_diagram(self, planes: Planes) -> str:
         """Planes [C, H, W] of one position as a board a person can read; here those that aren't all alike, by name."""

@@ -51,6 +51,17 @@ def replay_one(game: AnyGame, moves: Sequence[int] | NDArray[np.integer]) -> Ite
     return (states for states, _ in replay(game, column, np.array([len(column)])))
 
 
+def move_names(game: AnyGame, moves: Sequence[int]) -> list[str]:
+    """The moves of one game in its notation. ``#N`` for those that it can't name, and for all behind an illegal one."""
+    names = []
+    try:
+        for move, state in zip(moves, replay_one(game, moves), strict=False):
+            names.append(game.move_name(state[0], move))
+    except (IllegalMove, IndexError):
+        pass
+    return names + [f"#{move}" for move in moves[len(names) :]]
+
+
 def _first_illegal(game: AnyGame, states: States, actions: Actions, history: History, ply: int) -> IllegalRecord:
     """The error of the first row whose action is illegal, played alone."""
     for row in range(len(states)):

@@ -11,7 +11,7 @@ import numpy as np
 from pipeline.errors import FileError, IllegalMove, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import recorded_game
-from pipeline.games.replay import replay_one
+from pipeline.games.replay import move_names, replay_one
 from pipeline.matches.results import pair_scores, repeated_games, score_of
 from pipeline.matches.statistics import pair_counts
 from pipeline.phrases import counted
@@ -157,7 +157,7 @@ def _line(failure: MatchFailure) -> str:
 def _games_table(game: Game, games: Sequence[MatchGame]) -> str:
     rows = []
     for one in games[:GAMES_LISTED]:
-        opening = " ".join(game.action_name(move) for move in one.moves[: one.opening_plies]) or "-"
+        opening = " ".join(move_names(game, one.moves[: one.opening_plies])) or "-"
         result = {1: "won", 0: "drawn", -1: "lost"}[one.challenger_result]
         end = "resigned" if one.end == "resigned" else ""
         rows.append((str(one.index), "XO"[one.challenger_player], result, str(one.length), end, opening))
@@ -176,14 +176,9 @@ def _one(path: Path, game: Game, match: Match, index: int, moves: bool) -> Itera
             f"{failure.problem}"
         )
         if failure.moves:
-            yield indented(" ".join(_move_name(game, move) for move in failure.moves))
+            yield indented(" ".join(move_names(game, failure.moves)))
     for one in games:
         yield from _game(path, game, match, one, moves, brief=False)
-
-
-def _move_name(game: Game, move: int) -> str:
-    """A failed game's last move may be none of the game's."""
-    return game.action_name(move) if move < game.num_actions else f"#{move}"
 
 
 def _game(path: Path, game: Game, match: Match, one: MatchGame, moves: bool, brief: bool) -> Iterator[str]:
@@ -202,11 +197,12 @@ def _game(path: Path, game: Game, match: Match, one: MatchGame, moves: bool, bri
                 yield indented(game.diagram(state[0]))
             value = one.values_to_move[ply]
             said = "opening" if ply < one.opening_plies else "" if value is None else f"value {value:+.2f}"
-            yield f"{ply:4d}  {'XO'[int(game.to_move(state)[0])]} {game.action_name(one.moves[ply]):<5} {said}".rstrip()
+            mover, name = "XO*"[int(game.to_move(state)[0])], game.move_name(state[0], one.moves[ply])
+            yield f"{ply:4d}  {mover} {name:<5} {said}".rstrip()
     except IllegalMove as error:
         raise FileError(path, f"damaged: game {one.index}: {error}") from error
     if brief:
-        shown = " ".join(game.action_name(move) for move in one.moves[:MOVES_LISTED])
+        shown = " ".join(move_names(game, one.moves[:MOVES_LISTED]))
         yield f"    {shown}{' …' if one.length > MOVES_LISTED else ''}"
     if state is not None:
         yield from final_board(game, state, scored=one.end != "resigned")

@@ -123,7 +123,7 @@ def show_game(game: Game, record: GameRecord, index: int, moves: bool, brief: bo
             found += "   (a cheap search: no policy target)"
         elif record.surprises is not None and record.surprises[ply] > 0:
             found += f"   surprise {record.surprises[ply]:.2f}"
-        yield f"{ply:4d}  {'XO'[mover]} {game.action_name(int(record.moves[ply])):<5} value {value}   {found}"
+        yield f"{ply:4d}  {'XO*'[mover]} {game.move_name(state[0], int(record.moves[ply])):<5} value {value}   {found}"
     if state is not None:
         yield ""
         yield from final_board(game, state, scored=record.end == End.PLAYED_OUT)

@@ -49,6 +49,10 @@ class DiceRace(AnyGame):
         self.spec = f"dicerace:{length}"
         self.max_plies = 60  # then nobody has won
 
+    @staticmethod
+    def from_spec(size: str | None, options: dict[str, str]) -> DiceRace:
+        return DiceRace(int(size or 6))
+
     def initial(self, num_games: int) -> States:
         return np.zeros((num_games, self.state_size), np.int16)
 
