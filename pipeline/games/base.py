@@ -194,6 +194,10 @@ class AnyGame(ABC):
         table[np.repeat(np.arange(len(states)), moves.counts), moves.actions] = True
         return table
 
+    def scores(self, states: States) -> FloatArray:
+        """[B] float32: by how much the first player is ahead, in the game's own unit; here the result."""
+        return self.returns(states)
+
     # What it can do, for those who ask; the defaults: nothing.
     sgf: Sgf | None = None  # how its games are written in SGF
     gtp_komi: float | None = None  # GTP engines play it, on a square board with this komi and the names of action_name
