@@ -40,7 +40,7 @@ from pipeline.games.registry import parse_game
 from pipeline.gather.command import gather
 from pipeline.methods.alphazero.actor import TreeActor
 from pipeline.methods.alphazero.method import AlphaZero
-from pipeline.methods.base import FinishedGame, game_seeds
+from pipeline.methods.base import ActorJob, FinishedGame, game_seeds
 from pipeline.networks.inference import run_together
 from pipeline.phrases import counted, percent
 from pipeline.players.loading import calibration_positions
@@ -215,7 +215,7 @@ class _Actors:
     def __init__(self, game: Game, settings: SelfplayConfig, rows: int, models: Sequence[_Model]) -> None:
         def actor(number: int, model: _Model) -> TreeActor:
             seeds = game_seeds(0, itertools.count(number, len(models)), 0.0)
-            return TreeActor(game, rows, settings, seeds, lambda: model, lambda _: None)
+            return TreeActor(ActorJob(game, rows, settings, seeds, lambda: model, lambda _: None))
 
         self._actors = [actor(number, model) for number, model in enumerate(models)]
         compiling = itertools.count()
@@ -242,7 +242,9 @@ def write_random_games(game: Game, folder: Path, positions: int) -> float:
     rows = 256
     model = _Model("random", _Constant(game, rows))
     settings = SelfplayConfig(readouts=0, temperature_plies=game.max_plies)
-    actor = TreeActor(game, rows, settings, game_seeds(1, itertools.count(), 0.0), lambda: model, waiting.append)
+    actor = TreeActor(
+        ActorJob(game, rows, settings, game_seeds(1, itertools.count(), 0.0), lambda: model, waiting.append)
+    )
     written = games = 0
     while written < positions:
         actor.step()

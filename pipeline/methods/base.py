@@ -115,6 +115,27 @@ class FinishedGame:
     final_state: NDArray[np.int16]
 
 
+@dataclass(frozen=True)
+class ActorJob:
+    """What an actor plays: the games that seeds yields, up to num_rows at a time.
+
+    config           how; its resign_threshold is the one in force, calibrated or given
+    current_player   asked once per new game, so that a promotion takes effect with the next one
+    on_finished      gets each game as it ends
+    meet             asked once per new game for an opponent; None: the learner always plays itself
+    leaves           of one tree that may be in a batch, for methods that have trees
+    """
+
+    game: Any
+    num_rows: int
+    config: SelfplayConfig
+    seeds: Iterator[GameSeed]
+    current_player: Callable[[], Learner]
+    on_finished: Callable[[FinishedGame], None]
+    meet: Meet | None = None
+    leaves: int = 1
+
+
 class Actor(ABC):
     """Plays self-play games in one thread, up to R at a time, and hands each to a callback as it ends."""
 
@@ -261,22 +282,8 @@ class Method(ABC):
         """A model as a player of matches. evaluate: what load() gave for its thread; leaves: of one tree in a batch."""
 
     @abstractmethod
-    def actor(
-        self,
-        game: Any,
-        num_rows: int,
-        config: SelfplayConfig,
-        seeds: Iterator[GameSeed],
-        current_player: Callable[[], Learner],
-        on_finished: Callable[[FinishedGame], None],
-        meet: Meet | None = None,
-        leaves: int = 1,
-    ) -> Actor:
-        """What plays self-play games in one thread: as many as seeds yields.
-
-        current_player: asked once per new game, so that a promotion takes effect with the next one; meet: likewise
-        asked for an opponent; without, the learner always plays itself.
-        """
+    def actor(self, job: ActorJob) -> Actor:
+        """What plays self-play games in one thread."""
 
     def policy(self, loaded: Any) -> Callable[..., Any] | None:
         """Of what load() gave: planes [K, C, H, W] → logits [K, A], value to move [K]. None: openings are random."""

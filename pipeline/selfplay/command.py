@@ -22,7 +22,7 @@ from pipeline.config import SelfplayConfig
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.base import AnyGame
 from pipeline.games.registry import parse_game
-from pipeline.methods.base import Actor, Encounter, FinishedGame, GameSeed, Learner, Method, game_seeds
+from pipeline.methods.base import Actor, ActorJob, Encounter, FinishedGame, GameSeed, Learner, Method, game_seeds
 from pipeline.methods.registry import method_named
 from pipeline.phrases import counted, duration, percent, results
 from pipeline.players.loading import threads_and_rows
@@ -276,7 +276,7 @@ class _Run:
         try:
             config = self._config.model_copy(update={"resign_threshold": self._threshold})
             numbers = iter(range(thread, self._wanted, self._num_threads))
-            actor = self._actors[thread] = self._source.method.actor(
+            job = ActorJob(
                 self._source.game,
                 self._rows,
                 config,
@@ -286,6 +286,7 @@ class _Run:
                 partial(self._meet, thread) if self._opponents else None,
                 self._leaves,
             )
+            actor = self._actors[thread] = self._source.method.actor(job)
             actor.run(self._stop.is_set)
             actor.close()
         except BaseException as error:  # handed to the calling thread, which raises it

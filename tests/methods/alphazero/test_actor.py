@@ -13,7 +13,7 @@ from pipeline.games.registry import parse_game
 from pipeline.methods.alphazero.actor import IDLE_OPPONENTS, TreeActor
 from pipeline.methods.alphazero.examples import Wanted, make_examples
 from pipeline.methods.alphazero.recording import GameBuffer
-from pipeline.methods.base import Encounter, Opponent, game_seeds
+from pipeline.methods.base import ActorJob, Encounter, Opponent, game_seeds
 from pipeline.players.base import RESIGN, Boards, Decisions, Player, PlayerFault
 from pipeline.players.builtin import RandomPlayer
 from pipeline.players.searching import SearchPlayer
@@ -36,7 +36,7 @@ def play(spec, count, rows, evaluate, readouts=8, resign_threshold=-1.0, no_resi
     finished = []
     settings = SelfplayConfig(readouts=readouts, temperature_plies=4, resign_threshold=resign_threshold)
     seeds = game_seeds(7, iter(range(first, first + count)), no_resign_fraction)
-    actor = TreeActor(game, rows, settings, seeds, lambda: player, finished.append)
+    actor = TreeActor(ActorJob(game, rows, settings, seeds, lambda: player, finished.append))
     actor.run(lambda: False)
     assert actor.live == 0
     return finished
@@ -106,7 +106,9 @@ def test_a_new_model_plays_the_next_games_and_old_games_keep_theirs():
     finished = []
     settings = SelfplayConfig(readouts=10, temperature_plies=4)
     current = [old]
-    actor = TreeActor(game, 4, settings, game_seeds(7, iter(range(20)), 0.0), lambda: current[0], finished.append)
+    actor = TreeActor(
+        ActorJob(game, 4, settings, game_seeds(7, iter(range(20)), 0.0), lambda: current[0], finished.append)
+    )
     while len(finished) < 6:
         actor.step()
     started_by_old = len(finished) + actor.live
@@ -123,7 +125,7 @@ def test_a_new_model_plays_the_next_games_and_old_games_keep_theirs():
 
 def play_with(game, settings, player):
     finished = []
-    TreeActor(game, 4, settings, game_seeds(7, iter(range(20)), 0.0), lambda: player, finished.append).run(
+    TreeActor(ActorJob(game, 4, settings, game_seeds(7, iter(range(20)), 0.0), lambda: player, finished.append)).run(
         lambda: False
     )
     return finished
@@ -248,7 +250,7 @@ def play_against(spec, meet, count=24, rows=7, evaluate=None, numbers=None, **se
     )
     search = settings.pop("search", SearchConfig()).model_dump()
     config = SelfplayConfig(**(search | {"readouts": 8, "temperature_plies": 4} | settings))
-    actor = TreeActor(game, rows, config, seeds, lambda: player, finished.append, meet)
+    actor = TreeActor(ActorJob(game, rows, config, seeds, lambda: player, finished.append, meet))
     actor.run(lambda: False)
     actor.close()
     return finished
@@ -410,7 +412,7 @@ def test_opponents_that_are_met_no_more_are_let_go(monkeypatch):
         SelfplayConfig(readouts=4, temperature_plies=4),
     )
     actor = TreeActor(
-        game, 3, settings, game_seeds(7, iter(range(30)), 0.0), lambda: player, lambda _: None, always_another
+        ActorJob(game, 3, settings, game_seeds(7, iter(range(30)), 0.0), lambda: player, lambda _: None, always_another)
     )
     actor.run(lambda: False)
     assert len(met) == 30 and 30 - 3 - IDLE_OPPONENTS <= Stubborn.closed < 30
@@ -666,7 +668,7 @@ def open_at_random(spec, count, rows, most, readouts=4):
     finished = []
     settings = SelfplayConfig(readouts=readouts, temperature_plies=4, random_plies=most)
     seeds = game_seeds(11, iter(range(count)), 0.1)
-    TreeActor(game, rows, settings, seeds, lambda: player, finished.append).run(lambda: False)
+    TreeActor(ActorJob(game, rows, settings, seeds, lambda: player, finished.append)).run(lambda: False)
     return finished
 
 
