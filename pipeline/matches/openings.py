@@ -71,13 +71,15 @@ def _sample(
         if rows.size == 0:
             break
         past = history.select(rows)
-        legal = game.legal(states[rows], past)
+        if policies:
+            assert isinstance(game, Game)  # only its networks have policies
+            legal, planes = game.legal_and_observe(states[rows], past)
+        else:
+            legal = game.legal(states[rows], past)
         chances = _uniform(game, legal)
         if game.has_chance:
             chances = _with_outcomes(game, states[rows], chances)
         if policies:
-            assert isinstance(game, Game)  # only its networks have policies
-            planes = game.observe(states[rows], legal)
             mean = sum(_policy(evaluate(planes)[0], legal, temperature) for evaluate in policies) / len(policies)
             chances = np.where((ply < num_random[rows])[:, None], chances, mean)
         bounds = np.cumsum(chances, axis=1)
