@@ -22,7 +22,7 @@ from pipeline.evaluate.promotion import ConditionResult, EvaluateSummary, MatchS
 from pipeline.evaluate.sprt import Sprt
 from pipeline.matches.runner import Entrant, MatchRunner, common_game, load_entrant, write_sgfs
 from pipeline.progress import SILENT, Progress
-from pipeline.ratings.pool import remember_champion
+from pipeline.ratings.pool import pool
 from pipeline.storage import layout
 from pipeline.storage.matches import (
     MatchWriter,
@@ -300,7 +300,7 @@ def _why_not(config: EvaluateConfig, challenger: Entrant, champion: Entrant) -> 
 def _join_pool(config: EvaluateConfig, model: Path, progress: Progress) -> None:
     """An error in the pool neither undoes a promotion nor keeps the summary from recording it."""
     try:
-        remember_champion(config.pool, config.ratings, str(model), progress)
+        pool("add", str(model), config.pool, config.ratings, progress=progress)
     except MuGoError as error:
         progress.warn(f"{model.name} was promoted, but doesn't join the pool: {error}")
 

@@ -72,7 +72,7 @@ class PoolRow:
 class PoolSummary:
     """The pool after the command. members: best first, the unrated last.
 
-    added, removed, evicted: names; already: those that were to be added but are members.
+    added, removed, evicted: names, the lowest rated first; already: those that were to be added but are members.
     """
 
     path: str
@@ -106,33 +106,38 @@ def pool(
     if capacity is not None and capacity < 1:
         raise UsageError(f"pool --capacity {capacity}: wanted at least 1")
     rated = _rated_players(ratings_path, progress)
-    if action == "add" and what is not None:
-        return _add(make_member(what), path, rated, capacity)
+    new = make_member(what) if action == "add" and what is not None else None
     if what is None and capacity is None:
-        return _summary(path, Change(read_pool(path)), rated)
-    with pool_lock(path):
-        before = read_pool(path)
-        left = before if what is None else remove(before, what)
-        change = resize(left, capacity or left.capacity, rated)
-        write_pool(path, change.pool)
-    return _summary(path, change, rated, removed=[] if what is None else [what])
+        before = after = read_pool(path)
+    else:
+        with pool_lock(path):
+            before = read_pool(path)
+            after = remove(before, what) if action == "remove" and what is not None else before
+            after = resize(after, capacity or before.capacity, rated)
+            if new is not None:
+                after = add(after, new, rated)
+            if new is None or after != before:
+                write_pool(path, after)
+    added = [name for name in after.names if name not in before.names]
+    removed = [what] if action == "remove" and what is not None else []
+    evicted = [name for name in before.names if name not in (*after.names, *removed)]
+    rows = [_row(member, rated) for member in after.members]
+    return PoolSummary(
+        path=str(path),
+        capacity=after.capacity,
+        members=sorted(rows, key=lambda row: (row.rating is None, -(row.rating or 0.0))),
+        added=added,
+        removed=removed,
+        evicted=sorted(evicted, key=lambda name: rating_of(name, rated)),
+        already=[one.name for one in after.members if new is not None and one.spec == new.spec and not added],
+    )
 
 
-def remember_champion(pool_path: Path, ratings_path: Path, spec: str, progress: Progress = SILENT) -> PoolSummary:
-    """Add a model that was promoted. Raises FileError for a damaged pool; ratings as in pool()."""
-    return _add(make_member(spec), pool_path, _rated_players(ratings_path, progress), None)
-
-
-def _add(member: Member, path: Path, rated: RatedPlayers, capacity: int | None) -> PoolSummary:
-    with pool_lock(path):
-        before = read_pool(path)
-        resized = resize(before, capacity or before.capacity, rated)
-        change = add(resized.pool, member, rated)
-        if change.pool != before:
-            write_pool(path, change.pool)
-    change = Change(change.pool, change.added, (*resized.evicted, *change.evicted))
-    already = [] if change.added else [one.name for one in change.pool.members if one.spec == member.spec]
-    return _summary(path, change, rated, added=[member.name] if change.added else [], already=already)
+def _row(member: Member, rated: RatedPlayers) -> PoolRow:
+    one = rated_player(member.name, rated)
+    if one is None:
+        return PoolRow(member.name, member.spec, None, None, 0)
+    return PoolRow(member.name, member.spec, one.bradley_terry, one.bradley_terry_error, one.games, one.name)
 
 
 def _rated_players(ratings_path: Path, progress: Progress) -> dict[str, RatedPlayer]:
@@ -144,33 +149,6 @@ def _rated_players(ratings_path: Path, progress: Progress) -> dict[str, RatedPla
     except FileError as error:
         progress.warn(f"the pool takes everybody as unrated: {error}")
         return {}
-
-
-def _summary(
-    path: Path,
-    change: Change,
-    rated: RatedPlayers,
-    added: Sequence[str] = (),
-    removed: Sequence[str] = (),
-    already: Sequence[str] = (),
-) -> PoolSummary:
-    rows = []
-    for member in change.pool.members:
-        one = rated_player(member.name, rated)
-        if one is None:
-            rows.append(PoolRow(member.name, member.spec, None, None, 0))
-            continue
-        rating, error = one.bradley_terry, one.bradley_terry_error
-        rows.append(PoolRow(member.name, member.spec, rating, error, one.games, one.name))
-    return PoolSummary(
-        path=str(path),
-        capacity=change.pool.capacity,
-        members=sorted(rows, key=lambda row: (row.rating is None, -(row.rating or 0.0))),
-        added=list(added),
-        removed=list(removed),
-        evicted=[member.name for member in change.evicted],
-        already=list(already),
-    )
 
 
 # Members
@@ -192,16 +170,7 @@ def make_member(spec: str) -> Member:
     return Member(name=player.name, spec=f"{named}{path}{readouts}")
 
 
-@dataclass(frozen=True)
-class Change:
-    """The pool after a change. evicted: in the order in which they left."""
-
-    pool: Pool
-    added: bool = False
-    evicted: tuple[Member, ...] = ()
-
-
-def add(pool: Pool, member: Member, rated: RatedPlayers) -> Change:
+def add(pool: Pool, member: Member, rated: RatedPlayers) -> Pool:
     """The pool with a new member. If it is full, the lowest rated other leaves; of equals, the oldest member.
 
     The newcomer isn't evicted by its own arrival, however low its rating: it was added to be played against. Adding a
@@ -214,9 +183,9 @@ def add(pool: Pool, member: Member, rated: RatedPlayers) -> Change:
                 f"one under a name of its own: NAME={member.spec}"
             )
         if other.spec == member.spec:
-            return Change(pool)
-    kept, evicted = _evict(pool.members, pool.capacity - 1, rated)
-    return Change(pool.model_copy(update={"members": (*kept, member)}), True, evicted)
+            return pool
+    kept = _best(pool.members, pool.capacity - 1, rated)
+    return pool.model_copy(update={"members": (*kept, member)})
 
 
 def remove(pool: Pool, name: str) -> Pool:
@@ -226,22 +195,16 @@ def remove(pool: Pool, name: str) -> Pool:
     return pool.model_copy(update={"members": tuple(one for one in pool.members if one.name != name)})
 
 
-def resize(pool: Pool, capacity: int, rated: RatedPlayers) -> Change:
+def resize(pool: Pool, capacity: int, rated: RatedPlayers) -> Pool:
     """The pool with another capacity; the lowest rated leave, of equals the oldest member."""
-    kept, evicted = _evict(pool.members, capacity, rated)
-    return Change(pool.model_copy(update={"capacity": capacity, "members": kept}), False, evicted)
+    return pool.model_copy(update={"capacity": capacity, "members": _best(pool.members, capacity, rated)})
 
 
-def _evict(
-    members: Sequence[Member], capacity: int, rated: RatedPlayers
-) -> tuple[tuple[Member, ...], tuple[Member, ...]]:
-    """(members that stay, at most `capacity` of them; members that leave)."""
-    stay, leave = list(members), []
-    while len(stay) > capacity:
-        lowest = min(stay, key=lambda member: rating_of(member.name, rated))
-        stay.remove(lowest)
-        leave.append(lowest)
-    return tuple(stay), tuple(leave)
+def _best(members: Sequence[Member], num: int, rated: RatedPlayers) -> tuple[Member, ...]:
+    """Those with the highest ratings, of equals the newest, in the order given."""
+    worst_first = sorted(members, key=lambda member: rating_of(member.name, rated))
+    leave = worst_first[: max(0, len(members) - num)]
+    return tuple(member for member in members if member not in leave)
 
 
 def rated_player(name: str, rated: RatedPlayers) -> RatedPlayer | None:
@@ -350,11 +313,9 @@ def match_quality(one: str, other: str, rated: RatedPlayers) -> float:
 
     Source: Herbrich, Minka & Graepel 2006, section 4 ("matchmaking").
     """
-    a, b = rated_player(one, rated), rated_player(other, rated)
-    difference = (a.trueskill_mu if a else trueskill.MU) - (b.trueskill_mu if b else trueskill.MU)
-    noise = 2 * trueskill.BETA**2
-    variance = noise + sum((one.trueskill_sigma if one else trueskill.SIGMA) ** 2 for one in (a, b))
-    return math.sqrt(noise / variance) * math.exp(-(difference**2) / (2 * variance))
+    players = [rated_player(name, rated) for name in (one, other)]
+    skills = [trueskill.Rating(one.trueskill_mu, one.trueskill_sigma) if one else trueskill.Rating() for one in players]
+    return float(trueskill.quality_1vs1(*skills))
 
 
 def _is(name: str, model: str) -> bool:

@@ -207,28 +207,19 @@ def _logistic(x: Matrix) -> Matrix:
 
 def connected_groups(names: Sequence[str], results: Sequence[MatchResult]) -> list[tuple[str, ...]]:
     """Players that met, directly or through others; the largest group first, else in the order of names."""
-    neighbours: dict[str, set[str]] = {name: set() for name in names}
+    group_of = {name: {name} for name in names}
     for met in results:
-        neighbours[met.one].add(met.other)
-        neighbours[met.other].add(met.one)
-    groups, seen = [], set()
-    for name in names:
-        if name in seen:
-            continue
-        group, waiting = {name}, [name]
-        while waiting:
-            new = neighbours[waiting.pop()] - group
-            group |= new
-            waiting.extend(new)
-        seen |= group
-        groups.append(tuple(member for member in names if member in group))
+        if met.other not in group_of[met.one]:
+            joined = group_of[met.one] | group_of[met.other]
+            group_of |= dict.fromkeys(joined, joined)
+    groups = {tuple(name for name in names if name in group_of[member]): None for member in names}
     return sorted(groups, key=lambda group: -len(group))
 
 
 # In order of time
 
 
-def elo(results: Sequence[MatchResult], k: float = K_FACTOR, start: float = ELO_START) -> dict[str, float]:
+def elo(results: Sequence[MatchResult]) -> dict[str, float]:
     """Elo after all matches, in the order given, which must be that of time.
 
     A match moves its two players once, by R′ = R + K(S − E), E = 1/(1 + 10^((Rb − Ra)/400)), S the mean score of the
@@ -236,21 +227,15 @@ def elo(results: Sequence[MatchResult], k: float = K_FACTOR, start: float = ELO_
     """
     ratings: dict[str, float] = {}
     for met in _between_two(results):
-        one, other = ratings.get(met.one, start), ratings.get(met.other, start)
-        gain = k * (met.points / met.games - share_of_elo(one - other))
+        one, other = ratings.get(met.one, ELO_START), ratings.get(met.other, ELO_START)
+        gain = K_FACTOR * (met.points / met.games - share_of_elo(one - other))
         ratings[met.one], ratings[met.other] = one + gain, other - gain
     return ratings
 
 
-@dataclass(frozen=True)
-class Skill:
-    """TrueSkill's belief in a player's strength: mean and standard deviation, on its own scale (start 25 and 25/3)."""
-
-    mu: float = trueskill.MU
-    sigma: float = trueskill.SIGMA
-
-
-def true_skill(results: Sequence[MatchResult], parents: Mapping[str, Sequence[str]] | None = None) -> dict[str, Skill]:
+def true_skill(
+    results: Sequence[MatchResult], parents: Mapping[str, Sequence[str]] | None = None
+) -> dict[str, trueskill.Rating]:
     """TrueSkill after all games, match after match in the order given, which must be that of time.
 
     parents  the models that a model was trained from. It starts from mu and sigma of the first of them that is rated
@@ -258,24 +243,23 @@ def true_skill(results: Sequence[MatchResult], parents: Mapping[str, Sequence[st
     The library's own settings are used throughout: beta 25/6, tau 25/300, one draw in ten between equals.
     Source: Herbrich, Minka & Graepel 2006.
     """
-    environment = trueskill.TrueSkill()
     found: dict[str, trueskill.Rating] = {}
 
     def known(name: str) -> trueskill.Rating:
         if name not in found:
             parent = next((one for one in (parents or {}).get(name, ()) if one in found and one != name), None)
-            found[name] = found[parent] if parent is not None else environment.create_rating()
+            found[name] = found[parent] if parent is not None else trueskill.Rating()
         return found[name]
 
     for met in _between_two(results):
         one, other = known(met.one), known(met.other)
         for result in met.results:
             if result >= 0:
-                one, other = trueskill.rate_1vs1(one, other, drawn=result == 0, env=environment)
+                one, other = trueskill.rate_1vs1(one, other, drawn=result == 0)
             else:
-                other, one = trueskill.rate_1vs1(other, one, env=environment)
+                other, one = trueskill.rate_1vs1(other, one)
         found[met.one], found[met.other] = one, other
-    return {name: Skill(float(rating.mu), float(rating.sigma)) for name, rating in found.items()}
+    return found
 
 
 # Names

@@ -7,7 +7,6 @@ from collections import Counter
 import numpy as np
 import pytest
 import scipy.stats
-import trueskill
 
 from pipeline.errors import FileError, UsageError
 from pipeline.progress import Progress
@@ -17,11 +16,9 @@ from pipeline.ratings.pool import (
     choose,
     distribution,
     make_member,
-    match_quality,
     parse_mode,
     pool,
     rating_of,
-    remember_champion,
     remove,
     resize,
 )
@@ -49,33 +46,30 @@ def pool_of(*names, capacity=5):
 
 
 def test_a_full_pool_evicts_the_lowest_rated():
-    change = add(pool_of("b", "a", "c", capacity=3), member("d"), FOUR)
-    assert change.added
-    assert change.pool.names == ["b", "c", "d"]
-    assert [one.name for one in change.evicted] == ["a"]
-    assert change.pool.capacity == 3
+    full = add(pool_of("b", "a", "c", capacity=3), member("d"), FOUR)
+    assert full.names == ["b", "c", "d"]
+    assert full.capacity == 3
 
 
 def test_the_newcomer_stays_however_low_it_is_rated():
-    assert add(pool_of("b", "c", capacity=2), member("a"), FOUR).pool.names == ["c", "a"]
-    assert add(pool_of("d", capacity=1), member("a"), FOUR).pool.names == ["a"]
+    assert add(pool_of("b", "c", capacity=2), member("a"), FOUR).names == ["c", "a"]
+    assert add(pool_of("d", capacity=1), member("a"), FOUR).names == ["a"]
 
 
 def test_the_unrated_count_as_the_mean():
     assert rating_of("new", FOUR) == 200
     assert rating_of("new", {}) == 0
-    assert add(pool_of("new", "c", "b", capacity=3), member("d"), FOUR).pool.names == ["new", "c", "d"]
-    assert add(pool_of("c", "new", "d", capacity=3), member("b"), FOUR).pool.names == ["c", "d", "b"]
+    assert add(pool_of("new", "c", "b", capacity=3), member("d"), FOUR).names == ["new", "c", "d"]
+    assert add(pool_of("c", "new", "d", capacity=3), member("b"), FOUR).names == ["c", "d", "b"]
 
 
 def test_of_equals_the_one_longest_there_leaves():
-    assert add(pool_of("x", "y", "z", capacity=3), member("w"), {}).pool.names == ["y", "z", "w"]
+    assert add(pool_of("x", "y", "z", capacity=3), member("w"), {}).names == ["y", "z", "w"]
 
 
 def test_duplicates_are_ignored_even_in_a_full_pool():
     full = pool_of("a", "b", capacity=2)
-    change = add(full, member("a"), FOUR)
-    assert (change.pool, change.added, change.evicted) == (full, False, ())
+    assert add(full, member("a"), FOUR) == full
 
 
 def test_one_name_for_two_players_is_refused():
@@ -84,10 +78,9 @@ def test_one_name_for_two_players_is_refused():
 
 
 def test_resize_and_remove():
-    change = resize(pool_of("a", "c", "b", "d"), 2, FOUR)
-    assert change.pool.names == ["c", "d"]
-    assert [one.name for one in change.evicted] == ["a", "b"]
-    assert change.pool.capacity == 2
+    small = resize(pool_of("a", "c", "b", "d"), 2, FOUR)
+    assert small.names == ["c", "d"]
+    assert small.capacity == 2
     assert remove(pool_of("a", "b"), "a").names == ["b"]
     with pytest.raises(UsageError, match="no member 'x'; there are: a, b"):
         remove(pool_of("a", "b"), "x")
@@ -136,11 +129,17 @@ def softmax(values, temperature):
     return [weight / sum(weights) for weight in weights]
 
 
-QUALITIES = [
-    math.sqrt(2 * (25 / 6) ** 2 / (2 * (25 / 6) ** 2 + 4 + sigma**2))
-    * math.exp(-((25 - mu) ** 2) / (2 * (2 * (25 / 6) ** 2 + 4 + sigma**2)))
-    for mu, sigma in ((20, 1), (30, 3), (32, 8))
-]
+def qualities(mine, *others):
+    noise = 2 * (25 / 6) ** 2
+    variances = [noise + mine[1] ** 2 + sigma**2 for _, sigma in others]
+    return [
+        math.sqrt(noise / variance) * math.exp(-((mine[0] - mu) ** 2) / (2 * variance))
+        for (mu, _), variance in zip(others, variances, strict=True)
+    ]
+
+
+QUALITIES = qualities((25, 2), (20, 1), (30, 3), (32, 8))
+OF_A_NEWCOMER = qualities((25, 25 / 3), (20, 1), (25, 2), (30, 3), (32, 8))
 CHAMPIONS = ["a", "x", "c", "b", "d"]  # oldest first
 BY_HAND = [
     ("uniform", "b", {"a": 1 / 3, "c": 1 / 3, "d": 1 / 3}),
@@ -162,6 +161,7 @@ BY_HAND = [
     ("nearest=50", "b", dict(zip("acd", softmax([-100, -200, -300], 50), strict=True))),
     ("nearest=50", "new", dict(zip("abcd", softmax([-200, -100, -100, -200], 50), strict=True))),
     ("match-quality", "b", dict(zip("acd", softmax(QUALITIES, 0.1), strict=True))),
+    ("match-quality", "new", dict(zip("abcd", softmax(OF_A_NEWCOMER, 0.1), strict=True))),
     ("match-quality=0.5", "b", dict(zip("acd", softmax(QUALITIES, 0.5), strict=True))),
     ("exploration", "b", {"a": (1 / 101) / (1 / 101 + 1 / 10 + 1), "c": (1 / 10) / (1 / 101 + 1 / 10 + 1),
                           "d": 1 / (1 / 101 + 1 / 10 + 1)}),
@@ -189,15 +189,6 @@ def test_ten_thousand_draws_follow_the_distribution(mode, me, wanted):
 def test_every_mode_that_help_names_is_tested():
     named = {text.split("[")[0].split("=")[0].strip() for text in MODES.split(",")}
     assert named == {mode.split("=")[0] for mode, _, _ in BY_HAND}
-
-
-def test_match_quality_is_the_librarys():
-    def known(name):
-        one = FOUR.get(name)
-        return trueskill.Rating(one.trueskill_mu, one.trueskill_sigma) if one else trueskill.Rating()
-
-    for one, other in (("a", "b"), ("c", "d"), ("a", "unrated")):
-        assert match_quality(one, other, FOUR) == pytest.approx(trueskill.quality_1vs1(known(one), known(other)))
 
 
 def test_readouts_do_not_make_another_model():
@@ -371,11 +362,11 @@ def test_processes_do_not_undo_each_others_changes(run_folder):
 def test_evaluate_remembers_a_champion(run_folder):
     path, ratings = run_folder / "data/pool.json", run_folder / "data/ratings.json"
     for name in ("000001-a", "000002-b", "000003-c", "000004-d"):
-        remember_champion(path, ratings, f"saved_models/{name}")
+        pool("add", f"saved_models/{name}", path, ratings)
     assert read_pool(path).names == ["000001-a", "000002-b", "000003-c", "000004-d"]
     pool(capacity=4)
-    assert remember_champion(path, ratings, "random").evicted == ["000001-a"]
-    assert remember_champion(path, ratings, "random").added == []
+    assert pool("add", "random", path, ratings).evicted == ["000001-a"]
+    assert pool("add", "random", path, ratings).added == []
 
 
 def test_unreadable_ratings_do_not_stop_a_promotion(run_folder):
@@ -383,6 +374,6 @@ def test_unreadable_ratings_do_not_stop_a_promotion(run_folder):
     pool("add", "saved_models/000002-b", capacity=1)
     ratings.write_text("{")
     heard = Heard()
-    assert remember_champion(path, ratings, "saved_models/best_model", heard).evicted == ["000002-b"]
+    assert pool("add", "saved_models/best_model", path, ratings, progress=heard).evicted == ["000002-b"]
     assert len(heard.said) == 1
     assert "ratings.json" in heard.said[0]

@@ -14,7 +14,6 @@ from pipeline.ratings.strength import (
     PRIOR_SD_ELO,
     BradleyTerry,
     MatchResult,
-    Skill,
     average_opponents,
     bradley_terry,
     connected_groups,
@@ -286,7 +285,6 @@ def test_a_new_model_inherits_from_its_parent():
     assert true_skill(child_lost)["child"].mu < found.mu
     # A parent that is first met later isn't known yet.
     assert true_skill(child_lost[::-1], {"child": ["parent"]})["child"] == true_skill(child_lost)["child"]
-    assert Skill() == Skill(25, 25 / 3)
 
 
 # Names
