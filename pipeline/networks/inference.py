@@ -325,8 +325,10 @@ def evaluation_rate(evaluators: Sequence[Evaluator], planes: Planes, seconds: fl
     runs: list[tuple[int, float, float]] = []  # batches, started, ended
 
     def work(evaluator: Evaluator) -> None:
-        evaluator(planes)
-        ready.wait()
+        try:
+            evaluator(planes)
+        finally:  # also if it failed: the others would wait for it forever
+            ready.wait()
         started = now = time.perf_counter()
         batches = 0
         while now < started + seconds:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import MuGoError, UsageError
-from pipeline.games.base import Evaluate
+from pipeline.games.base import Evaluate, Evaluation, Planes
 from pipeline.networks import backends, folding, inference
 from pipeline.networks.architecture import Architecture
 from pipeline.networks.folding import evaluate_plain, fold
@@ -317,6 +318,22 @@ def test_weights_of_another_architecture_are_refused() -> None:
 def test_the_network_can_be_measured() -> None:
     evaluators = make_evaluators(GO, lively_weights(GO), 16, 2, "torch")
     assert evaluation_rate(evaluators, random_planes(GO, 16), seconds=0.05) > 0
+
+
+def test_measuring_ends_with_the_error_of_an_engine_that_fails() -> None:
+    def fail(planes: Planes) -> Evaluation:
+        raise MuGoError("out of memory")
+
+    def measure() -> None:
+        with pytest.raises(MuGoError, match="out of memory"):
+            evaluation_rate([working, broken], random_planes(GO, 16), seconds=0.05)
+        ended.set()
+
+    [working] = make_evaluators(GO, lively_weights(GO), 16, 1, "torch")
+    broken = Evaluator(GO, fail, [16], working.engine)
+    ended = threading.Event()
+    threading.Thread(target=measure, daemon=True).start()
+    assert ended.wait(60), "one thread waits for another that has ended"
 
 
 @needs_openvino
