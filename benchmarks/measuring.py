@@ -15,8 +15,7 @@ from typing import Any
 
 from pipeline.config import SearchConfig, TournamentConfig
 from pipeline.errors import MuGoError
-from pipeline.matches.results import score_of
-from pipeline.matches.statistics import wilson_interval
+from pipeline.matches.statistics import score_of, wilson_interval
 from pipeline.presets import read_preset
 from pipeline.progress import Progress
 from pipeline.ratings.command import read_matches

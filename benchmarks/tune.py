@@ -24,8 +24,7 @@ from pipeline.errors import UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.matches.openings import make_openings
-from pipeline.matches.results import score_of
-from pipeline.matches.statistics import Score, elo_interval, wilson_interval
+from pipeline.matches.statistics import Score, elo_interval, score_of, wilson_interval
 from pipeline.networks.inference import Evaluator
 from pipeline.players.loading import load_evaluators
 from pipeline.presets import make_config

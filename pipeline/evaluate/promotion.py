@@ -14,8 +14,7 @@ from dataclasses import asdict, dataclass
 
 from pipeline.evaluate.sprt import Sprt, SprtState
 from pipeline.matches import statistics
-from pipeline.matches.results import pair_scores, repeated_games, score_of
-from pipeline.matches.statistics import Score
+from pipeline.matches.statistics import Score, pair_scores, repeated_games, score_of
 from pipeline.phrases import counted, percent, results
 from pipeline.storage.matches import MatchGame, MatchWriter
 

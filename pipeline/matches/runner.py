@@ -21,7 +21,7 @@ from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.matches.match import Pairing
 from pipeline.matches.openings import make_openings
-from pipeline.matches.results import score_of
+from pipeline.matches.statistics import score_of
 from pipeline.matches.worker_pool import ProcessPool, ThreadPool, WorkerPool, conduct
 from pipeline.methods.registry import method_named
 from pipeline.players.base import MakePlayer

@@ -1,4 +1,4 @@
-"""The statistics of a promotion match: how much must be won, how certain that is, and when it is decided.
+"""The statistics of a match: what its games add up to, how much must be won for a promotion, how certain that is.
 
 A match of n games is n Bernoulli trials. A win counts 1, a draw 1/2. Points are counted in half points throughout, as
 integers (2·wins + draws), so that no decision depends on a rounding error. The *gate* of a match is the least number of
@@ -7,16 +7,18 @@ half points that promotes the challenger. All results are the challenger's.
 A *pair* is one opening played twice, with colours swapped; its score is the challenger's half points in both games,
 0..4. A pair of which only one game was played doesn't count. *Pair counts* say how many pairs brought each score.
 
-Everything is exact (integers or compensated sums) except the intervals, which are Wilson's. Knows no games or files.
+Everything is exact (integers or compensated sums) except the intervals, which are Wilson's. Knows no rules or files.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+
+from pipeline.storage.matches import MatchGame
 
 Z_95 = 1.959963984540054  # two-sided 95 % of a normal distribution
 VOID = -1  # instead of a pair's score: one of its games is missing for good, so the pair doesn't count
@@ -59,6 +61,38 @@ class Score:
     def share(self) -> float:
         """Points per game; 1/2 if there are no games."""
         return self.half_points / (2 * self.games) if self.games else 0.5
+
+
+def score_of(games: Iterable[MatchGame]) -> Score:
+    """The challenger's."""
+    return Score.of(game.challenger_result for game in games)
+
+
+def repeated_games(games: Iterable[MatchGame]) -> set[int]:
+    """Numbers of the games whose moves and colours are those of a game with a lower number."""
+    first: dict[tuple[int, ...], int] = {}
+    return {
+        game.index
+        for game in sorted(games, key=lambda game: game.index)
+        if first.setdefault((game.challenger_player, *game.moves), game.index) != game.index
+    }
+
+
+def pair_scores(games: Iterable[MatchGame], num_pairs: int, excluded: Collection[int] = ()) -> list[int | None]:
+    """[num_pairs] the challenger's half points 0..4 in games 2k and 2k + 1; None: not both of them are there.
+
+    VOID: both are, but one is among the excluded, which are numbers of games.
+    """
+    half_points = {game.index: 1 + game.challenger_result for game in games}
+    scores: list[int | None] = []
+    for pair in ((first, first + 1) for first in range(0, 2 * num_pairs, 2)):
+        if not half_points.keys() >= set(pair):
+            scores.append(None)
+        elif any(number in excluded for number in pair):
+            scores.append(VOID)
+        else:
+            scores.append(sum(half_points[number] for number in pair))
+    return scores
 
 
 def derived_threshold(games: int) -> float:

@@ -12,8 +12,7 @@ from pipeline.errors import FileError, IllegalMove, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import recorded_game
 from pipeline.games.replay import move_names, replay_one
-from pipeline.matches.results import pair_scores, repeated_games, score_of
-from pipeline.matches.statistics import pair_counts
+from pipeline.matches.statistics import pair_counts, pair_scores, repeated_games, score_of
 from pipeline.phrases import counted
 from pipeline.reports.show_records import final_board, more, winner
 from pipeline.reports.tables import described, flattened, indented, table

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import FileError
-from pipeline.matches.results import score_of
+from pipeline.matches.statistics import score_of
 from pipeline.reports.show_match import counted_games
 from pipeline.reports.tables import described, table
 from pipeline.storage import layout

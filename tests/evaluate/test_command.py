@@ -99,7 +99,7 @@ def test_each_colour_gets_half_of_the_games_and_each_opening(tmp_path, models, m
     assert summary.duplicates == len(match.games) - len({(game.challenger_player, *game.moves) for game in match.games})
 
 
-def test_it_stops_when_the_verdict_is_settled(tmp_path, models, made_up_networks):
+def test_it_stops_when_the_decision_is_settled(tmp_path, models, made_up_networks):
     summary = evaluate(config_for(tmp_path, games=200, threshold=1.0, parallel_games=2, threads=1))
     assert not summary.passed and not summary.promoted
     assert summary.games_played < 200  # the first game that isn't won decides
@@ -211,7 +211,7 @@ def test_an_interrupted_match_goes_on_and_comes_to_the_same_games(tmp_path, mode
     assert all(found[index] == wanted[index] for index in common)
 
 
-def test_a_kill_between_verdict_and_promotion_is_made_good(tmp_path, models, made_up_networks, monkeypatch):
+def test_a_kill_between_decision_and_promotion_is_made_good(tmp_path, models, made_up_networks, monkeypatch):
     def killed(*arguments, **options):
         raise KeyboardInterrupt
 
@@ -250,7 +250,7 @@ def test_a_kill_between_promotion_and_summary_is_made_good(tmp_path, models, mad
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_match_killed_hard_goes_on(tmp_path, models, workers):
     """Real processes, real networks, SIGKILL. The threshold is far from what random networks score against each other:
-    the verdict is that of the gate, not of the last bits of a network's answers."""
+    the decision is that of the gate, not of the last bits of a network's answers."""
     config = config_for(tmp_path, games=400, threshold=0.9, readouts=12, promote=False, backend="openvino")
     folder = tmp_path / "evaluate" / "000001-test-vs-000000-test"
     command = [sys.executable, "main.py", "evaluate", "--no-promote", "--games", "400", "--threshold", "0.9"]
@@ -337,7 +337,7 @@ def fail_in(monkeypatch, mode, *indices):
 
 
 @pytest.mark.parametrize("mode", ["fault", "illegal", "raise"])
-def test_a_verdict_that_hangs_on_failed_games_is_refused_and_a_rerun_plays_only_those(tmp_path, monkeypatch, mode):
+def test_a_decision_that_hangs_on_failed_games_is_refused_and_a_rerun_plays_only_those(tmp_path, monkeypatch, mode):
     config = config_for(tmp_path, game="tictactoe", black_model="heuristic", white_model="random", games=20)
     every = evaluate(config.model_copy(update={"output_dir": tmp_path / "every"}))  # nothing at stake: all are played
     assert every.games_played == 20

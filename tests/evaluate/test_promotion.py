@@ -10,8 +10,7 @@ import pytest
 from pipeline.evaluate.promotion import Rule, match_status
 from pipeline.evaluate.sprt import Sprt
 from pipeline.matches import statistics
-from pipeline.matches.results import repeated_games, score_of
-from pipeline.matches.statistics import VOID, Score
+from pipeline.matches.statistics import VOID, Score, repeated_games, score_of
 from pipeline.storage.matches import MatchGame
 
 SPRT = Sprt(0, 150, 0.1, 0.1)
@@ -76,8 +75,8 @@ def test_scores_of_pairs_are_the_challengers_in_both_colours():
 
 @pytest.mark.parametrize("exclude_duplicates", [False, True])
 @pytest.mark.parametrize("threshold", [None, 0.5, 0.55, 0.9, 1.0, 0.01])
-def test_the_verdict_of_a_curtailed_match_is_that_of_the_whole_match(threshold, exclude_duplicates):
-    """Whatever the games are, in whatever order they end: once decided, no further game changes the verdict."""
+def test_the_decision_of_a_curtailed_match_is_that_of_the_whole_match(threshold, exclude_duplicates):
+    """Whatever the games are, in whatever order they end: once decided, no further game changes the decision."""
     stream = random.Random(f"{threshold} {exclude_duplicates}")
     saved = 0
     for _ in range(250):
@@ -99,21 +98,21 @@ def test_the_verdict_of_a_curtailed_match_is_that_of_the_whole_match(threshold, 
 
 
 def possible(rule, known, stream, tries=60):
-    """The verdicts that matches with these games may end with: the extremes and some at random."""
+    """The decisions that matches with these games may end with: the extremes and some at random."""
     missing = [index for index in range(rule.games) if index not in known]
-    verdicts = set()
+    decisions = set()
     for attempt in range(tries):
         rest = {}
         for index in missing:
             result = (1, -1)[attempt] if attempt < 2 else stream.choice([1, 0, -1])
             rest[index] = game(index, result, [1000 + index])
-        verdicts.add(match_status(rule, known | rest).passed)
-    return verdicts
+        decisions.add(match_status(rule, known | rest).passed)
+    return decisions
 
 
 @pytest.mark.parametrize("threshold", [None, 0.5, 0.7])
 def test_it_is_decided_as_soon_as_it_can_be(threshold):
-    """Exact: as long as it isn't decided, both verdicts are still possible."""
+    """Exact: as long as it isn't decided, both decisions are still possible."""
     stream = random.Random(7)
     for _ in range(60):
         whole = some_match(stream, 10, 1000, stream.random(), 0.2)
@@ -125,7 +124,7 @@ def test_it_is_decided_as_soon_as_it_can_be(threshold):
             known[index] = whole[index]
 
 
-def test_what_failed_counts_for_nobody_and_may_leave_the_verdict_open():
+def test_what_failed_counts_for_nobody_and_may_leave_the_decision_open():
     rule = Rule(6, 0.5)
     wins = {index: game(index, 1) for index in (0, 1)}
     losses = {index: game(index, -1) for index in (2, 3)}
@@ -140,7 +139,7 @@ def test_what_failed_counts_for_nobody_and_may_leave_the_verdict_open():
 
 @pytest.mark.parametrize("sprt", [None, SPRT])
 @pytest.mark.parametrize("exclude_duplicates", [False, True])
-def test_a_verdict_depends_on_which_games_are_there_not_on_how_they_came(sprt, exclude_duplicates):
+def test_a_decision_depends_on_which_games_are_there_not_on_how_they_came(sprt, exclude_duplicates):
     stream = random.Random(3)
     for _ in range(60):
         whole = some_match(stream, 20, 12, 0.6, 0.1)
@@ -154,7 +153,7 @@ def test_a_verdict_depends_on_which_games_are_there_not_on_how_they_came(sprt, e
 
 
 @pytest.mark.parametrize("exclude_duplicates", [False, True])
-def test_the_sequential_verdict_of_a_curtailed_match_is_that_of_the_whole_match(exclude_duplicates):
+def test_the_sequential_decision_of_a_curtailed_match_is_that_of_the_whole_match(exclude_duplicates):
     stream = random.Random(5)
     decisions = []
     for _ in range(40):

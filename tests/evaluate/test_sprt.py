@@ -146,18 +146,18 @@ def test_the_first_missing_pair_ends_what_is_known():
     scores = rng.choice(5, 200, p=[0.15, 0.05, 0.4, 0.1, 0.3]).tolist()
     whole = USUAL.run(scores, 200)
     assert whole.decision == ACCEPTED and whole.pairs < 150
-    # Pairs become known in any order; whoever asks in between sees no verdict, or this one.
+    # Pairs become known in any order; whoever asks in between sees no decision, or this one.
     known = [None] * 200
-    verdicts = []
+    decisions = []
     for index in rng.permutation(200).tolist():
         known[index] = scores[index]
         state = USUAL.run(known, 200)
-        verdicts.append(state.decision)
+        decisions.append(state.decision)
         if state.decision:
             assert state == whole
         else:
             assert state.pairs == (known.index(None) if None in known else 200)
-    assert verdicts[-1] == ACCEPTED and verdicts[0] is None
+    assert decisions[-1] == ACCEPTED and decisions[0] is None
     assert USUAL.run([*scores[: whole.pairs], *[0] * 100], 200) == whole
     assert USUAL.run([None, *scores], 200).pairs == 0
 

@@ -1,4 +1,4 @@
-"""Thresholds, tails and intervals against scipy, plain enumeration and the table of docs/statistics.md."""
+"""Scores and pairs; thresholds, tails and intervals against scipy, plain enumeration and docs/statistics.md."""
 
 import itertools
 import math
@@ -10,9 +10,34 @@ import pytest
 from scipy import stats
 
 from pipeline.matches import statistics as st
-from pipeline.matches.statistics import VOID, Score
+from pipeline.matches.statistics import VOID, Score, pair_counts, pair_scores
+from pipeline.storage.matches import MatchGame
 
 PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
+
+
+def games_of(results: dict[int, int]) -> list[MatchGame]:
+    """results: of the player that moves first, by number of the game."""
+    return [
+        MatchGame(index=index, challenger_player=index % 2, opening_plies=0, moves=[0, 1], values_to_move=[None, None],
+                  result_first_player=result, end="played_out")
+        for index, result in results.items()
+    ]  # fmt: skip
+
+
+def test_pairs_count_where_both_games_are_there() -> None:
+    # challenger's results of pair 0, 1, …: (won, lost), (drawn, won), (drawn, drawn), (lost, lost), (won, ?)
+    games = games_of({0: 1, 1: 1, 2: 0, 3: -1, 4: 0, 5: 0, 6: -1, 7: 1, 8: 1})
+    assert pair_scores(games, 6) == [2, 3, 2, 0, None, None]
+    assert pair_scores(games, 6, excluded={3, 8}) == [2, VOID, 2, 0, None, None]
+    assert pair_counts(pair_scores(games, 8)) == (1, 0, 2, 1, 0)
+    assert pair_counts(pair_scores([], 8)) == (0,) * 5
+
+
+def test_a_score_from_both_sides() -> None:
+    score = Score.of([1, 1, 0, -1, 1])
+    assert score == Score(3, 1, 1) and score.reversed == Score(1, 1, 3)
+    assert score + score.reversed == Score(4, 2, 4)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +215,7 @@ def test_false_promotion_is_the_worst_over_all_numbers_of_draws(games, threshold
 @pytest.mark.parametrize("games", [1, 2, 5, 6])
 @pytest.mark.parametrize("threshold", [None, 0.5, 0.51, 0.75, 1.0])
 def test_curtailment_is_exact(games, threshold):
-    """Decided means: whatever the remaining games bring, the verdict is the same; and never a game later."""
+    """Decided means: whatever the remaining games bring, the decision is the same; and never a game later."""
     gate = st.gate_half_points(games, threshold)
     for played in range(games + 1):
         for half_points in range(2 * played + 1):
@@ -199,8 +224,8 @@ def test_curtailment_is_exact(games, threshold):
                 continue
             score = Score(wins, draws, played - wins - draws)
             left = games - played
-            verdicts = {half_points + more >= gate for more in range(2 * left + 1)}
-            assert st.is_decided(score, games, gate) == (len(verdicts) == 1)
+            decisions = {half_points + more >= gate for more in range(2 * left + 1)}
+            assert st.is_decided(score, games, gate) == (len(decisions) == 1)
 
 
 @pytest.mark.parametrize("draw_share", [0.0, 0.4])
@@ -219,12 +244,12 @@ def test_simulated_matches_between_equals_are_promoted_as_often_as_stated(draw_s
     if draw_share == 0:
         assert rate > bound - error
     curtailed = [curtail(w, d, games, gate, rng) for w, d in results[:300]]
-    assert all(verdict == full for verdict, full, _ in curtailed)
+    assert all(decision == full for decision, full, _ in curtailed)
     assert np.mean([length for *_, length in curtailed]) < 95
 
 
 def curtail(wins, draws, games, gate, rng):
-    """Play a finished match again in random order until decided: (verdict, full verdict, games played)."""
+    """Play a finished match again in random order until decided: (decision, full decision, games played)."""
     score = Score()
     for result in rng.permutation([2] * wins + [1] * draws + [0] * (games - wins - draws)).tolist():
         if st.is_decided(score, games, gate):
