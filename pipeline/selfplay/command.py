@@ -30,7 +30,7 @@ from pipeline.players.searching import leaves_per_tree
 from pipeline.progress import SILENT, Progress
 from pipeline.selfplay import resignation
 from pipeline.selfplay.committing import Committer
-from pipeline.selfplay.opponents import MIRROR, Mix, OpponentSource, parse_mix
+from pipeline.selfplay.opponents import MIRROR, Load, Mix, OpponentSource, parse_mix
 from pipeline.storage.models import Model, newest_number, read_info, read_model, resolve_champion
 from pipeline.storage.shards import BOTH, End, GameRecord, check_same_game, newest_shards, prepare_folder
 
@@ -104,18 +104,17 @@ class ModelPlayer:
 class ModelSource:
     """The model that new games are played with: follows the network path where that is a link."""
 
-    def __init__(self, config: SelfplayConfig, num_threads: int, max_batch: int, progress: Progress) -> None:
-        self._config = config
-        self._num_threads = num_threads
-        self._max_batch = max_batch
+    def __init__(self, network: Path, load: Load, progress: Progress) -> None:
+        self._network = network
+        self._load = load
         self._progress = progress
         self._lock = threading.Lock()
-        self.path = resolve_champion(config.network)
+        self.path = resolve_champion(network)
         model = read_model(self.path)
         self.game: AnyGame = parse_game(model.info.game)
         self.method: Method = method_named(model.info.method)
         self.method.check(self.game)
-        self._players = self._load(model)
+        self._players = self._players_of(model)
 
     @property
     def name(self) -> str:
@@ -124,7 +123,7 @@ class ModelSource:
     def player(self, thread: int) -> ModelPlayer:
         """The player for a game that starts now. Called by actors; loads a newly promoted model when there is one."""
         with self._lock:
-            path = resolve_champion(self._config.network)
+            path = resolve_champion(self._network)
             if path != self.path:
                 model = read_model(path)
                 if (parse_game(model.info.game).spec, model.info.method) != (self.game.spec, self.method.name):
@@ -132,20 +131,18 @@ class ModelSource:
                         f"{path}: plays {model.info.game}, the games under way are {self.game.spec}; "
                         "restart selfplay to change the game"
                     )
-                self._players = self._load(model)
+                self._players = self._players_of(model)
                 self._progress.say(f"new games are played by {self.name}")
                 self.path = path
             return self._players[thread]
 
-    def _load(self, model: Model) -> list[ModelPlayer]:
-        backend = self._config.backend
-        loaded = self.method.load(model, self._max_batch, self._num_threads, backend, self._progress)
-        return [ModelPlayer(model.info.name, model.path, one) for one in loaded]
+    def _players_of(self, model: Model) -> list[ModelPlayer]:
+        return [ModelPlayer(model.info.name, model.path, one) for one in self._load(model)]
 
 
 @dataclass
 class _Tally:
-    """Counts over committed games."""
+    """Counts over committed games, named as in the summary."""
 
     games: int = 0
     positions: int = 0
@@ -154,8 +151,8 @@ class _Tally:
     draws: int = 0
     resigned: int = 0
     no_resign_games: int = 0
-    would_be: int = 0
-    false: int = 0
+    false_resignations: int = 0
+    would_be_resignations: int = 0
     opponents: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def add(self, finished: FinishedGame) -> None:
@@ -170,18 +167,21 @@ class _Tally:
             return
         self.no_resign_games += record.no_resign
         if finished.would_have_resigned >= 0:
-            self.would_be += 1
-            result = record.result_first_player if finished.would_have_resigned == 0 else -record.result_first_player
-            self.false += result >= 0
+            self.would_be_resignations += 1
+            self.false_resignations += _result_of(finished.would_have_resigned, record) >= 0
 
     def _add_opponent(self, record: GameRecord) -> None:
         if record.opponent is None:
             counts = self.opponents.setdefault(MIRROR, {"games": 0})
         else:
             counts = self.opponents.setdefault(record.opponent, {"games": 0, "wins": 0, "draws": 0, "losses": 0})
-            result = record.result_first_player if record.learner == 0 else -record.result_first_player
+            result = _result_of(record.learner, record)
             counts["wins" if result > 0 else "losses" if result < 0 else "draws"] += 1
         counts["games"] += 1
+
+
+def _result_of(player: int, record: GameRecord) -> float:
+    return record.result_first_player if player == 0 else -record.result_first_player
 
 
 def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySummary:
@@ -200,8 +200,8 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
     mix = parse_mix(config.opponents)
     wanted, generation = _games_wanted(config)
     if wanted == 0:
-        note = f"already has {config.games} games"
-        return _summary(resolve_champion(config.network).name, _Tally(), 0, 0.0, config.resign_threshold, note=note)
+        name, note = resolve_champion(config.network).name, f"already has {config.games} games"
+        return _summary(name, _Tally(), config.resign_threshold, note=note)
     return _Run(config, mix, wanted, generation, progress).play()
 
 
@@ -216,9 +216,17 @@ class _Run:
         self._leaves = leaves_per_tree(self._rows, _least_readouts(config))
         max_batch = self._rows * self._leaves
         progress.say(f"loading {config.network}; kernels and network are compiled when this machine sees them first")
-        self._source = source = ModelSource(config, self._num_threads, max_batch, progress)
+
+        def load(model: Model) -> list[Any]:
+            method = method_named(model.info.method)
+            return method.load(model, max_batch, self._num_threads, config.backend, progress)
+
+        self._source = source = ModelSource(config.network, load, progress)
         check_same_game(config.output_dir, source.game.spec)
-        self._opponents = self._find_opponents(mix, max_batch)
+        self._opponents = None
+        if not mix.only_mirror:
+            self._opponents = OpponentSource(config, mix, source.game, load, self._leaves, progress)
+            self._opponents.prepare(source.path)
         prepare_folder(config.output_dir, source.name, config.worker)
         self._threshold, self._calibration = _resign_threshold(config, source.game, progress)
         fresh = np.random.SeedSequence().generate_state(1, np.uint64)[0]
@@ -259,17 +267,9 @@ class _Run:
             progress.finish()
         self._tally.shards = committer.shards
         seconds = time.monotonic() - self._started
-        source, evaluations = self._source, self._evaluations()
-        return _summary(source.name, self._tally, evaluations, seconds, self._threshold, self._calibration)
-
-    def _find_opponents(self, mix: Mix, max_batch: int) -> OpponentSource | None:
-        if mix.only_mirror:
-            return None
-        opponents = OpponentSource(
-            self._config, mix, self._source.game, self._num_threads, max_batch, self._leaves, self._progress
+        return _summary(
+            self._source.name, self._tally, self._threshold, self._calibration, self._evaluations(), seconds
         )
-        opponents.prepare(self._source.path)
-        return opponents
 
     def _run_actor(self, thread: int) -> None:
         """In a thread of its own: play every game whose number leaves this thread's when divided by their number."""
@@ -357,13 +357,8 @@ def _resign_threshold(config: SelfplayConfig, game: AnyGame, progress: Progress)
         f"{best.resignations} resignations at {max(best.threshold, config.resign_lowest):.3f} would have been wrong, "
         f"so at most {best.wrong_share_at_most:.1%} are"
     )
-    return best.threshold, {
-        "games": best.games,
-        "resignations": best.resignations,
-        "wrong": best.wrong,
-        "wrong_share": best.wrong_share,
-        "wrong_share_at_most": best.wrong_share_at_most,
-    }
+    measured = ("games", "resignations", "wrong", "wrong_share", "wrong_share_at_most")
+    return best.threshold, {name: getattr(best, name) for name in measured}
 
 
 def _least_readouts(config: SelfplayConfig) -> int:
@@ -413,33 +408,26 @@ def _describe(config: SelfplayConfig, game: AnyGame, finished: FinishedGame, pro
 def _summary(
     model: str,
     tally: _Tally,
-    evaluations: int,
-    seconds: float,
     resign_threshold: float,
     calibration: dict[str, float] | None = None,
+    evaluations: int = 0,
+    seconds: float = 0.0,
     note: str = "",
 ) -> SelfplaySummary:
     def per_second(count: int) -> float:
         return count / seconds if seconds else 0.0
 
+    met_itself_only = set(tally.opponents) <= {MIRROR}
+    counts = vars(tally) | {"opponents": {} if met_itself_only else dict(sorted(tally.opponents.items()))}
     return SelfplaySummary(
+        **counts,
         model=model,
-        games=tally.games,
-        positions=tally.positions,
-        shards=tally.shards,
         average_length=tally.positions / tally.games if tally.games else 0.0,
-        first_player_wins=tally.first_player_wins,
-        draws=tally.draws,
-        resigned=tally.resigned,
         resign_threshold=resign_threshold,
-        no_resign_games=tally.no_resign_games,
-        false_resignations=tally.false,
-        would_be_resignations=tally.would_be,
         evaluations=evaluations,
         seconds=seconds,
         evaluations_per_second=per_second(evaluations),
         games_per_second=per_second(tally.games),
-        opponents={} if set(tally.opponents) <= {MIRROR} else dict(sorted(tally.opponents.items())),
         calibration=calibration or {},
         note=note,
     )

@@ -17,7 +17,7 @@ import math
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +32,13 @@ from pipeline.players.base import Player
 from pipeline.players.builtin import BUILT_INS, make_builtin
 from pipeline.players.specs import parse_player
 from pipeline.progress import Progress
-from pipeline.storage.models import check_game, read_model, read_promotions
+from pipeline.ratings.pool import MODES, choose, parse_mode
+from pipeline.storage.models import Model, check_game, read_model, read_promotions
 from pipeline.storage.ratings import RatedPlayer, read_pool, read_ratings
 
 MIRROR, CHAMPION, PREVIOUS, POOL = "mirror", "champion", "previous", "pool:"
 NO_ENGINES, NO_PLUGINS = (f"{kind} don't take part in self-play" for kind in ("engines", "plugins"))
+Load = Callable[[Model], list[Any]]  # what a model's Method.load gives for each thread
 MOST_MODELS = 16  # opponents whose networks stay loaded; the longest unused goes first
 
 
@@ -102,8 +104,6 @@ def parse_mix(text: str) -> Mix:
 
 def _check_name(name: str, where: str) -> None:
     if name.startswith(POOL):
-        from pipeline.ratings.pool import parse_mode
-
         try:
             parse_mode(name.removeprefix(POOL))
         except UsageError as error:
@@ -114,8 +114,6 @@ def _check_name(name: str, where: str) -> None:
 
 
 def _wanted() -> str:
-    from pipeline.ratings.pool import MODES
-
     return f"{MIRROR}, {CHAMPION}, {PREVIOUS}, {', '.join(BUILT_INS)} or {POOL}MODE, where MODE is one of {MODES}"
 
 
@@ -123,45 +121,38 @@ def _wanted() -> str:
 class Candidates:
     """Whom pool:MODE chooses from. models, built_ins: by name; rated, champions: as in ratings/pool.py."""
 
-    models: dict[str, Path]
-    built_ins: dict[str, Opponent]
-    rated: dict[str, RatedPlayer]
-    champions: list[str]
+    models: dict[str, Path] = field(default_factory=dict)
+    built_ins: dict[str, Opponent] = field(default_factory=dict)
+    rated: dict[str, RatedPlayer] = field(default_factory=dict)
+    champions: list[str] = field(default_factory=list)
 
 
 class OpponentSource:
     """The opponents of a run's new games. Threads ask it at the same time."""
 
     def __init__(
-        self, config: SelfplayConfig, mix: Mix, game: AnyGame, num_threads: int, max_batch: int, leaves: int,
-        progress: Progress,
-    ) -> None:  # fmt: skip
-        """max_batch, leaves: of each thread, as for its learner.
-
-        Raises UsageError if the heuristic doesn't know the game.
-        """
+        self, config: SelfplayConfig, mix: Mix, game: AnyGame, load: Load, leaves: int, progress: Progress
+    ) -> None:
+        """leaves: of one tree in a batch. Raises UsageError if the heuristic doesn't know the game."""
         self._config = config
         self._mix = mix
         self._game = game
-        self._num_threads = num_threads
-        self._max_batch = max_batch
+        self._load = load
         self._leaves = leaves
         self._progress = progress
         self._lock = threading.Lock()
         self._told: set[str] = set()
-        self._previous: tuple[Path, Path | None] | None = None  # of which model, and what it is
         self._models: dict[Path, list[Opponent]] = {}  # one per thread; the longest unused first
         self._built_ins = {name: _built_in(name, name, game) for name in mix.names if name in BUILT_INS}
-        self._candidates: tuple[Path, Candidates] | None = None  # for which model, and who they are
+        self._learner: Path | None = None  # the model whose opponents these are:
+        self._previous: Path | None = None
+        self._candidates = Candidates()
 
     def prepare(self, learner: Path) -> None:
         """Look at what is sure to be met, so that its errors come before the first game."""
-        if PREVIOUS in self._mix.names:
-            path = self._champion_before(learner)
-            if path is not None:
-                self._model(0, path)
-        if any(name.startswith(POOL) for name in self._mix.names):
-            self._pool(learner)
+        self._follow(learner)
+        if self._previous is not None:
+            self._model(0, self._previous)
 
     def meet(self, thread: int, encounter: int, learner: Path) -> Encounter | None:
         """The opponent's part in a new game of that thread; None: a mirror game.
@@ -179,16 +170,21 @@ class OpponentSource:
         if draw.name in self._built_ins:
             return self._built_ins[draw.name]
         with self._lock:  # what follows may load a model: the other threads' new games wait for it
+            self._follow(learner)
             if draw.name != PREVIOUS:
                 return self._member(thread, learner, draw)
-            path = self._champion_before(learner)
-            return None if path is None else self._model(thread, path)
+            return None if self._previous is None else self._model(thread, self._previous)
+
+    def _follow(self, learner: Path) -> None:
+        """Look up the last champion and the pool again for each model that learns, never between."""
+        if self._learner != learner:
+            self._previous = self._champion_before(learner) if PREVIOUS in self._mix.names else None
+            self._candidates = self._read_pool()
+            self._learner = learner
 
     def _member(self, thread: int, learner: Path, draw: OpponentChoice) -> Opponent | None:
         """The member of the pool that the mode chooses; None if it is the learner or there is none."""
-        from pipeline.ratings.pool import choose, parse_mode
-
-        found = self._pool(learner)
+        found = self._candidates
         mode = parse_mode(draw.name.removeprefix(POOL))
         names = [*found.models, *found.built_ins]
         name = choose(mode, names, found.rated, learner.name, found.champions, draw.generator, self._warn_nobody)
@@ -197,19 +193,16 @@ class OpponentSource:
         path = found.models.get(name) if name is not None else None
         return None if path is None or path == learner else self._model(thread, path)
 
-    def _pool(self, learner: Path) -> Candidates:
-        """Read again for each model that learns, never between."""
-        if self._candidates is None or self._candidates[0] != learner:
-            self._candidates = learner, self._read_pool()
-        return self._candidates[1]
-
     def _read_pool(self) -> Candidates:
-        from pipeline.ratings.pool import parse_mode
-
-        pool = read_pool(self._config.pool)
+        """Nobody if the mix has no mode of the pool."""
         modes = [parse_mode(name.removeprefix(POOL)) for name in self._mix.names if name.startswith(POOL)]
-        models: dict[str, Path] = {}
-        built_ins: dict[str, Opponent] = {}
+        if not modes:
+            return Candidates()
+        pool = read_pool(self._config.pool)
+        ratings = self._config.pool.with_name("ratings.json")
+        rated = read_ratings(ratings).by_name if ratings.exists() else {}
+        champions = [path.name for path in read_champions(self._config.network.parent)]
+        found = Candidates(rated=rated, champions=champions)
         for member in pool.members:
             spec = parse_player(member.spec)
             if spec.kind in ("gtp", "plugin"):
@@ -218,46 +211,39 @@ class OpponentSource:
                     raise UsageError(f"selfplay --opponents: {member.name} is {what}; {why}")
                 self._once(self._progress.warn, f"{self._config.pool}: {member.name} is left out; {why}")
             elif spec.path is not None:
-                models[member.name] = spec.path
+                found.models[member.name] = spec.path
             else:
-                built_ins[member.name] = _built_in(spec.kind, member.name, self._game)
-        ratings = self._config.pool.with_name("ratings.json")
-        rated = read_ratings(ratings).by_name if ratings.exists() else {}
-        champions = [path.name for path in read_champions(self._config.network.parent)]
-        return Candidates(models, built_ins, rated, champions)
+                found.built_ins[member.name] = _built_in(spec.kind, member.name, self._game)
+        return found
 
     def _champion_before(self, learner: Path) -> Path | None:
-        if self._previous is None or self._previous[0] != learner:
-            path = champion_before(read_champions(self._config.network.parent), learner)
-            if path is None:
-                self._once(self._progress.say, f"no champion before {learner.name}: it meets itself instead")
-            elif not path.is_dir():
-                self._once(
-                    self._progress.warn, f"the champion before {learner.name}, {path}, is gone: it meets itself instead"
-                )
-                path = None
-            self._previous = learner, path
-        return self._previous[1]
+        path = champion_before(read_champions(self._config.network.parent), learner)
+        if path is None:
+            self._once(self._progress.say, f"no champion before {learner.name}: it meets itself instead")
+        elif not path.is_dir():
+            gone = f"the champion before {learner.name}, {path}, is gone: it meets itself instead"
+            self._once(self._progress.warn, gone)
+            path = None
+        return path
 
     def _model(self, thread: int, path: Path) -> Opponent:
-        found = self._models.pop(path, None) or self._load(path)
+        found = self._models.pop(path, None) or self._opponents_of(path)
         self._models[path] = found
         if len(self._models) > MOST_MODELS:
             del self._models[next(iter(self._models))]
         return found[thread]
 
-    def _load(self, path: Path) -> list[Opponent]:
+    def _opponents_of(self, path: Path) -> list[Opponent]:
         config, model = self._config, read_model(path)
         check_game(model.info, self._game.spec, path)
         self._progress.say(f"new games are also played against {path.name}")
         method = method_named(model.info.method)
-        loaded = method.load(model, self._max_batch, self._num_threads, config.backend, self._progress)
         search = config.search_config().model_copy(update={"noise_weight": 0.0})
 
         def maker(evaluate: Any) -> Callable[[AnyGame, int], Player]:
             return lambda game, rows: method.player(game, rows, evaluate, search, config.readouts, self._leaves)
 
-        return [Opponent(path.name, maker(one)) for one in loaded]
+        return [Opponent(path.name, maker(one)) for one in self._load(model)]
 
     def _once(self, tell: Callable[[str], None], text: str) -> None:
         if text not in self._told:

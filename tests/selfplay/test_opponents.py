@@ -14,11 +14,12 @@ from pipeline.errors import FileError, UsageError
 from pipeline.games.registry import parse_game
 from pipeline.methods.alphazero import method as alphazero
 from pipeline.methods.base import Encounter, game_seeds
+from pipeline.methods.registry import method_named
 from pipeline.progress import Progress
 from pipeline.ratings.pool import make_member
 from pipeline.selfplay import opponents as room
 from pipeline.selfplay.opponents import OpponentSource, champion_before, parse_mix, read_champions
-from pipeline.storage.models import set_champion
+from pipeline.storage.models import Model, set_champion
 from pipeline.storage.ratings import Pool, write_pool
 from tests.helpers import make_champion, make_model
 from tests.search.helpers import hashed_evaluator
@@ -126,7 +127,11 @@ def source_of(tmp_path: Path, text: str, spec: str = "tictactoe") -> tuple[Oppon
         network=tmp_path / "saved_models" / "best_model", pool=tmp_path / "pool.json", opponents=text, readouts=4
     )
     told = Told()
-    return OpponentSource(config, parse_mix(text), parse_game(spec), 2, 8, 1, told), told
+
+    def load(model: Model) -> list[Any]:
+        return method_named("alphazero").load(model, 8, 2, config.backend, told)
+
+    return OpponentSource(config, parse_mix(text), parse_game(spec), load, 1, told), told
 
 
 def met_by(source: OpponentSource, learner: Path, count: int = 40) -> set[str | None]:
