@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from pipeline.errors import FileError, UsageError
@@ -27,6 +28,7 @@ KNOWN = (
 FORMATS = {layout.RATINGS: RATINGS_FORMAT, "pool.json": POOL_FORMAT, layout.MODEL_JSON: MODEL_FORMAT}
 PROMOTIONS_LISTED = 20
 SGF_SUFFIX = ".sgf"
+MATCH_FILES = (layout.MATCH_GAMES, layout.MATCH_SUMMARY)
 
 
 def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[str]:
@@ -38,49 +40,50 @@ def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[s
     """
     if not os.path.lexists(path):
         raise FileError(path, f"no such file; wanted {KNOWN}")
+    if path.suffix == layout.SHARD_SUFFIX and not path.is_dir():
+        return show_shard(path, game, moves)
+    if (match := _match_of(path)) is not None:
+        return show_match(match, int(path.stem) if path.suffix == SGF_SUFFIX and game is None else game, moves)
+    if (reader := _reader_of(path)) is not None:
+        if game is not None or moves:
+            raise UsageError(f"show {path}: --game and --moves are for game shards and matches")
+        return reader(path)
     if not path.is_dir():
-        if path.suffix == layout.SHARD_SUFFIX:
-            yield from show_shard(path, game, moves)
-            return
-        if (match := _match_of(path)) is not None:
-            index = int(path.stem) if path.suffix == SGF_SUFFIX and game is None else game
-            yield from show_match(match, index, moves)
-            return
-        _refuse(path, game, moves)
-        if path.suffix == layout.META_SUFFIX:
-            yield from show_sidecar(path)
-        elif path.suffix == layout.CHUNK_SUFFIX:
-            yield from show_chunk(path)
-        elif path.name == layout.PROMOTIONS:
-            yield from show_promotions(path)
-        elif path.suffix == ".json":
-            yield from show_json(path)
-        else:
-            raise FileError(path, f"not one of MuGo's files; wanted {KNOWN}")
-    elif (path / layout.MODEL_JSON).exists():
-        _refuse(path, game, moves)
-        yield from show_model(path)
-    elif (path / layout.MATCH_GAMES).exists() or (path / layout.MATCH_SUMMARY).exists():
-        yield from show_match(path, game, moves)
-    elif is_run(path):
-        _refuse(path, game, moves)
-        yield from show_run(path)
-    else:
-        yield from show_folder(path, game, moves)
+        raise FileError(path, f"not one of MuGo's files; wanted {KNOWN}")
+    if (newest := _newest_in(path)) is None:
+        raise FileError(path, f"none of MuGo's files in this folder; wanted {KNOWN}")
+    return chain([f"the newest in {path}:"], show(newest, game, moves))
 
 
 def _match_of(path: Path) -> Path | None:
-    """The folder of the match that a file belongs to."""
-    if path.name in (layout.MATCH_GAMES, layout.MATCH_SUMMARY):
-        return path.parent if (path.parent / layout.MATCH_GAMES).exists() else None
-    folder = path.parent.parent
+    """The folder of the match that path is, or that a file belongs to."""
+    if path.is_dir():
+        return path if any((path / name).exists() for name in MATCH_FILES) else None
     is_record = path.suffix == SGF_SUFFIX and path.stem.isdigit() and path.parent.name == layout.MATCH_SGF
-    return folder if is_record and (folder / layout.MATCH_GAMES).exists() else None
+    if path.name not in MATCH_FILES and not is_record:
+        return None
+    folder = path.parent.parent if is_record else path.parent
+    return folder if (folder / layout.MATCH_GAMES).exists() else None
 
 
-def _refuse(path: Path, game: int | None, moves: bool) -> None:
-    if game is not None or moves:
-        raise UsageError(f"show {path}: --game and --moves are for game shards and matches")
+def _reader_of(path: Path) -> Callable[[Path], Iterator[str]] | None:
+    """What shows a file or folder that has no games of its own; None if nothing does."""
+    if not path.is_dir():
+        return show_promotions if path.name == layout.PROMOTIONS else READERS.get(path.suffix)
+    if (path / layout.MODEL_JSON).exists():
+        return show_model
+    if is_run(path):
+        return show_run
+    return show_models if list_models(path) else None
+
+
+def _newest_in(folder: Path) -> Path | None:
+    """A folder's newest chunk, match or shard."""
+    if sets := list_sets(folder):
+        return next(reversed(sets.values()))[-1]  # a set's hold-out comes first
+    if matches := list_matches(folder):
+        return matches[-1]
+    return _newest_shard(folder)
 
 
 def show_json(path: Path) -> Iterator[str]:
@@ -102,22 +105,9 @@ def show_json(path: Path) -> Iterator[str]:
         raise FileError(path, f"not one of MuGo's files: format {found!r}; wanted {KNOWN}")
 
 
-def show_folder(path: Path, game: int | None, moves: bool) -> Iterator[str]:
-    """A table of the folder's models, or its newest shard, chunk or match."""
-    if models := list_models(path):
-        _refuse(path, game, moves)
-        yield models_table(path, [read_info(model) for model in models])
-        return
-    if sets := list_sets(path):
-        newest = next(reversed(sets.values()))[-1]  # a set's hold-out comes first
-    elif matches := list_matches(path):
-        newest = matches[-1]
-    elif (shard := _newest_shard(path)) is not None:
-        newest = shard
-    else:
-        raise FileError(path, f"none of MuGo's files in this folder; wanted {KNOWN}")
-    yield f"the newest in {path}:"
-    yield from show(newest, game, moves)
+def show_models(path: Path) -> Iterator[str]:
+    """A table of the folder's models."""
+    yield models_table(path, [read_info(model) for model in list_models(path)])
 
 
 def _newest_shard(path: Path) -> Path | None:
@@ -220,3 +210,6 @@ def show_pool(path: Path) -> Iterator[str]:
     if pool.members:
         yield ""
         yield table([(member.name, member.spec) for member in pool.members], ("name", "player"))
+
+
+READERS = {layout.META_SUFFIX: show_sidecar, layout.CHUNK_SUFFIX: show_chunk, ".json": show_json}

@@ -13,9 +13,9 @@ from pipeline.games.base import Game
 from pipeline.games.registry import recorded_game
 from pipeline.games.replay import move_names, replay_one
 from pipeline.matches.statistics import pair_counts, pair_scores, repeated_games, score_of
-from pipeline.phrases import counted
+from pipeline.phrases import counted, results
 from pipeline.reports.show_records import final_board, more, winner
-from pipeline.reports.tables import described, flattened, indented, table
+from pipeline.reports.tables import described, flattened, indented, listed, table
 from pipeline.storage import layout
 from pipeline.storage.matches import Match, MatchFailure, MatchGame, PlayerInfo, read_match
 
@@ -95,7 +95,7 @@ def _facts(match: Match) -> dict[str, object]:
 def _score(games: Iterable[MatchGame]) -> str:
     score = score_of(games)
     share = f" ({score.wins / score.games:.1%} won)" if score.games else ""
-    return f"{score.wins} won, {score.draws} drawn, {score.losses} lost{share}"
+    return results(score.wins, score.draws, score.losses) + share
 
 
 def _repeated(match: Match, num_counted: int) -> str:
@@ -128,14 +128,10 @@ def _failure_counts(match: Match) -> str:
     failed = {failure.failed for failure in match.failures}
     given_up = failed - {game.index for game in match.games}
     games = "game" if len(failed) == 1 else "games"
-    text = f"{counted(len(match.failures), 'attempt')} at {games} {_numbers(failed)}"
-    return f"{text}; not played to an end: {_numbers(given_up)}" if given_up else f"{text}; all were played after all"
-
-
-def _numbers(numbers: set[int]) -> str:
-    """ "4, 6, 7, 8": which games, of many only the first."""
-    shown = ", ".join(map(str, sorted(numbers)[:NUMBERS_LISTED]))
-    return shown + (f", … ({len(numbers)} in all)" if len(numbers) > NUMBERS_LISTED else "")
+    text = f"{counted(len(match.failures), 'attempt')} at {games} {listed(sorted(failed), NUMBERS_LISTED)}"
+    if not given_up:
+        return f"{text}; all were played after all"
+    return f"{text}; not played to an end: {listed(sorted(given_up), NUMBERS_LISTED)}"
 
 
 def _failures_table(failures: Sequence[MatchFailure]) -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +19,9 @@ from pipeline.storage.shards import newest_shards
 
 SELFPLAY, TRAINING, EVALUATE = Path("data/selfplay"), Path("data/training_data"), Path("data/evaluate")
 TOURNAMENT, RATINGS = Path("data/tournament"), Path("data/ratings.json")
+CHAMPION = layout.SAVED_MODELS / layout.CHAMPION
 LOSSES = ("policy", "value")  # the terms of the loss that every game has
-
-
-@dataclass
-class Played:
-    """The games that one model played."""
-
-    games: int = 0
-    positions: int = 0
+NO_COUNTS: Mapping[str, Counter[str]] = {}
 
 
 def is_run(path: Path) -> bool:
@@ -40,7 +33,11 @@ def show_run(directory: Path) -> Iterator[str]:
     infos = [read_info(model) for model in list_models(directory / layout.SAVED_MODELS)]
     champion = champion_name(directory / layout.SAVED_MODELS)
     damaged: list[FileError] = []
-    played = games_by_model(directory / SELFPLAY, damaged)
+    games: Counter[str] = Counter()  # by the model that played them
+    positions: Counter[str] = Counter()
+    for meta in newest_shards(directory / SELFPLAY, on_damage=damaged.append):
+        games[meta.model] += meta.games
+        positions[meta.model] += meta.positions
     matches = matches_in(directory / EVALUATE, damaged) + matches_in(directory / EVALUATE / layout.REQUIRED, damaged)
     tournament = matches_in(directory / TOURNAMENT, damaged)
     yield described(
@@ -49,15 +46,15 @@ def show_run(directory: Path) -> Iterator[str]:
             "game": ", ".join(sorted({info.game for info in infos})) or "-",
             "models": f"{len(infos)}",
             "champion": champion or "none yet",
-            "games": f"{sum(one.games for one in played.values()):,}",
-            "positions": f"{sum(one.positions for one in played.values()):,}",
+            "games": f"{games.total():,}",
+            "positions": f"{positions.total():,}",
         }
     )
     for error in damaged:
         yield f"skipped: {error}"
     if infos:
         yield ""
-        yield models_table(directory / layout.SAVED_MODELS, infos, played)
+        yield models_table(directory / layout.SAVED_MODELS, infos, {"games": games, "positions": positions})
         yield "(loss on the games held out from training; games and positions that the model played)"
     if matches:
         yield ""
@@ -65,11 +62,11 @@ def show_run(directory: Path) -> Iterator[str]:
         yield table([match_line(match) for match in matches], header)
     if tournament:
         yield ""
-        games = sum(len(match.games) for match in tournament)
-        yield f"{directory / TOURNAMENT}: {len(tournament)} matches, {games:,} games"
+        num_games = sum(len(match.games) for match in tournament)
+        yield f"{directory / TOURNAMENT}: {len(tournament)} matches, {num_games:,} games"
     yield ""
     yield "next:"
-    yield from (f"  {line}" for line in next_commands(directory, infos, champion, bool(played), bool(matches)))
+    yield from (f"  {line}" for line in next_commands(directory, infos, champion, bool(games), bool(matches)))
 
 
 def champion_name(saved_models: Path) -> str | None:
@@ -79,27 +76,18 @@ def champion_name(saved_models: Path) -> str | None:
         return None
 
 
-def games_by_model(directory: Path, damaged: list[FileError]) -> dict[str, Played]:
-    """Counts from the sidecars alone; errors of unreadable ones are added to damaged."""
-    played: dict[str, Played] = defaultdict(Played)
-    for meta in newest_shards(directory, on_damage=damaged.append):
-        played[meta.model].games += meta.games
-        played[meta.model].positions += meta.positions
-    return dict(played)
-
-
-def models_table(saved_models: Path, infos: Sequence[ModelInfo], played: dict[str, Played] | None = None) -> str:
-    """A line per model, oldest first. played: by model name, if known."""
+def models_table(saved_models: Path, infos: Sequence[ModelInfo], counts: Mapping[str, Counter[str]] = NO_COUNTS) -> str:
+    """A line per model, oldest first. counts: further columns, by name, then by model."""
     champion = champion_name(saved_models)
-    rows = []
-    for info in infos:
-        row = [info.name + (" *" if info.name == champion else ""), ", ".join(info.parents) or "-"]
-        if played is not None:
-            one = played.get(info.name, Played())
-            row += [f"{one.games:,}", f"{one.positions:,}"]
-        row += [_loss(info.manifest, name) for name in LOSSES]
-        rows.append(tuple(row))
-    counts = ("games", "positions") if played is not None else ()
+    rows = [
+        (
+            info.name + (" *" if info.name == champion else ""),
+            ", ".join(info.parents) or "-",
+            *(f"{count[info.name]:,}" for count in counts.values()),
+            *(_loss(info.manifest, name) for name in LOSSES),
+        )
+        for info in infos
+    ]
     header = ("model", "trained from", *counts, *(f"{name} loss" for name in LOSSES))
     return table(rows, header) + ("\n* the champion" if champion else "")
 
@@ -152,25 +140,20 @@ def next_commands(
 ) -> Iterator[str]:
     """Commands that make sense now, each with its purpose."""
     chunks = any((directory / TRAINING).glob(f"*{layout.CHUNK_SUFFIX}"))
-    commands: list[tuple[str, str]] = []
-    if not infos or champion is None:
-        commands.append(("init", "make a first model"))
-    elif not has_games:
-        commands.append(("selfplay --games 100 --readouts 32", "let it play"))
-    else:
-        commands.append((f"show {directory / SELFPLAY}", "the newest games"))
-        if not chunks:
-            commands.append(("gather --as-many-as-possible", "make training data from the games"))
-    if chunks:
-        commands.append((f"show {directory / TRAINING}", "what a model learns from"))
-    if has_matches:
-        commands.append((f"show {directory / EVALUATE}", "the newest match, with its games"))
-    if (directory / RATINGS).exists():
-        commands.append(("ratings", "how strong each player is"))
-    if champion is not None:
-        commands.append((f"show {directory / layout.SAVED_MODELS / layout.CHAMPION}", "how the champion was made"))
-    width = max(len(command) for command, _ in commands)
-    for command, purpose in commands:
+    begun = bool(infos) and champion is not None
+    commands = [
+        (not begun, "init", "make a first model"),
+        (begun and not has_games, "selfplay --games 100 --readouts 32", "let it play"),
+        (begun and has_games, f"show {directory / SELFPLAY}", "the newest games"),
+        (begun and has_games and not chunks, "gather --as-many-as-possible", "make training data from the games"),
+        (chunks, f"show {directory / TRAINING}", "what a model learns from"),
+        (has_matches, f"show {directory / EVALUATE}", "the newest match, with its games"),
+        ((directory / RATINGS).exists(), "ratings", "how strong each player is"),
+        (champion is not None, f"show {directory / CHAMPION}", "how the champion was made"),
+    ]
+    possible = [(command, purpose) for makes_sense, command, purpose in commands if makes_sense]
+    width = max(len(command) for command, _ in possible)
+    for command, purpose in possible:
         yield f"python {_main_path()} {command:<{width}}  {purpose}"
 
 

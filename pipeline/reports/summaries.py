@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from pipeline.phrases import counted
 from pipeline.ratings.command import RatingsSummary
@@ -30,24 +31,17 @@ def summary_text(summary: Any, whole: bool = False) -> str:
         return pool_table(summary)
     if hasattr(summary, "lines") and not whole:
         return "\n".join(summary.lines())
-    return described({name.replace("_", " "): text for name, text in flattened(plain(summary)) if text})
+    facts = flattened(json.loads(summary_json(summary)))
+    return described({name.replace("_", " "): text for name, text in facts if text})
 
 
 def summary_json(summary: Any) -> str:
-    return json.dumps(plain(summary), indent=2)
+    def plain(value: Any) -> Any:
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return dataclasses.asdict(value)
+        return value.item() if isinstance(value, np.generic) else str(value)  # a path
 
-
-def plain(value: Any) -> Any:
-    """A summary, or a value in it, as JSON can hold it."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(item) for item in value]
-    if isinstance(value, Path):
-        return str(value)
-    return value.item() if hasattr(value, "item") else value  # of a numpy scalar
+    return json.dumps(summary, indent=2, default=plain)
 
 
 def ratings_table(summary: RatingsSummary) -> str:

@@ -54,6 +54,11 @@ def value_text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
     if isinstance(value, list):
-        shown = ", ".join(value_text(item) for item in value[:LONGEST_LIST])
-        return f"{shown}, … ({len(value)} in all)" if len(value) > LONGEST_LIST else shown or "-"
+        return listed(value, LONGEST_LIST) or "-"
     return str(value)
+
+
+def listed(items: Sequence[Any], most: int) -> str:
+    """E.g. "4, 6, 7, … (12 in all)": at most this many items."""
+    shown = ", ".join(value_text(item) for item in items[:most])
+    return f"{shown}, … ({len(items)} in all)" if len(items) > most else shown
