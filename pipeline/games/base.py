@@ -40,7 +40,7 @@ Planes = NDArray[np.uint8]
 Rows = NDArray[np.int64]  # [n] which games of a batch a call is about
 Evaluation = tuple[FloatArray, FloatArray]  # policy_logits [B, A], value_to_move [B]
 Evaluate = Callable[[Planes], Evaluation]  # planes [B, C, H, W], C-contiguous; the caller owns the arrays it returns
-
+Scores = NDArray[np.float64]  # [B, A] how good moves are; see games/heuristic.py
 
 ON = "on"  # the value of a spec's option that stands alone
 
@@ -91,6 +91,9 @@ class History:
     def select(self, rows: NDArray[np.integer]) -> History:
         """A copy that holds only these games."""
         return History(self.keys[rows], self.lengths[rows])
+
+
+MoveScores = Callable[[States, History], Scores]
 
 
 @dataclass(frozen=True)
@@ -195,7 +198,9 @@ class AnyGame(ABC):
         return table
 
     def scores(self, states: States) -> FloatArray:
-        """[B] float32: by how much the first player is ahead, in the game's own unit; here the result."""
+        """[B] float32: by how much the first player is ahead, in the game's own unit (Go: points, komi included); here
+        the result.
+        """
         return self.returns(states)
 
     # What it can do, for those who ask; the defaults: nothing.
@@ -208,8 +213,8 @@ class AnyGame(ABC):
         """[B, O] float32: the probability of each outcome, rows sum to 1. Only asked where chance is to move."""
         raise NotImplementedError(f"{self.spec} has no chance")
 
-    def heuristic(self) -> Callable[[States, History], NDArray[np.float64]] | None:
-        """What scores the moves of positions that are not over, for the heuristic player; see games/heuristic.py."""
+    def heuristic(self) -> MoveScores | None:
+        """What scores the moves of positions that are not over, for the heuristic player."""
         return None
 
     def initial_history(self, states: States) -> History:
@@ -317,7 +322,7 @@ class Game(AnyGame):
         """legal() and observe() of the same states: what a search asks of every new position.
 
         out: arrays of those shapes to fill and return instead of new ones; memory that is already mapped makes a
-        difference for large batches. A game overrides this where both need the same costly analysis.
+        difference for large batches. See OneAnalysis for games where both need the same costly analysis.
         """
         legal = self.legal(states, history)
         planes = self.observe(states, legal)
@@ -325,10 +330,6 @@ class Game(AnyGame):
             return legal, planes
         out[0][:], out[1][:] = legal, planes
         return out
-
-    @abstractmethod
-    def scores(self, states: States) -> FloatArray:
-        """[B] float32: by how much the first player is ahead, in the game's own unit (Go: points, komi included)."""
 
     @abstractmethod
     def ownership(self, states: States) -> NDArray[np.int8]:
@@ -364,6 +365,36 @@ class Game(AnyGame):
         return self.parse_action(text)
 
 
+class OneAnalysis(Game):
+    """A game whose legal actions and planes come from one costly analysis of a position, which a subclass makes."""
+
+    @abstractmethod
+    def analyse(self, states: States, history: History | None, allowed: BoolArray, planes: Planes) -> None:
+        """Fill allowed [B, A] as legal() says and planes [B, C, P] as observe() does.
+
+        Without a history allowed has been filled already, and is only read. planes may have 0 rows: they aren't made.
+        """
+
+    def legal(self, states: States, history: History) -> BoolArray:
+        allowed = np.empty((len(states), self.num_actions), np.bool_)
+        self.analyse(states, history, allowed, np.empty((0, self.num_planes, self.num_points), np.uint8))
+        return allowed
+
+    def observe(self, states: States, legal: BoolArray) -> Planes:
+        planes = np.empty((len(states), self.num_planes, self.num_points), np.uint8)
+        self.analyse(states, None, legal, planes)
+        return planes.reshape(-1, self.num_planes, *self.board_shape)
+
+    def legal_and_observe(
+        self, states: States, history: History, out: tuple[BoolArray, Planes] | None = None
+    ) -> tuple[BoolArray, Planes]:
+        if out is None:
+            planes = np.empty((len(states), self.num_planes, *self.board_shape), np.uint8)
+            out = np.empty((len(states), self.num_actions), np.bool_), planes
+        self.analyse(states, history, out[0], out[1].reshape(len(states), self.num_planes, self.num_points))
+        return out
+
+
 def board_symmetries(height: int, width: int, extra_actions: int = 0) -> Symmetries:
     """The symmetries of a board whose action p < P is "play on point p" and whose other actions never move.
 
@@ -378,10 +409,7 @@ def board_symmetries(height: int, width: int, extra_actions: int = 0) -> Symmetr
                 images.append(np.ascontiguousarray(image).ravel())
     # image[q] = the point that lands on q, so point image[q] moves to q: invert to get "p goes to".
     table = np.stack([np.argsort(image) for image in images]).astype(np.int32)
-    inverse = np.array(
-        [next(j for j, other in enumerate(table) if (other[row] == np.arange(row.size)).all()) for row in table],
-        np.int32,
-    )
+    inverse = np.array([(table == image).all(axis=1).argmax() for image in images], np.int32)
     fixed = np.arange(height * width, height * width + extra_actions, dtype=np.int32)
     actions = np.concatenate([table, np.broadcast_to(fixed, (len(table), extra_actions))], axis=1)
     return Symmetries(np.ascontiguousarray(actions), table, inverse)

@@ -8,14 +8,17 @@ opponent's immediate reply: the ``heuristic`` player is fixed, to measure others
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pipeline.games.base import History
+from pipeline.games.base import Actions, AnyGame, BoolArray, History, Rows, States
 
-Scores = NDArray[np.float64]
 DECISIVE = 1e6  # beyond any sum of the other terms
 
 
-def no_history(num_games: int) -> History:
-    """For moves known to be legal: repetition needn't be looked for again, and histories are far larger than boards."""
-    return History.empty(num_games, 1)
+def after_each(game: AnyGame, states: States, legal: BoolArray) -> tuple[Rows, Actions, States]:
+    """Play each legal [n, A] move of positions [n, S]: -> its row [M], the action [M], the position after it [M, S].
+
+    Repetition isn't looked for again, so no histories are copied: they are far larger than boards.
+    """
+    rows, columns = np.nonzero(legal)
+    actions = columns.astype(np.int32)
+    return rows, actions, game.play(states[rows], actions, History.empty(len(rows), 1))

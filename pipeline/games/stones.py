@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import IllegalMove
-from pipeline.games.base import BoolArray, FloatArray, Game, IntArray, KeyArray, Planes, States, small_number
+from pipeline.errors import IllegalMove, UsageError
+from pipeline.games.base import (
+    BoolArray,
+    FloatArray,
+    Game,
+    IntArray,
+    KeyArray,
+    Planes,
+    States,
+    board_symmetries,
+    small_number,
+)
 from pipeline.games.lines import kernels as line_kernels
 
+REFUSALS = {
+    line_kernels.OUT_OF_RANGE: "no such action",
+    line_kernels.GAME_OVER: "the game is over",
+    line_kernels.OCCUPIED: "the point is occupied",
+}
 COLUMNS = string.ascii_uppercase
 GTP_COLUMNS = COLUMNS.replace("I", "")  # Go leaves it out, because it looks like a 1
 
@@ -29,6 +46,22 @@ def named_point(text: str, height: int, width: int, columns: str = COLUMNS) -> i
     return (height - row) * width + column if column >= 0 and 1 <= row <= height else -1
 
 
+def square_board(
+    name: str, size: str | None, options: Mapping[str, str], sizes: range, usual: int, known: tuple[str, ...] = ()
+) -> int:
+    """The size in a game's spec. Raises UsageError for one that isn't among sizes, or an option that isn't known."""
+    number = small_number(size or "")
+    if number not in sizes:
+        found = "no size" if size is None else f"size {size!r}"
+        kind = "a number" if sizes.step == 1 else "an even number"
+        raise UsageError(f"game {name}: {found}; wanted {kind} from {sizes[0]} to {sizes[-1]}, e.g. {name}:{usual}")
+    for option in options:
+        if option not in known:
+            wanted = f"known: {', '.join(known)}" if known else "there are none"
+            raise UsageError(f"game {name}:{size}: unknown option {option!r}; {wanted}")
+    return number
+
+
 @lru_cache(maxsize=16)
 def _key_weights(num_points: int) -> KeyArray:
     return np.random.Generator(np.random.PCG64(0)).integers(0, 2**64, num_points, np.uint64)
@@ -37,11 +70,22 @@ def _key_weights(num_points: int) -> KeyArray:
 class BoardGame(Game):
     """A game of stones whose actions are the points, and the pass where it has one.
 
-    Its first two planes are the mover's stones and the opponent's.
+    A state begins with the points: 0 empty, 1 the first player's stone, 2 the second's. The first two planes are the
+    mover's stones and the opponent's.
     """
 
     columns = COLUMNS  # the letters of the board's columns
     examples: str  # of names, for what says that a text is none
+    refusals: ClassVar[Mapping[int, str]] = REFUSALS  # why a kernel refuses a move, by status
+
+    def __init__(self, height: int, width: int, extra_words: int, passes: bool = False) -> None:
+        """extra_words: of a state, behind the points. passes: whether there is a pass, the last action."""
+        points = height * width
+        self.board_shape = (height, width)
+        self.num_actions = points + passes
+        self.pass_action = points if passes else None
+        self.state_size = points + extra_words
+        self.symmetries = board_symmetries(height, width, extra_actions=int(passes))
 
     def action_name(self, action: int) -> str:
         return "pass" if action == self.pass_action else point_name(action, *self.board_shape, self.columns)
@@ -54,6 +98,10 @@ class BoardGame(Game):
             raise IllegalMove(f"{self.spec}: {text!r} is no point; wanted {self.examples}")
         return point
 
+    def diagram(self, state: States) -> str:
+        lines = self._board([".XO"[found] for found in state[: self.num_points]])
+        return "\n".join([*lines, self._indent() + self._whose_turn(state)])
+
     def planes_diagram(self, planes: Planes) -> str:
         own, theirs = planes[0].ravel().tolist(), planes[1].ravel().tolist()
         return "\n".join(self._board([".XO"[mine or 2 * other] for mine, other in zip(own, theirs, strict=True)]))
@@ -62,22 +110,27 @@ class BoardGame(Game):
         """The lines of a board with its labels; marks: one character for each point."""
         height, width = self.board_shape
         rows = [self._row_label(row) + " ".join(marks[row * width : (row + 1) * width]) for row in range(height)]
-        return [*rows, self._column_labels()]
+        return [*rows, self._indent() + " ".join(self.columns[:width])]
 
     def _row_label(self, row: int) -> str:
         """What stands left of a row of the diagram; all rows' labels have one width."""
         return f"{self.board_shape[0] - row:2d} "
 
-    def _column_labels(self) -> str:
-        """The diagram's line below the board."""
-        return "   " + " ".join(self.columns[: self.board_shape[1]])
+    def _indent(self) -> str:
+        return " " * len(self._row_label(0))
+
+    def _whose_turn(self, state: States) -> str:
+        """ "X to move, ply 7" or "over, ply 9", of one state [S]."""
+        one = state[None]
+        turn = "over" if self.is_over(one)[0] else f"{'XO'[self.to_move(one)[0]]} to move"
+        return f"{turn}, ply {self.plies(one)[0]}"
 
 
 class RowGame(BoardGame):
     """A game that a row of stones wins, or something else that is written down as a winner, and that can draw.
 
-    A state is the points, each 0, FIRST or SECOND; then TO_MOVE, PLY, OVER and WINNER as in lines/kernels.py; perhaps
-    more words of the game's own. Stones own their points; the score is the result.
+    A state is the points; then TO_MOVE, PLY, OVER and WINNER as in lines/kernels.py; perhaps more words of the game's
+    own. Stones own their points; the score is the result.
     """
 
     def is_over(self, states: States) -> BoolArray:
@@ -96,9 +149,6 @@ class RowGame(BoardGame):
     def keys(self, states: States) -> KeyArray:
         return line_kernels.keys(states, _key_weights(self.num_points))
 
-    def scores(self, states: States) -> FloatArray:
-        return self.returns(states)
-
     def ownership(self, states: States) -> NDArray[np.int8]:
         points = states[:, : self.num_points]
         return (points == line_kernels.FIRST).astype(np.int8) - (points == line_kernels.SECOND)
@@ -107,11 +157,3 @@ class RowGame(BoardGame):
         """[B] of states [B, S]; word: as lines/kernels.py counts them."""
         found: NDArray[np.int16] = states[:, self.num_points + word]
         return found
-
-    def _whose_turn(self, state: States) -> str:
-        """ "X to move, ply 7" or "over, ply 9", of one state [S]."""
-        mover, ply, over = (
-            int(self._word(state[None], word)[0])
-            for word in (line_kernels.TO_MOVE, line_kernels.PLY, line_kernels.OVER)
-        )
-        return f"{'over' if over else 'XO'[mover] + ' to move'}, ply {ply}"

@@ -17,8 +17,6 @@ SPECS = ("tictactoe", "connect4", "go:5", "go:5,moves=200", "go:7", "go:9", "go:
          "gomoku:11,capture,pairs=3,threes_by_capture=off,breakable=off", "gomoku:15",
          "gomoku:19,capture,pairs=7", "othello:6", "othello:8")  # fmt: skip
 
-FLIPPING = frozenset({"othello"})  # games whose stones change sides
-
 
 def name_of(spec: str) -> str:
     return spec.partition(":")[0].partition(",")[0]

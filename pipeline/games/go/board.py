@@ -14,12 +14,27 @@ Kernels run one thread and take all parameters as arguments. They don't check ar
 # mypy: allow-untyped-defs
 from __future__ import annotations
 
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
 from pipeline.kernels import kernel
 
 EMPTY, BLACK, WHITE, OFF_BOARD = 0, 1, 2, 3
 SUICIDE = -1
 STAMP = -1
 MET, TAKEN, FREE = 0, 1, 2
+
+
+@lru_cache(maxsize=16)
+def points_around(size: int) -> NDArray[np.uint16]:
+    """[P, 8] the points above, below, left and right of each, then the diagonal ones; P where the board ends."""
+    points = np.full((size + 2, size + 2), size * size, np.uint16)
+    points[1:-1, 1:-1] = np.arange(size * size).reshape(size, size)
+    steps = ((-1, 0), (1, 0), (0, -1), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+    sides = [points[1 + down : size + 1 + down, 1 + across : size + 1 + across].ravel() for down, across in steps]
+    return np.ascontiguousarray(np.stack(sides, axis=1))
 
 
 @kernel

@@ -35,21 +35,14 @@ NOTHING = -1  # tried yet
 NOT_READ = -1
 TRIED, LINES = 1, 2  # columns of counts
 
+RESULTS = ("has 1 liberty", "has 2 liberties", "has 3 liberties", "has 4 or more liberties", "captures")
 PLANE_NAMES = (
     "own, 4 or more liberties",
     "own, 5 or more liberties",
     "opponent's, 4 or more liberties",
     "opponent's, 5 or more liberties",
-    "a play here has 1 liberty",
-    "a play here has 2 liberties",
-    "a play here has 3 liberties",
-    "a play here has 4 or more liberties",
-    "a play here captures",
-    "opponent's play here has 1 liberty",
-    "opponent's play here has 2 liberties",
-    "opponent's play here has 3 liberties",
-    "opponent's play here has 4 or more liberties",
-    "opponent's play here captures",
+    *(f"a play here {result}" for result in RESULTS),
+    *(f"opponent's play here {result}" for result in RESULTS),
     "own, caught in a ladder",
     "opponent's, caught in a ladder",
     "a play here catches in a ladder",

@@ -16,8 +16,9 @@ decides it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,37 +31,32 @@ from pipeline.games.base import (
     History,
     IntArray,
     KeyArray,
+    MoveScores,
+    OneAnalysis,
     Planes,
     Sgf,
     States,
-    board_symmetries,
-    small_number,
 )
 from pipeline.games.go import features, kernels
-from pipeline.games.go.board import OFF_BOARD
+from pipeline.games.go.board import OFF_BOARD, points_around
 from pipeline.games.go.heuristic import move_scores
-from pipeline.games.heuristic import Scores
-from pipeline.games.stones import GTP_COLUMNS, BoardGame
+from pipeline.games.stones import GTP_COLUMNS, REFUSALS, BoardGame, square_board
 
 DEFAULT_KOMI = 7.5
-MIN_SIZE, MAX_SIZE = 5, 19
 # Area scoring, superko, no suicide: of the names that other programs know, the Chinese rules come closest.
 SGF_RULES = "Chinese"
 ZOBRIST_SEED = 20260119  # part of no file format: keys never leave a process
 
-REFUSALS = {
-    kernels.OUT_OF_RANGE: "no such action",
-    kernels.GAME_OVER: "the game is over",
-    kernels.OCCUPIED: "the point is occupied",
-    kernels.SUICIDE: "suicide",
-    kernels.REPETITION: "it repeats an earlier position (positional superko)",
-}
 
-
-class Go(BoardGame):
+class Go(BoardGame, OneAnalysis):
     """See the module docstring for the rules, ``kernels`` for the state's layout."""
 
     columns, examples = GTP_COLUMNS, "e.g. D4 or pass"
+    refusals: ClassVar[Mapping[int, str]] = {
+        **REFUSALS,
+        kernels.SUICIDE: "suicide",
+        kernels.REPETITION: "it repeats an earlier position (positional superko)",
+    }
     plane_names = (
         "own stones",
         "opponent's stones",
@@ -82,35 +78,25 @@ class Go(BoardGame):
     )
 
     def __init__(self, size: int, komi: float = DEFAULT_KOMI, max_plies: int | None = None) -> None:
-        points = size * size
+        super().__init__(size, size, kernels.EXTRA_WORDS, passes=True)
         self.size = size
         self.komi = self.gtp_komi = komi
-        self.max_plies = 2 * points if max_plies is None else max_plies
+        self.max_plies = 2 * self.num_points if max_plies is None else max_plies
         self.spec = f"go:{size}"
         if komi != DEFAULT_KOMI:
             self.spec += f",komi={komi:g}"
-        if self.max_plies != 2 * points:
+        if self.max_plies != 2 * self.num_points:
             self.spec += f",moves={self.max_plies}"
-        self.board_shape = (size, size)
-        self.num_actions = points + 1
-        self.state_size = points + kernels.EXTRA_WORDS
-        self.pass_action = points
         self.sgf = Sgf(1, SGF_RULES, komi, margin=True)
-        self.symmetries = board_symmetries(size, size, extra_actions=1)
-        self._neighbours = _neighbour_table(size)
-        self._zobrist = np.random.default_rng(ZOBRIST_SEED).integers(0, 2**64, (points, 2), np.uint64)
+        self._neighbours = np.ascontiguousarray(points_around(size)[:, :4])
+        self._zobrist = np.random.default_rng(ZOBRIST_SEED).integers(0, 2**64, (self.num_points, 2), np.uint64)
 
     @staticmethod
     def from_spec(size: str | None, options: dict[str, str]) -> Go:
         """Raises UsageError for a size outside 5–19, an unknown option or a value that is no number."""
-        if size is None or not MIN_SIZE <= small_number(size) <= MAX_SIZE:
-            found = "no size" if size is None else f"size {size!r}"
-            raise UsageError(f"game go: {found}; wanted a number from {MIN_SIZE} to {MAX_SIZE}, e.g. go:9")
-        board = int(size)
+        board = square_board("go", size, options, sizes=range(5, 20), usual=9, known=("komi", "moves"))
         komi, max_plies = DEFAULT_KOMI, None
         for name, text in options.items():
-            if name not in ("komi", "moves"):
-                raise UsageError(f"game go:{size}: unknown option {name!r}; known: komi, moves")
             try:
                 number = float(text)
             except ValueError:
@@ -137,11 +123,8 @@ class Go(BoardGame):
         after, status = kernels.play(
             states, actions, history.keys, history.lengths, self.max_plies, self._neighbours, self._zobrist
         )
-        self._refuse(states, actions, status, REFUSALS)
+        self._refuse(states, actions, status, self.refusals)
         return after
-
-    def legal(self, states: States, history: History) -> BoolArray:
-        return self._legal_and_observe(states, history, None, planes=False)[0]
 
     def is_over(self, states: States) -> BoolArray:
         return states[:, self.num_points + kernels.OVER] != 0
@@ -162,34 +145,11 @@ class Go(BoardGame):
     def keys(self, states: States) -> KeyArray:
         return kernels.keys(states)
 
-    def observe(self, states: States, legal: BoolArray) -> Planes:
-        return self._legal_and_observe(states, None, legal, planes=True)[1]
-
-    def legal_and_observe(
-        self, states: States, history: History, out: tuple[BoolArray, Planes] | None = None
-    ) -> tuple[BoolArray, Planes]:
-        return self._legal_and_observe(states, history, None, planes=True, out=out)
-
-    def _legal_and_observe(
-        self,
-        states: States,
-        history: History | None,
-        known: BoolArray | None,
-        planes: bool,
-        out: tuple[BoolArray, Planes] | None = None,
-    ) -> tuple[BoolArray, Planes]:
-        """Legal actions unless they are known, and planes if wanted, from one analysis of the groups."""
-        num_rows = len(states)
+    def analyse(self, states: States, history: History | None, allowed: BoolArray, planes: Planes) -> None:
         past = history or History.empty(0, 1)
-        if out is None:
-            allowed = np.empty((0 if history is None else num_rows, self.num_actions), np.bool_)
-            observed = np.empty((num_rows if planes else 0, self.num_planes, *self.board_shape), np.uint8)
-        else:
-            allowed, observed = out
-        told = np.zeros((0, self.num_actions), np.bool_) if known is None else known
-        flat = observed.reshape(len(observed), self.num_planes, self.num_points)
-        kernels.legal_and_observe(states, past.keys, past.lengths, told, self._neighbours, self._zobrist, allowed, flat)
-        return allowed, observed
+        kernels.legal_and_observe(
+            states, past.keys, past.lengths, history is not None, self._neighbours, self._zobrist, allowed, planes
+        )
 
     def scores(self, states: States) -> FloatArray:
         return self.ownership(states).sum(axis=1, dtype=np.float32) - np.float32(self.komi)
@@ -197,39 +157,16 @@ class Go(BoardGame):
     def ownership(self, states: States) -> NDArray[np.int8]:
         return kernels.ownership(states, self._neighbours)
 
-    def heuristic(self) -> Callable[[States, History], Scores]:
+    def heuristic(self) -> MoveScores:
         return partial(move_scores, self)
 
     def diagram(self, state: States) -> str:
+        """The stone played last stands in brackets."""
+        *board, turn = super().diagram(state).splitlines()
+        board = [f"{line[:3]} {line[3:]}" for line in board]  # room for a bracket before the first column
         last = int(state[self.num_points + kernels.LAST])
-        lines = []
-        for row in range(self.size):
-            cells = []
-            for column in range(self.size):
-                point = row * self.size + column
-                mark = ".XO"[state[point]]
-                cells.append(f"({mark})" if point == last else f" {mark} ")
-            lines.append(f"{self._row_label(row)}{_squeeze(cells)}".rstrip())
-        lines.append("   " + " " + " ".join(GTP_COLUMNS[: self.size]))
-        mover = "XO"[int(state[self.num_points + kernels.TO_MOVE])]
-        over = bool(state[self.num_points + kernels.OVER])
-        lines.append(f"   {'over' if over else mover + ' to move'}, ply {int(state[self.num_points + kernels.PLY])}")
-        return "\n".join(lines)
-
-
-def _squeeze(cells: list[str]) -> str:
-    """Cells of three characters drawn two apart: " X " and "(O)" share the blanks between them."""
-    line = [" "] * (2 * len(cells) + 1)
-    for i, cell in enumerate(cells):
-        line[2 * i + 1] = cell[1]
-        if cell[0] == "(":
-            line[2 * i], line[2 * i + 2] = "(", ")"
-    return "".join(line)
-
-
-def _neighbour_table(size: int) -> NDArray[np.uint16]:
-    """[P, 4] uint16: the points beside each point; P (the OFF_BOARD word) where the board ends."""
-    points = np.full((size + 2, size + 2), size * size, np.uint16)
-    points[1:-1, 1:-1] = np.arange(size * size).reshape(size, size)
-    sides = [points[:-2, 1:-1], points[2:, 1:-1], points[1:-1, :-2], points[1:-1, 2:]]
-    return np.ascontiguousarray(np.stack([side.ravel() for side in sides], axis=1))
+        if 0 <= last < self.num_points:
+            row, column = divmod(last, self.size)
+            line, at = board[row], 4 + 2 * column
+            board[row] = f"{line[: at - 1]}({line[at]}){line[at + 2 :]}"
+        return "\n".join([*board, turn])

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.games.base import BoolArray, History, IntArray, States
+from pipeline.games.base import BoolArray, History, IntArray, Scores, States
 from pipeline.games.go import kernels as go_kernels
-from pipeline.games.go.board import EMPTY, OFF_BOARD, kernel
-from pipeline.games.heuristic import DECISIVE, Scores, no_history
+from pipeline.games.go.board import EMPTY, OFF_BOARD, kernel, points_around
+from pipeline.games.heuristic import DECISIVE, after_each
 
 if TYPE_CHECKING:
     from pipeline.games.go.game import Go
@@ -37,25 +37,23 @@ def move_scores(game: Go, states: States, history: History) -> Scores:
     A pass is played once all other moves only lose stones or fill eyes; it comes first where it wins at once, and last
     but for eyes where it loses at once.
     """
-    num_rows, num_points = len(states), game.num_points
     legal = game.legal(states, history)
     legal[:, game.pass_action] = False
-    rows, actions = np.nonzero(legal)
-    after = game.play(states[rows], actions.astype(np.int32), no_history(len(rows)))
-    around = eight_around(game.size)
+    rows, actions, after = after_each(game, states, legal)
+    around = points_around(game.size)
     movers = game.to_move(states)
     counts, liberties = count_stones(after, around)
     gain = _safety(counts, movers[rows]) - _safety(count_stones(states, around)[0], movers)[rows]
     gain += LIBERTY * np.minimum(liberties, MOST_LIBERTIES)
     own_eyes, contact = shapes(states, around)
-    opening = (states[:, :num_points] != EMPTY).mean(axis=1) < OPENING_SHARE
+    opening = (states[:, : game.num_points] != EMPTY).mean(axis=1) < OPENING_SHARE
     place = CONTACT * contact + opening[:, None] * _edge(game.size)
     gain += place[rows, actions]
 
-    scores = np.full((num_rows, game.num_actions), -np.inf)
+    scores = np.full(legal.shape, -np.inf)
     scores[rows, actions] = np.where(own_eyes[rows, actions], -DECISIVE, gain)
     scores[:, game.pass_action] = PASS
-    passed = np.flatnonzero(states[:, num_points + go_kernels.PASSES] > 0)
+    passed = np.flatnonzero(states[:, game.num_points + go_kernels.PASSES] > 0)
     if passed.size:
         ahead = game.scores(states[passed]) * np.where(movers[passed] == 0, 1, -1)
         scores[passed, game.pass_action] = np.where(ahead > 0, DECISIVE, -DECISIVE / 2)
@@ -79,16 +77,6 @@ def _safety(counts: IntArray, movers: NDArray[np.int8]) -> Scores:
 
 
 @lru_cache(maxsize=16)
-def eight_around(size: int) -> NDArray[np.uint16]:
-    """[P, 8] the points above, below, left and right of each, then the diagonal ones; P where the board ends."""
-    points = np.full((size + 2, size + 2), size * size, np.uint16)
-    points[1:-1, 1:-1] = np.arange(size * size).reshape(size, size)
-    steps = ((-1, 0), (1, 0), (0, -1), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
-    sides = [points[1 + down : size + 1 + down, 1 + across : size + 1 + across].ravel() for down, across in steps]
-    return np.ascontiguousarray(np.stack(sides, axis=1))
-
-
-@lru_cache(maxsize=16)
 def _edge(size: int) -> Scores:
     """[A] what the place of a point is worth in the opening; 0 for the pass."""
     line = np.minimum(np.arange(size), np.arange(size)[::-1])
@@ -103,11 +91,7 @@ def count_stones(states: States, around: NDArray[np.uint16]) -> tuple[IntArray, 
     """
     num_rows, state_size = states.shape
     num_points = state_size - go_kernels.EXTRA_WORDS
-    groups = np.empty(num_points + 1, np.uint16)
-    merged = np.empty(num_points + 1, np.uint16)
-    liberties = np.empty(num_points + 1, np.int16)
-    sizes = np.empty(num_points + 1, np.int16)
-    hashes = np.empty(num_points + 1, np.uint64)
+    groups, liberties, sizes, hashes, merged = go_kernels.new_labels(num_points)
     no_keys = np.zeros((num_points, 2), np.uint64)
     counts = np.zeros((num_rows, 2, 3), np.int32)
     last_liberties = np.zeros(num_rows, np.int32)

@@ -24,13 +24,14 @@ import numpy as np
 from pipeline.games.go import board as go_board
 from pipeline.games.go import features
 from pipeline.games.go.board import BLACK, EMPTY, WHITE, kernel
+from pipeline.games.lines.kernels import GAME_OVER, OCCUPIED, OUT_OF_RANGE
 
 TO_MOVE, PASSES, PLY, OVER, STONES, MAX_STONES, LAST, KEY = 1, 2, 3, 4, 5, 6, 7, 11
 NUM_LAST = 4
 EXTRA_WORDS = 16
 BASE_PLANES = 16  # those of features follow
 BREATHES, CAPTURABLE = np.uint8(1), np.uint8(2)
-LEGAL, OUT_OF_RANGE, GAME_OVER, OCCUPIED, SUICIDE, REPETITION = 0, 1, 2, 3, 4, 5
+SUICIDE, REPETITION = 4, 5  # status, besides those of lines/kernels.py
 
 
 @kernel
@@ -117,13 +118,20 @@ def play(states, actions, past, num_past, max_plies, neighbours, zobrist):
 
 
 @kernel
+def new_labels(num_points):
+    """-> groups, liberties, sizes, hashes, merged: scratch that find_groups fills, [P+1] each."""
+    points = num_points + 1
+    groups, merged = np.empty(points, np.uint16), np.empty(points, np.uint16)
+    return groups, np.empty(points, np.int16), np.empty(points, np.int16), np.empty(points, np.uint64), merged
+
+
+@kernel
 def find_groups(state, num_points, neighbours, zobrist, groups, liberties, sizes, hashes, merged):
     """Label the groups of one state: groups [P+1] uint16 (0: no stone), and per label its liberties.
 
     Groups in atari also get their size and the Zobrist sum of their stones: what capturing them changes. Labels aren't
-    consecutive. All arrays but state, neighbours and zobrist are scratch that this fills, [P+1] each. One pass from the
-    top left joins each stone to those above and to the left of it, as in labelling the components of an image;
-    like legal_row it computes where it could branch.
+    consecutive. The arrays are those of new_labels. One pass from the top left joins each stone to those above and to
+    the left of it, as in labelling the components of an image; like legal_row it computes where it could branch.
     """
     num_labels = np.uint16(0)
     groups[num_points] = 0
@@ -249,26 +257,23 @@ def observe_row(state, num_points, groups, liberties, allowed, planes):
 
 
 @kernel
-def legal_and_observe(states, past, num_past, known, neighbours, zobrist, allowed, planes):
-    """Fill allowed [B, A] bool and planes [B, C, P] uint8; either may have 0 rows: then it isn't made.
+def legal_and_observe(states, past, num_past, deciding, neighbours, zobrist, allowed, planes):
+    """Fill allowed [B, A] bool and planes [B, C, P] uint8. planes may have 0 rows: then they aren't made.
 
-    known [B, A] bool, or 0 rows: what was allowed, for planes without a history. past [B, T] uint64, num_past [B] int32
-    as in ``play``. No occupied point, no suicide, no repetition; pass always; nothing once the game is over.
+    deciding: whether allowed is to be filled; without, it is only read, and past may have 0 rows. past [B, T] uint64,
+    num_past [B] int32 as in ``play``. No occupied point, no suicide, no repetition; pass always; nothing once the game
+    is over.
     Plain twin: GoReference.legal.
     """
     num_rows, state_size = states.shape
     num_points = state_size - EXTRA_WORDS
-    groups = np.empty(num_points + 1, np.uint16)
-    merged = np.empty(num_points + 1, np.uint16)
-    liberties = np.empty(num_points + 1, np.int16)
-    sizes = np.empty(num_points + 1, np.int16)
-    hashes = np.empty(num_points + 1, np.uint64)
+    groups, liberties, sizes, hashes, merged = new_labels(num_points)
     marks = np.empty(num_points + 1, np.uint8)
     desk = features.new_desk(num_points)
     for row in range(num_rows):
         state = states[row]
         find_groups(state, num_points, neighbours, zobrist, groups, liberties, sizes, hashes, merged)
-        if allowed.shape[0] > 0:
+        if deciding:
             if state[num_points + OVER]:
                 allowed[row, :] = False
             else:
@@ -277,8 +282,7 @@ def legal_and_observe(states, past, num_past, known, neighbours, zobrist, allowe
                     marks, allowed[row],
                 )  # fmt: skip
         if planes.shape[0] > 0:
-            seen = allowed[row] if known.shape[0] == 0 else known[row]
-            observe_row(state, num_points, groups, liberties, seen, planes[row])
+            observe_row(state, num_points, groups, liberties, allowed[row], planes[row])
             mover, tactics = state[num_points + TO_MOVE], planes[row, BASE_PLANES:]
             features.observe_row(state, num_points, mover, neighbours, groups, liberties, desk, tactics)
 

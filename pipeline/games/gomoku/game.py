@@ -30,8 +30,9 @@ Actions are points; their names are a column letter, I included, and a row numbe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,31 +44,24 @@ from pipeline.games.base import (
     BoolArray,
     History,
     IntArray,
+    MoveScores,
+    OneAnalysis,
     Planes,
     Sgf,
     States,
-    board_symmetries,
     small_number,
 )
 from pipeline.games.gomoku import kernels
 from pipeline.games.gomoku import shapes as gomoku_shapes
 from pipeline.games.gomoku.heuristic import move_scores
-from pipeline.games.heuristic import Scores
-from pipeline.games.stones import RowGame
+from pipeline.games.lines.kernels import FIRST, SECOND
+from pipeline.games.stones import REFUSALS, RowGame, square_board
 
-MIN_SIZE, MAX_SIZE = 9, 19
 MIN_PAIRS, MAX_PAIRS, DEFAULT_PAIRS = 3, 7, 5
 OFF = "off"
 # Planes that tell what a stone on an empty point would make by the lines alone: nobody looks at captures. A threat is a
 # straight four, a four or a three.
 SHAPES = ("a five", "a straight four", "a four", "a three", "threats on two lines")
-
-REFUSALS = {
-    kernels.OUT_OF_RANGE: "no such action",
-    kernels.GAME_OVER: "the game is over",
-    kernels.OCCUPIED: "the point is occupied",
-    kernels.DOUBLE_THREE: "it makes two free threes (double-three)",
-}
 
 
 @lru_cache(maxsize=1)
@@ -76,19 +70,23 @@ def shape_table() -> NDArray[np.int32]:
     return gomoku_shapes.shape_table()
 
 
-class Gomoku(RowGame):
+class Gomoku(RowGame, OneAnalysis):
     """See the module docstring for the rules, ``kernels`` for the state's layout.
 
     pairs: captured pairs that win; 0: no captures, and nothing else of that variant either.
     """
 
     examples = "e.g. H8"
+    refusals: ClassVar[Mapping[int, str]] = {
+        **REFUSALS,
+        kernels.DOUBLE_THREE: "it makes two free threes (double-three)",
+    }
     gomocup = True
 
     def __init__(
         self, size: int, exact: bool = False, pairs: int = 0, threes_by_capture: bool = True, breakable: bool = True
     ) -> None:
-        points = size * size
+        super().__init__(size, size, kernels.EXTRA_WORDS)
         self.size = size
         self.rules = kernels.Rules(size, int(exact), pairs, int(pairs > 0), int(threes_by_capture), int(breakable))
         self.spec = f"gomoku:{size}"
@@ -106,25 +104,17 @@ class Gomoku(RowGame):
                 self.plane_names += tuple(f"{who} pairs: {number} or more" for number in range(1, pairs))
             self.plane_names += ("empty but forbidden (double-three)", "opponent has a five to be answered")
         self.sgf = Sgf(4, rules=self.spec.partition(",")[2] or "free")
-        self.board_shape = (size, size)
-        self.num_actions = points
-        self.state_size = points + kernels.EXTRA_WORDS
         # Every move adds a stone, and before the last capture at most 2 (pairs - 1) pairs have gone.
-        self.max_plies = points + 4 * max(0, pairs - 1)
-        self.symmetries = board_symmetries(size, size)
+        self.max_plies = self.num_points + 4 * max(0, pairs - 1)
         self._lines = gomoku_shapes.board_lines(size)
 
     @staticmethod
     def from_spec(size: str | None, options: dict[str, str]) -> Gomoku:
         """Raises UsageError for a size outside 9–19, an unknown option, or one that doesn't go with the others."""
-        if size is None or not MIN_SIZE <= small_number(size) <= MAX_SIZE:
-            found = "no size" if size is None else f"size {size!r}"
-            raise UsageError(f"game gomoku: {found}; wanted a number from {MIN_SIZE} to {MAX_SIZE}, e.g. gomoku:15")
-        where = f"game gomoku:{size}"
         known = ("exact", "capture", "pairs", "threes_by_capture", "breakable")
+        board = square_board("gomoku", size, options, sizes=range(9, 20), usual=15, known=known)
+        where = f"game gomoku:{size}"
         for name, text in options.items():
-            if name not in known:
-                raise UsageError(f"{where}: unknown option {name!r}; known: {', '.join(known)}")
             if name != "pairs" and text not in (ON, OFF):
                 raise UsageError(f"{where}: {name}={text}; wanted {ON} or {OFF}")
         exact, capture = options.get("exact") == ON, options.get("capture") == ON
@@ -137,7 +127,7 @@ class Gomoku(RowGame):
         if not MIN_PAIRS <= small_number(pairs) <= MAX_PAIRS:
             raise UsageError(f"{where}: pairs={pairs}; wanted a number from {MIN_PAIRS} to {MAX_PAIRS}")
         by_capture, breakable = (options.get(name, ON) == ON for name in ("threes_by_capture", "breakable"))
-        return Gomoku(int(size), exact, int(pairs) if capture else 0, by_capture, breakable)
+        return Gomoku(board, exact, int(pairs) if capture else 0, by_capture, breakable)
 
     def initial(self, num_games: int) -> States:
         states = np.zeros((num_games, self.state_size), np.int16)
@@ -158,7 +148,7 @@ class Gomoku(RowGame):
         twice = sorted({self.action_name(point) for point in everywhere if everywhere.count(point) > 1})
         if twice:
             raise IllegalMove(f"two stones on {', '.join(twice)}: no position of {self.spec}")
-        colours = (gomoku_shapes.FIRST, gomoku_shapes.SECOND)
+        colours = (FIRST, SECOND)
         state[0, list(first)], state[0, list(second)] = colours
         words = state[0, self.num_points :]
         words[kernels.TO_MOVE] = mover = len(first) - len(second)
@@ -172,29 +162,12 @@ class Gomoku(RowGame):
     def play(self, states: States, actions: Actions, history: History) -> States:
         actions = np.asarray(actions, np.int32)
         after, status = kernels.play(states, actions, self.rules, shape_table())
-        self._refuse(states, actions, status, REFUSALS)
+        self._refuse(states, actions, status, self.refusals)
         return after
 
-    def legal(self, states: States, history: History) -> BoolArray:
-        allowed = np.empty((len(states), self.num_actions), np.bool_)
-        kernels.legal(states, self.rules, self._lines, shape_table(), allowed)
-        return allowed
-
-    def observe(self, states: States, legal: BoolArray) -> Planes:
-        planes = np.empty((len(states), self.num_planes, *self.board_shape), np.uint8)
-        flat = planes.reshape(len(states), self.num_planes, self.num_points)
-        kernels.observe(states, self.rules, self._lines, shape_table(), legal, flat)
-        return planes
-
-    def legal_and_observe(
-        self, states: States, history: History, out: tuple[BoolArray, Planes] | None = None
-    ) -> tuple[BoolArray, Planes]:
-        if out is None:
-            planes = np.empty((len(states), self.num_planes, *self.board_shape), np.uint8)
-            out = np.empty((len(states), self.num_actions), np.bool_), planes
-        flat = out[1].reshape(len(states), self.num_planes, self.num_points)
-        kernels.legal_and_observe(states, self.rules, self._lines, shape_table(), out[0], flat)
-        return out
+    def analyse(self, states: States, history: History | None, allowed: BoolArray, planes: Planes) -> None:
+        deciding = history is not None
+        kernels.legal_and_observe(states, self.rules, self._lines, shape_table(), deciding, allowed, planes)
 
     def shapes(self, states: States) -> NDArray[np.uint8]:
         """[B, 2, P, 5] on how many lines a stone of each player on each empty point makes each shape (see kernels)."""
@@ -215,15 +188,13 @@ class Gomoku(RowGame):
         first = self.num_points + kernels.PAIRS
         return states[:, first : first + 2].astype(np.int32)
 
-    def heuristic(self) -> Callable[[States, History], Scores]:
+    def heuristic(self) -> MoveScores:
         return partial(move_scores, self)
 
-    def diagram(self, state: States) -> str:
-        lines = self._board([".XO"[found] for found in state[: self.num_points]])
-        word, said = state[self.num_points :], self._whose_turn(state)
+    def _whose_turn(self, state: States) -> str:
+        word, said = state[self.num_points :], super()._whose_turn(state)
         if self.rules.goal:
             said += f"; pairs: X {word[kernels.PAIRS]}, O {word[kernels.PAIRS + 1]}"
         if word[kernels.FIVE]:
             said += f"; {'.XO'[word[kernels.FIVE]]}'s five must be answered"
-        lines.append("   " + said)
-        return "\n".join(lines)
+        return said

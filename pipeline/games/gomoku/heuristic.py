@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.games.base import History, States
+from pipeline.games.base import History, Scores, States
 from pipeline.games.gomoku import kernels
 from pipeline.games.gomoku import shapes as gomoku_shapes
-from pipeline.games.heuristic import DECISIVE, Scores, no_history
+from pipeline.games.heuristic import DECISIVE, after_each
 from pipeline.games.lines.heuristic import line_potential
 
 if TYPE_CHECKING:
@@ -49,9 +49,8 @@ def move_scores(game: Gomoku, states: States, history: History) -> Scores:
         decisive |= taken > 0  # may win by pairs, or break a five
         threats |= (lost > 0) & (lost + their >= game.rules.goal)
     scores += ANSWERS * threats
-    rows, actions = np.nonzero(decisive & legal)
+    rows, actions, after = after_each(game, states, decisive & legal)
     if rows.size:
-        after = game.play(states[rows], actions.astype(np.int32), no_history(len(rows)))
         sign = np.where(movers[rows] == 0, 1, -1)
         scores[rows, actions] += DECISIVE * (game.returns(after) * sign == 1)
         broken = (states[rows, game.num_points + kernels.FIVE] != 0) & ~game.is_over(after)

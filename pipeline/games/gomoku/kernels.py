@@ -35,10 +35,11 @@ from pipeline.games.gomoku.shapes import (
     kernel,
     shapes,
 )
+from pipeline.games.lines.kernels import GAME_OVER, OCCUPIED, OUT_OF_RANGE, OVER, PLY, TO_MOVE, WINNER, makes_line
 
-TO_MOVE, PLY, OVER, WINNER, LAST, FIVE, PAIRS = 0, 1, 2, 3, 4, 5, 6
+LAST, FIVE, PAIRS = 4, 5, 6
 EXTRA_WORDS = 8
-LEGAL, OUT_OF_RANGE, GAME_OVER, OCCUPIED, DOUBLE_THREE = 0, 1, 2, 3, 4
+DOUBLE_THREE = 4  # status, besides those of lines/kernels.py
 BASE_PLANES = 4
 SHAPE_PLANES = 5  # of each side
 
@@ -101,20 +102,7 @@ def all_captures(states, size, players):
 @kernel
 def makes_five(state, rules, point, colour):
     """Whether a stone of this colour on `point` stands in a winning row, or would."""
-    size = rules.size
-    row, column = point // size, point % size
-    for line in range(4):
-        down, across = (0 if line == 0 else 1), (1, 0, 1, -1)[line]
-        run = 1
-        for sign in (1, -1):
-            r, c = row + sign * down, column + sign * across
-            while at(state, size, r, c) == colour:
-                run += 1
-                r += sign * down
-                c += sign * across
-        if run == 5 or (run > 5 and not rules.exact):
-            return True
-    return False
+    return makes_line(state, rules.size, rules.size, 5, rules.exact, point, colour)
 
 
 @kernel
@@ -248,40 +236,27 @@ def play(states, actions, rules, table):
 
 
 @kernel
-def legal(states, rules, lines, table, allowed):
-    """Fill allowed [B, A] bool: empty points but forbidden ones; nothing once the game is over.
+def legal_and_observe(states, rules, lines, table, deciding, allowed, planes):
+    """Fill allowed [B, A] bool: empty points but forbidden ones; nothing once the game is over. Without `deciding` it
+    is known, and only read. Fill planes [B, C, P] uint8 in the order of Gomoku.plane_names, from the mover's side, if
+    they have rows.
 
     Plain twin: GomokuReference.legal.
     """
     numbers, marks = np.empty(len(lines.blank) + 1, np.int64), np.empty(rules.size * rules.size, np.int32)
+    observing = len(planes) > 0
     for b in range(len(states)):
-        if rules.threes:
+        if observing or rules.threes:
             shapes(states[b], lines, table, numbers, marks)
-        allow(states[b], rules, table, marks, allowed[b])
-
-
-@kernel
-def observe(states, rules, lines, table, allowed, planes):
-    """Fill planes [B, C, P] uint8 in the order of Gomoku.plane_names, from the mover's side. allowed: see legal."""
-    numbers, marks = np.empty(len(lines.blank) + 1, np.int64), np.empty(rules.size * rules.size, np.int32)
-    for b in range(len(states)):
-        shapes(states[b], lines, table, numbers, marks)
-        paint(states[b], rules, marks, allowed[b], planes[b])
-
-
-@kernel
-def legal_and_observe(states, rules, lines, table, allowed, planes):
-    """legal and observe in one: fill allowed [B, A] and planes [B, C, P]."""
-    numbers, marks = np.empty(len(lines.blank) + 1, np.int64), np.empty(rules.size * rules.size, np.int32)
-    for b in range(len(states)):
-        shapes(states[b], lines, table, numbers, marks)
-        allow(states[b], rules, table, marks, allowed[b])
-        paint(states[b], rules, marks, allowed[b], planes[b])
+        if deciding:
+            allow(states[b], rules, table, marks, allowed[b])
+        if observing:
+            paint(states[b], rules, marks, allowed[b], planes[b])
 
 
 @kernel
 def allow(state, rules, table, marks, allowed):
-    """One row of legal. marks: of shapes; not read where nothing is forbidden."""
+    """Fill one row of what is allowed. marks: of shapes; not read where nothing is forbidden."""
     num_points = rules.size * rules.size
     if state[num_points + OVER]:
         allowed[:] = False
@@ -302,7 +277,7 @@ def allow(state, rules, table, marks, allowed):
 
 @kernel
 def paint(state, rules, marks, allowed, plane):
-    """One row of observe. marks: of shapes."""
+    """Fill one row of planes. marks: of shapes."""
     num_points = rules.size * rules.size
     mover = state[num_points + TO_MOVE]
     own, enemy = mover + 1, 2 - mover

@@ -18,9 +18,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.games.lines.kernels import EMPTY
 from pipeline.kernels import kernel
 
-EMPTY, FIRST, SECOND, OFF = 0, 1, 2, 3
+OFF = 3  # outside the board
 # What a stone makes on one line; see shape_of.
 NOTHING, THREE, FOUR, STRAIGHT_FOUR, FIVE_SHAPE = 0, 1, 2, 3, 4
 REACH = 4  # points to either side that a window has
@@ -36,14 +37,12 @@ class Lines(NamedTuple):
     of      [4, P] int16: the line through each point in each direction, len(blank) where it is too short
     shift   [4, P] int64: the bits of the point in that line's number
     blank   [L] int64: the line without any stone
-    length  [L] int64
     points  [L, size] int16: the line's points
     """
 
     of: NDArray[np.int16]
     shift: NDArray[np.int64]
     blank: NDArray[np.int64]
-    length: NDArray[np.int64]
     points: NDArray[np.int16]
 
 
@@ -191,7 +190,6 @@ def board_lines(size: int) -> Lines:
         of=np.full((4, size * size), len(found), np.int16),
         shift=np.zeros((4, size * size), np.int64),
         blank=np.zeros(len(found), np.int64),
-        length=np.array([len(line) for _, line in found]),
         points=np.zeros((len(found), size), np.int16),
     )
     for i, (direction, line) in enumerate(found):

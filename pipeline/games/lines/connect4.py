@@ -5,11 +5,16 @@ Spec: ``connect4``. Actions are columns, 0 at the left; their names count from 1
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 
 from pipeline.errors import IllegalMove
 from pipeline.games.base import Symmetries
 from pipeline.games.lines.game import LineGame
+from pipeline.games.lines.kernels import OCCUPIED
+from pipeline.games.stones import REFUSALS
 
 
 def _mirror_symmetries(height: int, width: int) -> Symmetries:
@@ -28,21 +33,22 @@ class ConnectFour(LineGame):
 
     spec = "connect4"
     height, width, length, falls = 6, 7, 4, True
-    full = "the column is full"
-    symmetries = _mirror_symmetries(6, 7)
+    columns = "1234567"
+    refusals: ClassVar[Mapping[int, str]] = {**REFUSALS, OCCUPIED: "the column is full"}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.num_actions = self.width
+        self.symmetries = _mirror_symmetries(self.height, self.width)
 
     def action_name(self, action: int) -> str:
-        return str(action + 1)
+        return self.columns[action]
 
     def parse_action(self, text: str) -> int:
         name = text.strip()
-        for action in range(self.num_actions):
-            if self.action_name(action) == name:
-                return action
-        raise IllegalMove(f"{self.spec}: {text!r} is no column; wanted 1 to {self.width}")
+        if name not in set(self.columns):
+            raise IllegalMove(f"{self.spec}: {text!r} is no column; wanted 1 to {self.width}")
+        return self.columns.index(name)
 
     def _row_label(self, row: int) -> str:
         return "  "
-
-    def _column_labels(self) -> str:
-        return "  " + " ".join(self.action_name(column) for column in range(self.width))

@@ -7,20 +7,16 @@ winning line and whether stones fall to the bottom of their column (then an acti
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from pipeline.errors import UsageError
-from pipeline.games.base import Actions, BoolArray, History, Planes, States
-from pipeline.games.heuristic import Scores
+from pipeline.games.base import Actions, BoolArray, History, MoveScores, Planes, States
 from pipeline.games.lines import kernels
 from pipeline.games.lines.heuristic import move_scores
 from pipeline.games.stones import RowGame
-
-REFUSALS = {kernels.OUT_OF_RANGE: "no such action", kernels.GAME_OVER: "the game is over"}
 
 
 class LineGame(RowGame):
@@ -30,16 +26,12 @@ class LineGame(RowGame):
     width: ClassVar[int]
     length: ClassVar[int]  # stones in a row that win
     falls: ClassVar[bool]  # whether stones drop to the lowest empty point of their column
-    full: ClassVar[str]  # why a stone may not go where there is no room
 
     plane_names = ("own stones", "opponent's stones", "second player to move")
 
     def __init__(self) -> None:
-        points = self.height * self.width
-        self.board_shape = (self.height, self.width)
-        self.num_actions = self.width if self.falls else points
-        self.state_size = points + kernels.EXTRA_WORDS
-        self.max_plies = points
+        super().__init__(self.height, self.width, kernels.EXTRA_WORDS)
+        self.max_plies = self.num_points
 
     @classmethod
     def from_spec(cls, size: str | None, options: dict[str, str]) -> LineGame:
@@ -54,18 +46,14 @@ class LineGame(RowGame):
     def play(self, states: States, actions: Actions, history: History) -> States:
         actions = np.asarray(actions, np.int32)
         after, status = kernels.play(states, actions, self.height, self.width, self.length, self.falls)
-        self._refuse(states, actions, status, {**REFUSALS, kernels.OCCUPIED: self.full})
+        self._refuse(states, actions, status, self.refusals)
         return after
 
     def legal(self, states: States, history: History) -> BoolArray:
         return kernels.legal(states, self.height, self.width, self.falls)
 
     def observe(self, states: States, legal: BoolArray) -> Planes:
-        return kernels.observe(states, self.num_points).reshape(len(states), self.num_planes, *self.board_shape)
+        return kernels.observe(states, self.num_points, self.num_planes).reshape(-1, self.num_planes, *self.board_shape)
 
-    def diagram(self, state: States) -> str:
-        lines = self._board([".XO"[found] for found in state[: self.num_points]])
-        return "\n".join([*lines, "  " + self._whose_turn(state)])
-
-    def heuristic(self) -> Callable[[States, History], Scores]:
+    def heuristic(self) -> MoveScores:
         return partial(move_scores, self)

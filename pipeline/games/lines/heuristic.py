@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.games.base import History, IntArray, States
-from pipeline.games.heuristic import DECISIVE, Scores, no_history
+from pipeline.games.base import History, IntArray, Scores, States
+from pipeline.games.heuristic import DECISIVE, after_each
 
 if TYPE_CHECKING:
     from pipeline.games.lines.game import LineGame
@@ -26,8 +26,7 @@ def move_scores(game: LineGame, states: States, history: History) -> Scores:
     """
     legal = game.legal(states, history)
     scores = np.where(legal, 0.0, -np.inf)
-    rows, actions = np.nonzero(legal)
-    after = game.play(states[rows], actions.astype(np.int32), no_history(len(rows)))
+    rows, actions, after = after_each(game, states, legal)
     points = (after != states[rows])[:, : game.num_points].argmax(axis=1)
     won = game.returns(after) != 0  # nobody loses by a move of their own
     lost = LOSES_TO_A_REPLY * _winning_replies(game, after)
@@ -41,9 +40,7 @@ def move_scores(game: LineGame, states: States, history: History) -> Scores:
 
 def _winning_replies(game: LineGame, states: States) -> IntArray:
     """[M] the moves that win at once in each position, for its player to move; 0 where the game is over."""
-    legal = game.legal(states, no_history(len(states)))
-    rows, actions = np.nonzero(legal)
-    after = game.play(states[rows], actions.astype(np.int32), no_history(len(rows)))
+    rows, _, after = after_each(game, states, game.legal(states, History.empty(len(states), 1)))
     return np.bincount(rows[game.returns(after) != 0], minlength=len(states)).astype(np.int32)
 
 

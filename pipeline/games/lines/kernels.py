@@ -24,7 +24,6 @@ EMPTY, FIRST, SECOND = 0, 1, 2
 TO_MOVE, PLY, OVER, WINNER = 0, 1, 2, 3
 EXTRA_WORDS = 4
 LEGAL, OUT_OF_RANGE, GAME_OVER, OCCUPIED = 0, 1, 2, 3
-NUM_PLANES = 3
 
 
 @kernel
@@ -39,9 +38,10 @@ def landing_point(state: States, height: int, width: int, falls: bool, action: i
 
 
 @kernel
-def makes_line(state: States, height: int, width: int, length: int, point: int) -> bool:
-    """Whether the stone on `point` stands in a row of at least `length` of its colour. Twin: LineReference.has_line."""
-    colour = state[point]
+def makes_line(state: States, height: int, width: int, length: int, exact: int, point: int, colour: int) -> bool:
+    """Whether a stone of this colour on `point` stands in a row of `length`, or would; without `exact` also in a longer
+    one. Twin: LineReference.has_line.
+    """
     row, column = point // width, point % width
     for row_step, column_step in ((0, 1), (1, 0), (1, 1), (1, -1)):
         run = 1
@@ -51,7 +51,7 @@ def makes_line(state: States, height: int, width: int, length: int, point: int) 
                 run += 1
                 r += sign * row_step
                 c += sign * column_step
-        if run >= length:
+        if run == length or (run > length and not exact):
             return True
     return False
 
@@ -84,7 +84,7 @@ def play(
         state[point] = mover + 1
         state[num_points + TO_MOVE] = 1 - mover
         state[num_points + PLY] += 1
-        if makes_line(state, height, width, length, point):
+        if makes_line(state, height, width, length, 0, point, mover + 1):
             state[num_points + WINNER] = mover + 1
             state[num_points + OVER] = 1
         elif state[num_points + PLY] == num_points:
@@ -106,16 +106,18 @@ def legal(states: States, height: int, width: int, falls: bool) -> BoolArray:
 
 
 @kernel
-def observe(states: States, num_points: int) -> Planes:
-    """-> [B, C, P] uint8 planes, in the order of LineGame.plane_names, from the mover's side."""
-    planes = np.zeros((len(states), NUM_PLANES, num_points), np.uint8)
+def observe(states: States, num_points: int, num_planes: int) -> Planes:
+    """-> [B, C, P] uint8 planes from the mover's side: own stones, the opponent's, and last whether the mover is the
+    second player. Any between them are 0.
+    """
+    planes = np.zeros((len(states), num_planes, num_points), np.uint8)
     for b in range(len(states)):
         mover = states[b, num_points + TO_MOVE]
         for point in range(num_points):
             found = states[b, point]
             if found != EMPTY:
                 planes[b, 0 if found == mover + 1 else 1, point] = 1
-            planes[b, 2, point] = mover
+            planes[b, num_planes - 1, point] = mover
     return planes
 
 

@@ -5,10 +5,7 @@ Spec: ``tictactoe``. Actions are points, named as on a chessboard: a1 is the low
 
 from __future__ import annotations
 
-from pipeline.games.base import board_symmetries
 from pipeline.games.lines.game import LineGame
-
-COLUMNS = "abc"
 
 
 class TicTacToe(LineGame):
@@ -16,12 +13,7 @@ class TicTacToe(LineGame):
 
     spec = "tictactoe"
     height, width, length, falls = 3, 3, 3, False
-    full = "the point is occupied"
-    symmetries = board_symmetries(3, 3)
-    columns, examples = COLUMNS, "a1 to c3"
+    columns, examples = "abc", "a1 to c3"
 
     def _row_label(self, row: int) -> str:
         return f"{self.height - row} "
-
-    def _column_labels(self) -> str:
-        return "  " + " ".join(COLUMNS)

@@ -13,37 +13,17 @@ row number from *above*, so that ``a1`` is the upper left corner.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
-from pipeline.errors import UsageError
-from pipeline.games.base import (
-    Actions,
-    BoolArray,
-    FloatArray,
-    History,
-    Planes,
-    Sgf,
-    States,
-    board_symmetries,
-    small_number,
-)
-from pipeline.games.heuristic import Scores
+from pipeline.games.base import Actions, BoolArray, FloatArray, History, MoveScores, Planes, Sgf, States
+from pipeline.games.lines import kernels as line_kernels
 from pipeline.games.othello import kernels
 from pipeline.games.othello.heuristic import move_scores
-from pipeline.games.stones import RowGame
-
-MIN_SIZE, MAX_SIZE = 4, 16
-
-REFUSALS = {
-    kernels.OUT_OF_RANGE: "no such action",
-    kernels.GAME_OVER: "the game is over",
-    kernels.OCCUPIED: "the point is occupied",
-    kernels.FLIPS_NOTHING: "it flips no disc",
-    kernels.MAY_NOT_PASS: "who can place a disc may not pass",
-}
+from pipeline.games.stones import REFUSALS, RowGame, square_board
 
 
 class Othello(RowGame):
@@ -51,56 +31,50 @@ class Othello(RowGame):
 
     columns, examples = "abcdefghijklmnop", "e.g. d3 or pass"
     plane_names = ("own discs", "opponent's discs", "legal points", "second player to move")
+    refusals: ClassVar[Mapping[int, str]] = {
+        **REFUSALS,
+        kernels.FLIPS_NOTHING: "it flips no disc",
+        kernels.MAY_NOT_PASS: "who can place a disc may not pass",
+    }
     sgf = Sgf(2)
 
     def __init__(self, size: int) -> None:
-        points = size * size
+        super().__init__(size, size, line_kernels.EXTRA_WORDS, passes=True)
         self.size = size
         self.spec = f"othello:{size}"
-        self.board_shape = (size, size)
-        self.num_actions = points + 1
-        self.pass_action = points
-        self.state_size = points + kernels.EXTRA_WORDS
-        self.max_plies = 2 * (points - 4)  # no two passes in a row: at most one for each disc
-        self.symmetries = board_symmetries(size, size, extra_actions=1)
+        self.max_plies = 2 * (self.num_points - 4)  # no two passes in a row: at most one for each disc
 
     @staticmethod
     def from_spec(size: str | None, options: dict[str, str]) -> Othello:
         """Raises UsageError for an odd size or one outside 4–16, and for options: there are none."""
-        number = small_number(size or "")
-        if not MIN_SIZE <= number <= MAX_SIZE or number % 2:
-            found = "no size" if size is None else f"size {size!r}"
-            raise UsageError(
-                f"game othello: {found}; wanted an even number from {MIN_SIZE} to {MAX_SIZE}, e.g. othello:8"
-            )
-        if options:
-            raise UsageError(f"game othello:{size}: unknown option {next(iter(options))!r}; there are none")
-        return Othello(number)
+        return Othello(square_board("othello", size, options, sizes=range(4, 17, 2), usual=8))
 
     def initial(self, num_games: int) -> States:
         states = np.zeros((num_games, self.state_size), np.int16)
         board = states[:, : self.num_points].reshape(num_games, self.size, self.size)
         low, high = self.size // 2 - 1, self.size // 2
-        board[:, low, low] = board[:, high, high] = kernels.SECOND
-        board[:, low, high] = board[:, high, low] = kernels.FIRST
+        board[:, low, low] = board[:, high, high] = line_kernels.SECOND
+        board[:, low, high] = board[:, high, low] = line_kernels.FIRST
         return states
 
     def play(self, states: States, actions: Actions, history: History) -> States:
         actions = np.asarray(actions, np.int32)
         after, status = kernels.play(states, actions, self.size)
-        self._refuse(states, actions, status, REFUSALS)
+        self._refuse(states, actions, status, self.refusals)
         return after
 
     def legal(self, states: States, history: History) -> BoolArray:
         return kernels.legal(states, self.size)
 
     def observe(self, states: States, legal: BoolArray) -> Planes:
-        return kernels.observe(states, legal).reshape(len(states), self.num_planes, *self.board_shape)
+        planes = line_kernels.observe(states, self.num_points, self.num_planes)
+        planes[:, 2] = legal[:, : self.num_points]
+        return planes.reshape(-1, self.num_planes, *self.board_shape)
 
     def scores(self, states: States) -> FloatArray:
         return self.ownership(states).sum(axis=1, dtype=np.float32)
 
-    def heuristic(self) -> Callable[[States, History], Scores]:
+    def heuristic(self) -> MoveScores:
         return partial(move_scores, self)
 
     def action_name(self, action: int) -> str:
@@ -118,7 +92,3 @@ class Othello(RowGame):
 
     def _row_label(self, row: int) -> str:
         return f"{row + 1:2d} "
-
-    def diagram(self, state: States) -> str:
-        lines = self._board([".XO"[found] for found in state[: self.num_points]])
-        return "\n".join([*lines, "   " + self._whose_turn(state)])

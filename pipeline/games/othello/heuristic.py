@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.games.base import History, IntArray, States
-from pipeline.games.heuristic import DECISIVE, Scores, no_history
+from pipeline.games.base import History, IntArray, Scores, States
+from pipeline.games.heuristic import DECISIVE, after_each
 from pipeline.games.othello import kernels
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ LATE_SHARE = 0.2  # of the points are empty: from then on discs count
 def move_scores(game: Othello, states: States, history: History) -> Scores:
     """[n, A] how each position stands for its mover after each move; the result decides where the game ends."""
     legal = game.legal(states, history)
-    rows, actions = np.nonzero(legal)
-    after = game.play(states[rows], actions.astype(np.int32), no_history(len(rows)))
+    rows, actions, after = after_each(game, states, legal)
     sign = np.where(game.to_move(states)[rows] == 0, 1.0, -1.0)
     scores = np.full(legal.shape, -np.inf)
     scores[rows, actions] = sign * (_first_players_lead(game, after) + DECISIVE * game.returns(after))

@@ -11,12 +11,22 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.games.base import Actions, BoolArray, IntArray, Planes, States
-from pipeline.games.lines.kernels import EMPTY, EXTRA_WORDS, FIRST, OVER, PLY, SECOND, TO_MOVE, WINNER
+from pipeline.games.base import Actions, BoolArray, IntArray, States
+from pipeline.games.lines.kernels import (
+    EMPTY,
+    FIRST,
+    GAME_OVER,
+    OCCUPIED,
+    OUT_OF_RANGE,
+    OVER,
+    PLY,
+    SECOND,
+    TO_MOVE,
+    WINNER,
+)
 from pipeline.kernels import kernel
 
-LEGAL, OUT_OF_RANGE, GAME_OVER, OCCUPIED, FLIPS_NOTHING, MAY_NOT_PASS = 0, 1, 2, 3, 4, 5
-NUM_PLANES = 4
+FLIPS_NOTHING, MAY_NOT_PASS = 4, 5  # status, besides those of lines/kernels.py
 DIRECTIONS = ((-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0), (1, 1))
 
 
@@ -135,19 +145,3 @@ def mobility(states: States, size: int) -> IntArray:
             for point in range(size * size):
                 found[b, player] += may_place(states[b], size, point, player)
     return found
-
-
-@kernel
-def observe(states: States, legal: BoolArray) -> Planes:
-    """-> [B, C, P] uint8 planes, in the order of Othello.plane_names, from the mover's side. legal [B, A]."""
-    num_points = states.shape[1] - EXTRA_WORDS
-    planes = np.zeros((len(states), NUM_PLANES, num_points), np.uint8)
-    for b in range(len(states)):
-        mover = states[b, num_points + TO_MOVE]
-        for point in range(num_points):
-            found = states[b, point]
-            if found != EMPTY:
-                planes[b, 0 if found == mover + 1 else 1, point] = 1
-            planes[b, 2, point] = legal[b, point]
-            planes[b, 3, point] = mover
-    return planes

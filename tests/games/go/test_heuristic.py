@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pipeline.games.go import heuristic, kernels
+from pipeline.games.go.board import points_around
 from pipeline.games.go.game import Go
 from pipeline.games.registry import parse_game
 from tests.games.heuristic_cases import Case, check, move_scores, set_up, stones_and_mover
@@ -249,7 +250,7 @@ def test_counts_of_stones_agree_with_the_planes(spec: str) -> None:
     states, history = sample_positions(game, 20, seed=3, share=0.3)
     planes = game.observe(states, game.legal(states, history)).reshape(len(states), game.num_planes, -1)
     planes = planes.astype(np.int32)
-    counts, last_liberties = heuristic.count_stones(states, heuristic.eight_around(game.size))
+    counts, last_liberties = heuristic.count_stones(states, points_around(game.size))
     movers = game.to_move(states)
     for first_plane, atari, side in ((0, 2, movers), (1, 5, 1 - movers)):
         expected = planes[:, [first_plane, atari, atari + 1]].sum(axis=2)
@@ -278,7 +279,7 @@ def test_eyes_and_contact() -> None:
     )
     states, _ = set_up(game, case, words_of(case))
     marks = case.diagram.split()
-    eyes, contact = heuristic.shapes(states, heuristic.eight_around(7))
+    eyes, contact = heuristic.shapes(states, points_around(7))
     assert [point for point in range(49) if eyes[0, point]] == [p for p, mark in enumerate(marks) if mark == "e"]
     stones = np.pad(states[0, :49].reshape(7, 7), 1)
     for point in range(49):

@@ -11,8 +11,8 @@ import pytest
 from pipeline.errors import IllegalMove
 from pipeline.games.base import History, States
 from pipeline.games.gomoku import kernels
-from pipeline.games.gomoku import shapes as gomoku_shapes
 from pipeline.games.gomoku.game import Gomoku
+from pipeline.games.lines.kernels import FIRST, SECOND
 from pipeline.games.registry import parse_game
 
 SIZE = 9
@@ -128,7 +128,7 @@ def test_a_pair_is_captured_in_every_direction() -> None:
         game, state, point = board(*image)
         after = play(game, state, point)
         assert game.pairs(after).tolist() == [[1, 0]]
-        assert (after[0, : game.num_points] == gomoku_shapes.SECOND).sum() == 0
+        assert (after[0, : game.num_points] == SECOND).sum() == 0
     for image in mirrored(("?", ".O", "..O", "...X")):
         game, state, point = board(*image)
         assert game.pairs(play(game, state, point)).tolist() == [[1, 0]]
@@ -139,7 +139,7 @@ def test_eight_pairs_at_once() -> None:
     game, state, point = board(*rows, spec="capture,pairs=7")
     after = play(game, state, point)
     assert game.pairs(after).tolist() == [[8, 0]] and result(game, after) == 1
-    assert (after[0, : game.num_points] == gomoku_shapes.SECOND).sum() == 0
+    assert (after[0, : game.num_points] == SECOND).sum() == 0
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_moving_in_between_is_safe() -> None:
     for image in mirrored(("OX?O",)):
         game, state, point = board(*image)
         after = play(game, state, point)
-        assert (after[0, : game.num_points] == gomoku_shapes.FIRST).sum() == 2 and game.pairs(after).sum() == 0
+        assert (after[0, : game.num_points] == FIRST).sum() == 2 and game.pairs(after).sum() == 0
 
 
 def test_captured_points_are_free_again() -> None:
@@ -187,7 +187,7 @@ def test_the_last_pair_wins(goal: int) -> None:
 def test_captures_mean_nothing_in_the_free_game() -> None:
     game, state, point = board("?OOX", spec="")
     after = play(game, state, point)
-    assert (after[0, : game.num_points] == gomoku_shapes.SECOND).sum() == 2
+    assert (after[0, : game.num_points] == SECOND).sum() == 2
 
 
 # Double-three
@@ -327,7 +327,7 @@ def test_a_five_that_a_capture_breaks_does_not_win_yet() -> None:
     for image in mirrored(BREAKABLE):
         game, state, point = board(*image)
         after = play(game, state, point)
-        assert result(game, after) is None and after[0, game.num_points + kernels.FIVE] == gomoku_shapes.FIRST
+        assert result(game, after) is None and after[0, game.num_points + kernels.FIVE] == FIRST
         planes = game.observe(after, game.legal(after, NO_HISTORY))
         assert planes[0, game.plane_names.index("opponent has a five to be answered")].all()
 
