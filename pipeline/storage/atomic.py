@@ -13,17 +13,18 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
 
 from pipeline.errors import FileError, explain
 from pipeline.storage import layout
 
-if TYPE_CHECKING:
-    from pydantic import ValidationError
+Record = TypeVar("Record", bound=BaseModel)
 
 
 @contextmanager
@@ -146,6 +147,34 @@ def read_json(path: Path, wanted: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise FileError(path, f"damaged: found a JSON {type(value).__name__}; wanted {wanted}")
     return value
+
+
+def check_format(path: Path, raw: dict[str, Any], file_format: str, versions: Sequence[int], wanted: str) -> None:
+    """Raises FileError unless raw, read from path, is of this format and one of these versions."""
+    found, version = raw.get("format"), raw.get("version")
+    if found != file_format:
+        raise FileError(path, f"damaged: format {found!r}; wanted {file_format!r}, {wanted}")
+    if version not in versions:
+        readable = f"version {versions[0]}" if len(versions) == 1 else f"versions {versions[0]} to {versions[-1]}"
+        raise FileError(path, f"version {version!r}; this program reads {readable}; update it; wanted {wanted}")
+
+
+def parse_record(path: Path, kind: type[Record], raw: dict[str, Any], wanted: str) -> Record:
+    """raw, read from path, as a record of this kind; its Literals `format` and `version` say what can be read.
+
+    Raises FileError that says what was wanted, and names the first field that is wrong.
+    """
+    (file_format,), versions = (get_args(kind.model_fields[name].annotation) for name in ("format", "version"))
+    check_format(path, raw, file_format, versions, wanted)
+    try:
+        return kind.model_validate(raw)
+    except ValidationError as error:
+        raise FileError(path, f"damaged: {first_problem(error)}; wanted {wanted}") from error
+
+
+def read_record(path: Path, kind: type[Record], wanted: str) -> Record:
+    """The JSON file as a record, like parse_record."""
+    return parse_record(path, kind, read_json(path, wanted), wanted)
 
 
 def check_content(path: Path, data: bytes, num_bytes: int, sha256: str, said_by: str) -> None:

@@ -271,19 +271,13 @@ def _header(path: Path, line: bytes) -> MatchHeader:
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:
         found = raw.get("format") if isinstance(raw, dict) else raw
         raise FileError(path, f"not a match: format {found!r}; wanted {wanted}")
-    version = raw.get("version")
-    if version == 1:
+    if raw.get("version") == 1:
         raise FileError(
             path,
-            f"made by an older version of this program (format {version}, this one reads {VERSION}); play the match "
+            f"made by an older version of this program (format 1, this one reads {VERSION}); play the match "
             "again in another --output-dir, or remove the folder",
         )
-    if version != VERSION:
-        raise FileError(path, f"version {version!r}; this program reads version {VERSION}; update it")
-    try:
-        return MatchHeader(**raw)
-    except ValidationError as error:
-        raise FileError(path, f"damaged: {atomic.first_problem(error)}; wanted {wanted}") from error
+    return atomic.parse_record(path, MatchHeader, raw, wanted)
 
 
 def verify_games(path: Path, game: Game, games: Sequence[MatchGame]) -> None:

@@ -17,13 +17,13 @@ from typing import Any, Literal
 import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 from safetensors import SafetensorError
 
 from pipeline.errors import FileError
 from pipeline.storage import atomic, layout
 
-FORMAT, VERSION = "mugo-model", 1
+FORMAT = "mugo-model"
 Weights = dict[str, NDArray[Any]]
 
 
@@ -87,17 +87,7 @@ def read_info(path: Path) -> ModelInfo:
     """model.json of a model directory. Raises FileError if it is missing, damaged or of another version."""
     if not path.is_dir():
         raise FileError(path, "no such directory; wanted a model directory; `python main.py init` makes a first one")
-    file = path / layout.MODEL_JSON
-    raw = atomic.read_json(file, "the description of a model")
-    if raw.get("format") != FORMAT:
-        raise FileError(file, f"format {raw.get('format')!r}; wanted {FORMAT!r}")
-    if raw.get("version") != VERSION:
-        raise FileError(file, f"version {raw.get('version')!r}; this program reads version {VERSION}; update it")
-    try:
-        return ModelInfo(**raw)
-    except ValidationError as error:
-        line, _, problem = atomic.first_problem(error).partition(": ")
-        raise FileError(file, f"damaged: line {line!r}: {problem}; wanted a model of version {VERSION}") from error
+    return atomic.read_record(path / layout.MODEL_JSON, ModelInfo, "the description of a model")
 
 
 def read_model(path: Path) -> Model:

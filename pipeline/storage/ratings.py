@@ -13,19 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, model_validator
 
-from pipeline.errors import FileError
 from pipeline.storage import atomic
 
-RATINGS_FORMAT, POOL_FORMAT, VERSION = "mugo-ratings", "mugo-pool", 1
+RATINGS_FORMAT, POOL_FORMAT = "mugo-ratings", "mugo-pool"
 WANTED_RATINGS = "ratings; `python main.py ratings` makes it anew from the match records"
 WANTED_POOL = "a pool; repair it, or remove it and add its members again: `python main.py pool add SPEC`"
 DEFAULT_CAPACITY = 5
-
-Record = TypeVar("Record", bound=BaseModel)
 
 
 class RatedPlayer(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
@@ -91,7 +88,7 @@ class Pool(BaseModel, frozen=True, extra="forbid"):
 
 def read_ratings(path: Path) -> Ratings:
     """Raises FileError, which says how to make it anew, if it is missing, damaged or of another version."""
-    return _read(path, Ratings, RATINGS_FORMAT, WANTED_RATINGS)
+    return atomic.read_record(path, Ratings, WANTED_RATINGS)
 
 
 def write_ratings(path: Path, ratings: Ratings) -> None:
@@ -101,9 +98,7 @@ def write_ratings(path: Path, ratings: Ratings) -> None:
 
 def read_pool(path: Path) -> Pool:
     """The pool; an empty one if there is no file. Raises FileError if it is damaged or of another version."""
-    if not path.exists():
-        return Pool()
-    return _read(path, Pool, POOL_FORMAT, WANTED_POOL)
+    return atomic.read_record(path, Pool, WANTED_POOL) if path.exists() else Pool()
 
 
 def write_pool(path: Path, pool: Pool) -> None:
@@ -122,15 +117,3 @@ def pool_lock(path: Path) -> Iterator[None]:
 def _write(path: Path, record: BaseModel) -> None:
     atomic.make_folder(path.parent)
     atomic.write_json(path, record.model_dump(mode="json"), indent=2)
-
-
-def _read(path: Path, kind: type[Record], format_name: str, wanted: str) -> Record:
-    raw: dict[str, Any] = atomic.read_json(path, wanted)
-    if raw.get("format") != format_name:
-        raise FileError(path, f"damaged: format {raw.get('format')!r}; wanted {wanted}")
-    if raw.get("version") != VERSION:
-        raise FileError(path, f"version {raw.get('version')!r}; this program reads version {VERSION}; wanted {wanted}")
-    try:
-        return kind(**raw)
-    except ValidationError as error:
-        raise FileError(path, f"damaged: {atomic.first_problem(error)}; wanted {wanted}") from error

@@ -354,8 +354,9 @@ def _moves_column(game: GameRecord, name: str) -> NDArray[Any]:
 def read_meta(path: Path) -> ShardMeta:
     """The sidecar at path (the ``.meta`` or the shard it belongs to). Raises FileError if missing or damaged."""
     path = layout.meta_path(path)
-    raw = atomic.read_json(path, "the sidecar of a game shard")
-    _check_format(path, raw, META_FORMAT)
+    wanted = "the sidecar of a game shard"
+    raw = atomic.read_json(path, wanted)
+    atomic.check_format(path, raw, META_FORMAT, READABLE, wanted)
     try:
         lengths = np.array(raw["lengths"], np.int32)
         generation = raw["generation"]
@@ -377,8 +378,7 @@ def read_meta(path: Path) -> ShardMeta:
             sha256=str(raw["sha256"]),
         )
     except (KeyError, TypeError, ValueError, OverflowError, binascii.Error) as error:
-        problem = f"damaged: {type(error).__name__}: {error}; wanted a sidecar of version {VERSION}"
-        raise FileError(path, problem) from error
+        raise FileError(path, f"damaged: {type(error).__name__}: {error}; wanted {wanted}") from error
     if lengths.shape != (meta.games,) or (lengths < 1).any() or int(lengths.sum()) != meta.positions or meta.games < 1:
         found = f"the lengths of its games don't give its {meta.games} games, {meta.positions} positions"
         raise FileError(path, f"damaged: {found}")
@@ -406,7 +406,7 @@ def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
         header = None
     if not isinstance(header, dict):
         raise FileError(path, "damaged: its first line is no JSON object; wanted the header of a game shard")
-    _check_format(path, header, SHARD_FORMAT)
+    atomic.check_format(path, header, SHARD_FORMAT, READABLE, "a game shard")
     if not isinstance(header.get("game"), str) or not isinstance(header.get("model"), str):
         raise FileError(path, "damaged: its header names no game or no model")
     columns = _parse_columns(path, header, memoryview(data)[end + 1 :])
@@ -487,14 +487,6 @@ def _check_opponents(path: Path, header: dict[str, Any], columns: dict[str, Any]
 def _are_surprises(numbers: NDArray[np.floating]) -> bool:
     """Whether all are finite and none is negative."""
     return bool(numbers.min(initial=0.0) >= 0 and np.isfinite(numbers.sum(dtype=np.float64)))  # NaN fails both
-
-
-def _check_format(path: Path, raw: dict[str, Any], wanted: str) -> None:
-    if raw.get("format") != wanted:
-        raise FileError(path, f"format {raw.get('format')!r}; wanted {wanted!r}")
-    if raw.get("version") not in READABLE:
-        wanted = f"{READABLE[0]} to {READABLE[-1]}"
-        raise FileError(path, f"version {raw.get('version')!r}; this program reads versions {wanted}; update it")
 
 
 def newest_shards(directory: Path, on_damage: Callable[[FileError], None] | None = None) -> Iterator[ShardMeta]:

@@ -81,7 +81,7 @@ def test_flipped_bit_and_cut_file(tmp_path: Path, name: str) -> None:
     [
         ("format", "other", "'other'; wanted 'mugo-model'"),
         ("version", 2, "version 2"),
-        ("game", None, "line 'game'"),
+        ("game", None, "damaged: game: Input should be a valid string; wanted the description of a model"),
         ("files", {}, "no checksum"),
     ],
 )
