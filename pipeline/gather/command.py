@@ -396,7 +396,7 @@ class _Making:
         for _ in in_threads(work, range(len(indices))):
             self.progress.advance()
         with atomic.os_errors(self.output):
-            atomic.sync_folder(self.output)
+            atomic.sync(self.output)
         self.progress.finish()
 
     def _write_file(self, path: Path, index: int, num_chunks: int, columns: Columns) -> None:

@@ -351,7 +351,7 @@ def write_sgfs(game: Game, writer: MatchWriter, directory: Path | None) -> None:
         text = SgfText(black, white, event=writer.folder.name, round=str(one.index), comment=f"end: {one.end}")
         record = game_sgf(game, one.moves, text, comments, resigned=one.end == "resigned")
         atomic.write_text(path, record, folder_sync=False)
-    atomic.sync_folder(folder)
+    atomic.sync(folder)
 
 
 def _warn_of(failed: Sequence[MatchFailure], given_up: set[int], progress: Progress) -> None:

@@ -45,9 +45,9 @@ def make_folder(path: Path) -> None:
             raise FileError(path, "it is a file; wanted a directory; choose another path") from error
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the renames done in this folder survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def sync(path: Path) -> None:
+    """Make a file's content, or the renames done in a folder, survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     except OSError as error:
@@ -60,7 +60,7 @@ def sync_folder(folder: Path) -> None:
 def write_bytes(path: Path, data: bytes | memoryview, folder_sync: bool = True) -> None:
     """Put a file with this content at path, replacing what was there.
 
-    folder_sync: False saves one sync when several files go into a folder; call sync_folder after the last.
+    folder_sync: False saves one sync when several files go into a folder; call sync after the last.
     Raises FileError.
     """
     with _replacing(path, folder_sync) as temporary:
@@ -84,7 +84,7 @@ def _replacing(path: Path, folder_sync: bool = True) -> Iterator[Path]:
                 temporary.unlink(missing_ok=True)
             raise
         if folder_sync:
-            sync_folder(path.parent)
+            sync(path.parent)
 
 
 def _write_all(descriptor: int, rest: memoryview) -> None:
@@ -139,7 +139,11 @@ def read_bytes(path: Path, wanted: str) -> bytes:
 
 def read_json(path: Path, wanted: str) -> dict[str, Any]:
     """The JSON object in a file. Raises FileError if it is missing, unreadable or not a JSON object."""
-    data = read_bytes(path, wanted)
+    return parse_json(path, read_bytes(path, wanted), wanted)
+
+
+def parse_json(path: Path, data: bytes, wanted: str) -> dict[str, Any]:
+    """The JSON object in data, read from path. Raises FileError if it isn't one."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -222,27 +226,19 @@ def new_directory(path: Path) -> Iterator[Path]:
             yield temporary
             for folder, _, names in os.walk(temporary):
                 for name in names:
-                    _sync_file(Path(folder, name))
-                sync_folder(Path(folder))
+                    sync(Path(folder, name))
+                sync(Path(folder))
             _refuse_existing(path)
             os.rename(temporary, path)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
-        sync_folder(path.parent)
+        sync(path.parent)
 
 
 def _refuse_existing(path: Path) -> None:
     if os.path.lexists(path):
         raise FileError(path, "it exists already, and is never overwritten; choose another name or remove it")
-
-
-def _sync_file(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def replace_symlink(link: Path, target: str) -> None:

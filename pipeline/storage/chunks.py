@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -212,19 +213,14 @@ def list_sets(directory: Path) -> dict[layout.SetName, list[Path]]:
 
 def complete_set(set_name: layout.SetName, files: list[Path]) -> ChunkSet | None:
     """These files of one set as a ChunkSet; None if a numbered chunk is missing."""
-    by_count: dict[int, list[Path]] = {}
-    holdout = None
+    by_count: dict[int, list[Path]] = defaultdict(list)
     for path in sorted(files):
-        parsed = layout.parse_chunk_name(path.name)
-        if parsed is None or parsed.set != set_name:
-            continue
-        if parsed.is_holdout:
-            holdout = path
-        else:
-            by_count.setdefault(parsed.count, []).append(path)
+        if parsed := layout.parse_chunk_name(path.name):
+            by_count[parsed.count].append(path)
+    holdouts = by_count.pop(0, [])  # a hold-out's name gives no count
     for count, paths in by_count.items():
         if len(paths) == count:
-            return ChunkSet(str(set_name), tuple(paths), holdout)
+            return ChunkSet(str(set_name), tuple(paths), holdouts[0] if holdouts else None)
     return None
 
 

@@ -187,10 +187,6 @@ class ChunkName:
     index: int  # from 0; -1 for the hold-out
     count: int  # chunks in the set, the hold-out not counted; 0 for the hold-out
 
-    @property
-    def is_holdout(self) -> bool:
-        return self.index < 0
-
 
 def chunk_name(set_name: SetName, index: int, count: int) -> str:
     """Raises UsageError if the numbers don't fit the name."""

@@ -217,9 +217,12 @@ class MatchLines:
         """Played or still to be played."""
         return 2 * len(self.openings)
 
-    def check(self, failure: MatchFailure) -> None:
-        if failure.failed >= self.num_games:
-            raise ValueError(f"game {failure.failed} of {self.num_games}")
+    def check(self, line: MatchGame | MatchFailure) -> None:
+        """Raises ValueError if it can't be of this match."""
+        if isinstance(line, MatchGame):
+            check_game(self.openings, line)
+        elif line.failed >= self.num_games:
+            raise ValueError(f"game {line.failed} of {self.num_games}")
 
     def take(self, line: bytes) -> None:
         """Read a line after the first. Raises ValueError that says what is wrong with it."""
@@ -234,11 +237,9 @@ class MatchLines:
             self.failures.append(failure)
         else:
             game = MatchGame.model_validate(raw)
-            problem = disagreement(self.openings, game)
-            if problem is None and game.index in self.games:
-                problem = f"game {game.index} stands twice"
-            if problem is not None:
-                raise ValueError(problem)
+            self.check(game)
+            if game.index in self.games:
+                raise ValueError(f"game {game.index} stands twice")
             self.games[game.index] = game
 
 
@@ -264,14 +265,8 @@ def _read_games(folder: Path) -> tuple[MatchLines, int]:
 
 def _header(path: Path, line: bytes) -> MatchHeader:
     wanted = "the description of a match in its first line; remove the folder to play the match again"
-    try:
-        raw = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise FileError(path, f"damaged: its first line is not readable as JSON; wanted {wanted}") from error
-    if not isinstance(raw, dict) or raw.get("format") != FORMAT:
-        found = raw.get("format") if isinstance(raw, dict) else raw
-        raise FileError(path, f"not a match: format {found!r}; wanted {wanted}")
-    if raw.get("version") == 1:
+    raw = atomic.parse_json(path, line, wanted)
+    if (raw.get("format"), raw.get("version")) == (FORMAT, 1):
         raise FileError(
             path,
             f"made by an older version of this program (format 1, this one reads {VERSION}); play the match "
@@ -311,19 +306,18 @@ def _verify(path: Path, game: Game, games: Sequence[MatchGame]) -> None:
         raise FileError(path, f"{found}; wanted the games of this match; remove that line to replay it")
 
 
-def disagreement(openings: Sequence[Sequence[int]], game: MatchGame) -> str | None:
-    """Why a game can't be one of a match with these openings; None if it can."""
+def check_game(openings: Sequence[Sequence[int]], game: MatchGame) -> None:
+    """Raises ValueError if a game can't be one of a match with these openings."""
     if game.index >= 2 * len(openings):
-        return f"game {game.index} of {2 * len(openings)}"
+        raise ValueError(f"game {game.index} of {2 * len(openings)}")
     if game.challenger_player != game.index % 2:
         found, wanted = ("first", "second") if game.index % 2 else ("second", "first")
-        return f"game {game.index}: the challenger moves {found}, it must move {wanted}"
+        raise ValueError(f"game {game.index}: the challenger moves {found}, it must move {wanted}")
     opening = openings[game.index // 2]
     if game.moves[: game.opening_plies] != opening or game.opening_plies != len(opening):
-        return f"game {game.index}: it doesn't begin with its opening"
+        raise ValueError(f"game {game.index}: it doesn't begin with its opening")
     if len(game.values_to_move) != len(game.moves):
-        return f"game {game.index}: {len(game.values_to_move)} values for {len(game.moves)} moves"
-    return None
+        raise ValueError(f"game {game.index}: {len(game.values_to_move)} values for {len(game.moves)} moves")
 
 
 # Writing
@@ -343,8 +337,7 @@ class MatchWriter(MatchLines):
         """
         new: dict[int, MatchGame] = {}
         for game in games:
-            if (problem := disagreement(self.openings, game)) is not None:
-                raise ValueError(problem)
+            self.check(game)
             if game.index not in self.games:
                 new.setdefault(game.index, game)
         self._append(list(new.values()))

@@ -108,6 +108,5 @@ def remove_stale_priorities(directory: Path, keep: str) -> int:
 
 
 def _list_priorities(directory: Path) -> list[tuple[layout.SetName, Path]]:
-    with atomic.os_errors(directory):
-        names = [path.name for path in directory.iterdir()]
+    names = atomic.names_in(directory)
     return [(parsed, directory / name) for name in names if (parsed := layout.parse_priorities_name(name))]

@@ -399,17 +399,13 @@ def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
         data = decompress(packed)
     except (EOFError, OSError, zlib.error) as error:
         raise FileError(path, f"damaged: not readable as gzip ({error}); wanted a game shard") from error
-    end = data.find(b"\n")
-    try:
-        header = json.loads(data[:end]) if end >= 0 else None
-    except (ValueError, RecursionError):
-        header = None
-    if not isinstance(header, dict):
-        raise FileError(path, "damaged: its first line is no JSON object; wanted the header of a game shard")
-    atomic.check_format(path, header, SHARD_FORMAT, READABLE, "a game shard")
+    wanted = "the header of a game shard in its first line"
+    first_line = data[: data.find(b"\n") + 1]
+    header = atomic.parse_json(path, first_line, wanted)
+    atomic.check_format(path, header, SHARD_FORMAT, READABLE, wanted)
     if not isinstance(header.get("game"), str) or not isinstance(header.get("model"), str):
         raise FileError(path, "damaged: its header names no game or no model")
-    columns = _parse_columns(path, header, memoryview(data)[end + 1 :])
+    columns = _parse_columns(path, header, memoryview(data)[len(first_line) :])
     _check_columns(path, columns)
     _check_opponents(path, header, columns)
     shard = Shard(path, header, **columns)

@@ -17,7 +17,7 @@ from pipeline.matches.openings import make_openings
 from pipeline.matches.worker_pool import ThreadPool, conduct
 from pipeline.players.base import Decisions, Player
 from pipeline.players.builtin import RandomPlayer
-from pipeline.storage.matches import disagreement, verify_games
+from pipeline.storage.matches import check_game, verify_games
 from tests.games.playing import SMALL
 from tests.matches.helpers import (
     CALM,
@@ -47,7 +47,7 @@ def check_games(pairing, games):
     verify_games("here", pairing.game, list(games.values()))
     for index, one in games.items():
         assert one.index == index and one.challenger_player == index % 2
-        assert disagreement(pairing.openings, one) is None
+        check_game(pairing.openings, one)
 
 
 # Games

@@ -269,7 +269,7 @@ def replace_in(folder, old, new):
         ('"failed":3', '"failed":3,"why":1', "line 5: why"),
         ('"more":[[2]]', '"more":[2]', "line 6: more.0"),
         ('"more":[[2]]', '"more":[[2]', "line 6"),
-        ('"mugo-match"', '"other"', "not a match"),
+        ('"mugo-match"', '"other"', "damaged: format 'other'; wanted 'mugo-match', the description of a match"),
         ('"version":2', '"version":3', "version 3; this program reads version 2"),
         ('"version":2', '"version":1', "made by an older version of this program"),
         ('"games":6', '"games":8', "3 openings for 8 games"),
