@@ -13,6 +13,7 @@ Knows neither commands nor files; presets/ decides which settings may follow a s
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -44,7 +45,7 @@ START = RunState(0, 0, 0.0)
 
 @dataclass(frozen=True)
 class Schedule:
-    """A setting's values in order of time. clock: one of CLOCKS, the same for all entries."""
+    """A setting's values in order of time: untils rise. clock: one of CLOCKS, the same for all entries."""
 
     clock: str
     untils: tuple[float, ...]
@@ -52,19 +53,15 @@ class Schedule:
 
     def at(self, run_state: RunState) -> Any:
         """The value that holds at run_state. Raises UsageError if it goes by the share of time, which is unknown."""
-        if self.clock == SHARE and run_state.share is None:
+        clocks = {"until": run_state.generation, "until_samples": run_state.samples, SHARE: run_state.share}
+        reached = clocks[self.clock]
+        if reached is None:
             raise UsageError(
                 "goes by the share of the run's time that has passed; run it by `./rl_loop.sh --minutes …`, "
                 "or give --time-share 0 to 1"
             )
-        for until, value in zip(self.untils, self.values, strict=True):
-            if self.clock == "until":
-                holds = run_state.generation <= until
-            else:
-                holds = (run_state.samples if self.clock == "until_samples" else run_state.share or 0.0) < until
-            if holds:
-                return value
-        return self.values[-1]
+        find = bisect_left if self.clock == "until" else bisect_right  # up to and including that generation
+        return self.values[min(find(self.untils, reached), len(self.values) - 1)]
 
 
 def parse_schedule(entries: Sequence[Any], where: str) -> Schedule:

@@ -127,23 +127,25 @@ class Candidates:
     champions: list[str] = field(default_factory=list)
 
 
+@dataclass
 class OpponentSource:
-    """The opponents of a run's new games. Threads ask it at the same time."""
+    """The opponents of a run's new games. Threads ask it at the same time.
 
-    def __init__(
-        self, config: SelfplayConfig, mix: Mix, game: AnyGame, load: Load, leaves: int, progress: Progress
-    ) -> None:
-        """leaves: of one tree in a batch. Raises UsageError if the heuristic doesn't know the game."""
-        self._config = config
-        self._mix = mix
-        self._game = game
-        self._load = load
-        self._leaves = leaves
-        self._progress = progress
+    leaves: of one tree in a batch. Raises UsageError if the heuristic doesn't know the game.
+    """
+
+    config: SelfplayConfig
+    mix: Mix
+    game: AnyGame
+    load: Load
+    leaves: int
+    progress: Progress
+
+    def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._told: set[str] = set()
         self._models: dict[Path, list[Opponent]] = {}  # one per thread; the longest unused first
-        self._built_ins = {name: _built_in(name, name, game) for name in mix.names if name in BUILT_INS}
+        self._built_ins = {name: _built_in(name, name, self.game) for name in self.mix.names if name in BUILT_INS}
         self._learner: Path | None = None  # the model whose opponents these are:
         self._previous: Path | None = None
         self._candidates = Candidates()
@@ -160,7 +162,7 @@ class OpponentSource:
         encounter: GameSeed.encounter; learner: the real directory of the model that plays.
         Raises FileError for a model that can't be loaded or plays another game.
         """
-        draw = self._mix.draw(encounter)
+        draw = self.mix.draw(encounter)
         opponent = self._find(thread, learner, draw)
         return None if opponent is None else Encounter(opponent, draw.learner, draw.seed)
 
@@ -178,7 +180,7 @@ class OpponentSource:
     def _follow(self, learner: Path) -> None:
         """Look up the last champion and the pool again for each model that learns, never between."""
         if self._learner != learner:
-            self._previous = self._champion_before(learner) if PREVIOUS in self._mix.names else None
+            self._previous = self._champion_before(learner) if PREVIOUS in self.mix.names else None
             self._candidates = self._read_pool()
             self._learner = learner
 
@@ -195,13 +197,13 @@ class OpponentSource:
 
     def _read_pool(self) -> Candidates:
         """Nobody if the mix has no mode of the pool."""
-        modes = [parse_mode(name.removeprefix(POOL)) for name in self._mix.names if name.startswith(POOL)]
+        modes = [parse_mode(name.removeprefix(POOL)) for name in self.mix.names if name.startswith(POOL)]
         if not modes:
             return Candidates()
-        pool = read_pool(self._config.pool)
-        ratings = self._config.pool.with_name("ratings.json")
+        pool = read_pool(self.config.pool)
+        ratings = self.config.pool.with_name("ratings.json")
         rated = read_ratings(ratings).by_name if ratings.exists() else {}
-        champions = [path.name for path in read_champions(self._config.network.parent)]
+        champions = [path.name for path in read_champions(self.config.network.parent)]
         found = Candidates(rated=rated, champions=champions)
         for member in pool.members:
             spec = parse_player(member.spec)
@@ -209,20 +211,20 @@ class OpponentSource:
                 what, why = ("an engine", NO_ENGINES) if spec.kind == "gtp" else ("a plugin", NO_PLUGINS)
                 if any(mode.kind == "fixed" and mode.name == member.name for mode in modes):
                     raise UsageError(f"selfplay --opponents: {member.name} is {what}; {why}")
-                self._once(self._progress.warn, f"{self._config.pool}: {member.name} is left out; {why}")
+                self._once(self.progress.warn, f"{self.config.pool}: {member.name} is left out; {why}")
             elif spec.path is not None:
                 found.models[member.name] = spec.path
             else:
-                found.built_ins[member.name] = _built_in(spec.kind, member.name, self._game)
+                found.built_ins[member.name] = _built_in(spec.kind, member.name, self.game)
         return found
 
     def _champion_before(self, learner: Path) -> Path | None:
-        path = champion_before(read_champions(self._config.network.parent), learner)
+        path = champion_before(read_champions(self.config.network.parent), learner)
         if path is None:
-            self._once(self._progress.say, f"no champion before {learner.name}: it meets itself instead")
+            self._once(self.progress.say, f"no champion before {learner.name}: it meets itself instead")
         elif not path.is_dir():
             gone = f"the champion before {learner.name}, {path}, is gone: it meets itself instead"
-            self._once(self._progress.warn, gone)
+            self._once(self.progress.warn, gone)
             path = None
         return path
 
@@ -234,16 +236,16 @@ class OpponentSource:
         return found[thread]
 
     def _opponents_of(self, path: Path) -> list[Opponent]:
-        config, model = self._config, read_model(path)
-        check_game(model.info, self._game.spec, path)
-        self._progress.say(f"new games are also played against {path.name}")
+        config, model = self.config, read_model(path)
+        check_game(model.info, self.game.spec, path)
+        self.progress.say(f"new games are also played against {path.name}")
         method = method_named(model.info.method)
         search = config.search_config().model_copy(update={"noise_weight": 0.0})
 
         def maker(evaluate: Any) -> Callable[[AnyGame, int], Player]:
-            return lambda game, rows: method.player(game, rows, evaluate, search, config.readouts, self._leaves)
+            return lambda game, rows: method.player(game, rows, evaluate, search, config.readouts, self.leaves)
 
-        return [Opponent(path.name, maker(one)) for one in self._load(model)]
+        return [Opponent(path.name, maker(one)) for one in self.load(model)]
 
     def _once(self, tell: Callable[[str], None], text: str) -> None:
         if text not in self._told:
@@ -252,7 +254,7 @@ class OpponentSource:
 
     def _warn_nobody(self, text: str) -> None:
         """What choose() says when a mode leads to nobody."""
-        self._once(self._progress.warn, f"{text}: the model meets itself instead")
+        self._once(self.progress.warn, f"{text}: the model meets itself instead")
 
 
 def read_champions(saved_models: Path) -> list[Path]:
