@@ -104,19 +104,24 @@ def test_top_up_plays_what_is_missing_in_this_generation(tmp_path):
     assert selfplay(config_for(tmp_path, games=4, top_up=True, seed=8)).games == 4
 
 
+def before_games(monkeypatch, number, act):
+    """Call act() before each game from this number on (from 1, in order of starts) gets its player."""
+    real, calls = stage.ModelSource.player, []
+
+    def player(self, thread):
+        calls.append(thread)
+        if len(calls) >= number:
+            act()
+        return real(self, thread)
+
+    monkeypatch.setattr(stage.ModelSource, "player", player)
+
+
 def test_a_promotion_takes_effect_with_the_next_game(tmp_path, monkeypatch):
     models = tmp_path / "saved_models"
     make_champion(models, number=0)
     second = make_model(models, number=1, seed=9)
-    real, calls = stage.ModelSource.player, []
-
-    def promoting(self, thread):
-        calls.append(thread)
-        if len(calls) == 20:
-            set_champion(models, second, {"reason": "test"})
-        return real(self, thread)
-
-    monkeypatch.setattr(stage.ModelSource, "player", promoting)
+    before_games(monkeypatch, 20, lambda: set_champion(models, second, {"reason": "test"}))
     assert selfplay(config_for(tmp_path, games=40, threads=1)).games == 40
     by_model = {}
     for meta in newest_shards(tmp_path / "selfplay"):
@@ -170,17 +175,13 @@ def test_when_the_disk_is_full_the_error_is_raised_and_nothing_is_half_written(t
         selfplay(config_for(tmp_path))
 
 
-def test_an_error_in_a_lane_is_raised_after_its_finished_games_are_committed(tmp_path, monkeypatch):
+def test_an_error_in_an_actor_is_raised_after_its_finished_games_are_committed(tmp_path, monkeypatch):
     make_champion(tmp_path / "saved_models")
-    real, calls = stage.ModelSource.player, []
 
-    def failing(self, thread):
-        calls.append(thread)
-        if len(calls) > 15:
-            raise MuGoError("the model went away")
-        return real(self, thread)
+    def fail():
+        raise MuGoError("the model went away")
 
-    monkeypatch.setattr(stage.ModelSource, "player", failing)
+    before_games(monkeypatch, 16, fail)
     with pytest.raises(MuGoError, match="went away"):
         selfplay(config_for(tmp_path, games=30))
     assert 1 <= len(all_games(tmp_path / "selfplay")) <= 15
@@ -297,15 +298,7 @@ def test_a_promotion_gives_new_games_a_new_predecessor(tmp_path, monkeypatch, ha
     make_champion(models, number=0)
     make_champion(models, number=1)
     third = make_model(models, number=2)
-    real, calls = stage.ModelSource.player, []
-
-    def promoting(self, thread):
-        calls.append(thread)
-        if len(calls) == 20:
-            set_champion(models, third, {"reason": "test"})
-        return real(self, thread)
-
-    monkeypatch.setattr(stage.ModelSource, "player", promoting)
+    before_games(monkeypatch, 20, lambda: set_champion(models, third, {"reason": "test"}))
     summary = selfplay(config_for(tmp_path, games=40, threads=1, opponents="previous=1"))
     assert {name: counts["games"] for name, counts in summary.opponents.items()} == {
         "000000-test": 19, "000001-test": 21
