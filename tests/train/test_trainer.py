@@ -8,7 +8,7 @@ from pipeline.config import TrainConfig
 from pipeline.errors import MuGoError
 from pipeline.games.registry import parse_game
 from pipeline.methods.alphazero.batch import Batch, make_batch
-from pipeline.methods.alphazero.losses import METRICS, TERMS, AlphaZeroObjective, LossWeights, losses
+from pipeline.methods.alphazero.losses import METRICS, TERMS, AlphaZeroObjective
 from pipeline.networks.architecture import Architecture, random_weights
 from pipeline.networks.modules import Outputs, load_network, network_weights
 from pipeline.train.trainer import NotFinite, Trainer, samples_per_second
@@ -217,7 +217,8 @@ class TestReplicas:
                 statistics.append([buffer.clone() for buffer in plain.buffers()])
             for buffer, *both in zip(plain.buffers(), *statistics, strict=True):
                 buffer.data = torch.stack(both).float().mean(0).to(buffer.dtype)
-            terms = losses(Outputs(*map(torch.cat, zip(*halves, strict=True))), batch, LossWeights.of(FLOAT32), 3.0)
+            outputs = Outputs(*map(torch.cat, zip(*halves, strict=True)))
+            terms = AlphaZeroObjective(ARCHITECTURE, FLOAT32).losses(outputs, batch)
             optimizer.zero_grad()
             terms["total"].backward()
             result = subject.step(batch)

@@ -26,7 +26,6 @@ Soft Policy Target", whose training code adds the 1e-7 and takes every action of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
@@ -39,106 +38,100 @@ from pipeline.methods.base import Objective
 from pipeline.networks.architecture import Architecture, Weights
 from pipeline.networks.modules import Network, Outputs, load_network, network_weights
 
-N = TypeVar("N", float, Tensor)
-
-
-@dataclass(frozen=True)
-class LossWeights:
-    """What the total multiplies each term with; the policy has 1. soft_temperature: T of the soft policy."""
-
-    value: float
-    ownership: float
-    score: float
-    reply: float = 0.0
-    soft_policy: float = 0.0
-    soft_temperature: float = 4.0
-
-    @staticmethod
-    def of(config: TrainConfig) -> LossWeights:
-        return LossWeights(
-            value=config.value_weight,
-            ownership=config.ownership_weight,
-            score=config.score_weight,
-            reply=config.reply_weight,
-            soft_policy=config.soft_policy_weight,
-            soft_temperature=config.soft_policy_temperature,
-        )
-
-    def total(self, terms: Mapping[str, N]) -> N:
-        """The weighted sum of the terms."""
-        return (
-            terms["policy"]
-            + self.value * terms["value"]
-            + self.ownership * terms["ownership"]
-            + self.score * terms["score"]
-            + self.reply * terms["reply"]
-            + self.soft_policy * terms["soft_policy"]
-        )
-
-
 TERMS = ("total", "policy", "value", "ownership", "score", "reply", "soft_policy")
 METRICS = (*TERMS, "value_mse", "policy_accuracy", "value_sign_accuracy")
 SOFT_POLICY_FLOOR = 1e-7
+N = TypeVar("N", float, Tensor)
 
 
-def losses(outputs: Outputs, batch: Batch, weights: LossWeights, score_scale: float) -> dict[str, Tensor]:
-    """The TERMS as scalar float32 tensors. A term that no row counts for is 0 and has no gradient."""
-    owner = F.binary_cross_entropy_with_logits(
-        2 * outputs.ownership_logits, (batch.ownership + 1) / 2, reduction="none"
-    ).mean(1)
-    score = F.huber_loss(outputs.score, batch.score / score_scale, reduction="none")
-    rows = {
-        "policy": _cross_entropy(outputs.policy_logits, batch.policy),
-        "value": _value_loss(outputs, batch.value),
-        "ownership": owner,
-        "score": score,
-    }
-    if weights.reply:
-        rows["reply"] = _cross_entropy(outputs.reply_logits, batch.reply)
-    if weights.soft_policy:
-        target = soft_policy(batch.policy, weights.soft_temperature)
-        rows["soft_policy"] = _cross_entropy(outputs.soft_policy_logits, target)
-    counting = counting_rows(batch)
-    zero = torch.zeros((), device=batch.value.device)
-    terms = {
-        name: _mean(rows[name] * batch.sample_weight, counting[name]) if name in rows else zero
-        for name in TERMS
-        if name != "total"
-    }
-    return {"total": weights.total(terms), **terms}
+class AlphaZeroObjective(Objective):
+    """The network of an architecture, and these losses with a config's weights."""
 
+    terms = TERMS
+    metrics = METRICS
 
-def accuracies(outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
-    """The METRICS beside the TERMS, scalar float32; where no row counts, 0. Means weighted by sample_weight.
+    def __init__(self, architecture: Architecture, config: TrainConfig) -> None:
+        self._architecture = architecture
+        self._config = config
 
-    value_mse            (v − z)², whichever value head the network has
-    policy_accuracy      the likeliest move is the target's most visited one, over rows whose target counts
-    value_sign_accuracy  the value has the sign of the result, over rows that weren't drawn
-    """
-    rows = {
-        "value_mse": (outputs.value - batch.value).square(),
-        "policy_accuracy": (outputs.policy_logits.argmax(1) == batch.policy.argmax(1)).float(),
-        "value_sign_accuracy": (torch.sign(outputs.value) == torch.sign(batch.value)).float(),
-    }
-    counting = counting_rows(batch)
-    return {name: _mean(values, counting[name] * batch.sample_weight) for name, values in rows.items()}
+    def network(self, weights: Weights) -> Network:
+        return load_network(self._architecture, weights)
 
+    def weights(self, network: torch.nn.Module) -> Weights:
+        assert isinstance(network, Network)
+        return network_weights(network)
 
-def counting_rows(batch: Batch) -> dict[str, Tensor]:
-    """[B] 0 or 1: which rows count for each of the METRICS."""
-    every = torch.ones_like(batch.value)
-    return {
-        "total": every,
-        "policy": batch.policy_weight,
-        "value": every,
-        "ownership": batch.final_weight,
-        "score": batch.final_weight,
-        "reply": batch.reply_weight,
-        "soft_policy": batch.policy_weight,
-        "value_mse": every,
-        "policy_accuracy": batch.policy_weight,
-        "value_sign_accuracy": (batch.value != 0).float(),
-    }
+    def losses(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        """The TERMS as scalar float32 tensors. A term that no row counts for is 0 and has no gradient."""
+        owner = F.binary_cross_entropy_with_logits(
+            2 * outputs.ownership_logits, (batch.ownership + 1) / 2, reduction="none"
+        ).mean(1)
+        score = F.huber_loss(outputs.score, batch.score / self._architecture.score_scale, reduction="none")
+        rows = {
+            "policy": _cross_entropy(outputs.policy_logits, batch.policy),
+            "value": _value_loss(outputs, batch.value),
+            "ownership": owner,
+            "score": score,
+        }
+        if self._config.reply_weight:
+            rows["reply"] = _cross_entropy(outputs.reply_logits, batch.reply)
+        if self._config.soft_policy_weight:
+            target = soft_policy(batch.policy, self._config.soft_policy_temperature)
+            rows["soft_policy"] = _cross_entropy(outputs.soft_policy_logits, target)
+        counting = self.counting_rows(batch)
+        zero = torch.zeros((), device=batch.value.device)
+        terms = {
+            name: _mean(rows[name] * batch.sample_weight, counting[name]) if name in rows else zero
+            for name in TERMS
+            if name != "total"
+        }
+        return {"total": self.total(terms), **terms}
+
+    def total(self, means: Mapping[str, N]) -> N:
+        config = self._config
+        return (
+            means["policy"]
+            + config.value_weight * means["value"]
+            + config.ownership_weight * means["ownership"]
+            + config.score_weight * means["score"]
+            + config.reply_weight * means["reply"]
+            + config.soft_policy_weight * means["soft_policy"]
+        )
+
+    def accuracies(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        """The METRICS beside the TERMS, scalar float32; where no row counts, 0. Means weighted by sample_weight.
+
+        value_mse            (v − z)², whichever value head the network has
+        policy_accuracy      the likeliest move is the target's most visited one, over rows whose target counts
+        value_sign_accuracy  the value has the sign of the result, over rows that weren't drawn
+        """
+        rows = {
+            "value_mse": (outputs.value - batch.value).square(),
+            "policy_accuracy": (outputs.policy_logits.argmax(1) == batch.policy.argmax(1)).float(),
+            "value_sign_accuracy": (torch.sign(outputs.value) == torch.sign(batch.value)).float(),
+        }
+        counting = self.counting_rows(batch)
+        return {name: _mean(values, counting[name] * batch.sample_weight) for name, values in rows.items()}
+
+    def counting_rows(self, batch: Batch) -> dict[str, Tensor]:
+        """[B] 0 or 1: which rows count for each of the METRICS."""
+        every = torch.ones_like(batch.value)
+        return {
+            "total": every,
+            "policy": batch.policy_weight,
+            "value": every,
+            "ownership": batch.final_weight,
+            "score": batch.final_weight,
+            "reply": batch.reply_weight,
+            "soft_policy": batch.policy_weight,
+            "value_mse": every,
+            "policy_accuracy": batch.policy_weight,
+            "value_sign_accuracy": (batch.value != 0).float(),
+        }
+
+    def errors(self, outputs: Outputs, batch: Batch) -> Tensor:
+        """|v − z|"""
+        return (outputs.value - batch.value).abs()
 
 
 def soft_policy(policy: Tensor, temperature: float) -> Tensor:
@@ -164,37 +157,3 @@ def _value_loss(outputs: Outputs, value: Tensor) -> Tensor:
 def _mean(values: Tensor, weights: Tensor) -> Tensor:
     """Σ w·x / Σ w; 0 if nothing counts."""
     return (values * weights).sum() / weights.sum().clamp(min=torch.finfo(torch.float32).tiny)
-
-
-class AlphaZeroObjective(Objective):
-    """The network of an architecture, and these losses with a config's weights."""
-
-    terms = TERMS
-    metrics = METRICS
-
-    def __init__(self, architecture: Architecture, config: TrainConfig) -> None:
-        self._architecture = architecture
-        self._weights = LossWeights.of(config)
-
-    def network(self, weights: Weights) -> Network:
-        return load_network(self._architecture, weights)
-
-    def weights(self, network: torch.nn.Module) -> Weights:
-        assert isinstance(network, Network)
-        return network_weights(network)
-
-    def losses(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
-        return losses(outputs, batch, self._weights, self._architecture.score_scale)
-
-    def accuracies(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
-        return accuracies(outputs, batch)
-
-    def counting_rows(self, batch: Batch) -> dict[str, Tensor]:
-        return counting_rows(batch)
-
-    def total(self, means: Mapping[str, float]) -> float:
-        return self._weights.total(means)
-
-    def errors(self, outputs: Outputs, batch: Batch) -> Tensor:
-        """|v − z|"""
-        return (outputs.value - batch.value).abs()

@@ -1,26 +1,22 @@
 """Each loss against numbers worked out by hand."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
 
 from pipeline.config import TrainConfig
-from pipeline.methods.alphazero.losses import (
-    METRICS,
-    TERMS,
-    Batch,
-    LossWeights,
-    accuracies,
-    counting_rows,
-    losses,
-    soft_policy,
-)
+from pipeline.methods.alphazero.losses import METRICS, TERMS, AlphaZeroObjective, Batch, soft_policy
+from pipeline.networks.architecture import Architecture
 from pipeline.networks.modules import Outputs, value_of
 
-WEIGHTS = LossWeights(value=1.0, ownership=0.3, score=0.05)
-ALL_WEIGHTS = replace(WEIGHTS, value=1.5, reply=0.15, soft_policy=8.0, soft_temperature=4.0)
+ARCHITECTURE = Architecture(blocks=1, channels=4, planes=1, height=3, width=3, actions=9)  # score_scale 3
+WEIGHTS = TrainConfig(value_weight=1.0, ownership_weight=0.3, score_weight=0.05)
+ALL_WEIGHTS = WEIGHTS.model_copy(
+    update={"value_weight": 1.5, "reply_weight": 0.15, "soft_policy_weight": 8.0, "soft_policy_temperature": 4.0}
+)
+OBJECTIVE = AlphaZeroObjective(ARCHITECTURE, WEIGHTS)
+losses, accuracies, counting_rows = OBJECTIVE.losses, OBJECTIVE.accuracies, OBJECTIVE.counting_rows
 
 
 def batch(**changes: object) -> Batch:
@@ -53,8 +49,8 @@ def outputs(**changes: object) -> Outputs:
     return Outputs(**{**values, **changes})
 
 
-def terms(given: Outputs, wanted: Batch, score_scale: float = 3.0, weights: LossWeights = WEIGHTS) -> dict[str, float]:
-    found = losses(given, wanted, weights, score_scale)
+def terms(given: Outputs, wanted: Batch, weights: TrainConfig = WEIGHTS) -> dict[str, float]:
+    found = AlphaZeroObjective(ARCHITECTURE, weights).losses(given, wanted)
     assert tuple(found) == TERMS
     return {name: tensor.item() for name, tensor in found.items()}
 
@@ -121,26 +117,14 @@ def test_the_total_is_the_weighted_sum() -> None:
         + 8 * found["soft_policy"]
     )
     assert found["total"] == pytest.approx(total)
-    assert ALL_WEIGHTS.total(found) == pytest.approx(total)
-
-
-def test_weights_are_those_of_the_config() -> None:
-    config = TrainConfig(
-        value_weight=1.5,
-        ownership_weight=0.3,
-        score_weight=0.05,
-        reply_weight=0.15,
-        soft_policy_weight=8,
-        soft_policy_temperature=4,
-    )
-    assert LossWeights.of(config) == ALL_WEIGHTS
+    assert AlphaZeroObjective(ARCHITECTURE, ALL_WEIGHTS).total(found) == pytest.approx(total)
 
 
 @pytest.mark.parametrize("name", ["reply", "soft_policy"])
 def test_a_head_without_weight_is_not_looked_at(name: str) -> None:
     """Not a NaN times 0, and no gradient."""
     given = outputs(**{f"{name}_logits": torch.full((2, 3), math.nan, requires_grad=True)})
-    found = terms(given, batch(), weights=replace(ALL_WEIGHTS, **{name: 0.0}))
+    found = terms(given, batch(), weights=ALL_WEIGHTS.model_copy(update={f"{name}_weight": 0.0}))
     assert found[name] == 0 and math.isfinite(found["total"])
     assert math.isnan(terms(given, batch(), weights=ALL_WEIGHTS)["total"])
 
@@ -177,7 +161,7 @@ def test_learning_wdl_moves_the_value_towards_the_result() -> None:
         logits = torch.tensor([[0.3, 0.1, -0.2]] * 2, requires_grad=True)
         for _ in range(200):
             wanted = batch(value=torch.full((2,), result))
-            losses(outputs(value_logits=logits, value=value_of(logits)), wanted, WEIGHTS, 1.0)["value"].backward()
+            losses(outputs(value_logits=logits, value=value_of(logits)), wanted)["value"].backward()
             with torch.no_grad():
                 logits -= logits.grad
             logits.grad = None
@@ -221,7 +205,7 @@ def test_sample_weights_undo_uneven_draws() -> None:
     said = errors[drawn].sqrt()
     one = torch.zeros(rows, 1)
     given = Outputs(one, said, one, torch.zeros(rows), one, one, torch.atanh(said.clamp(max=0.99))[:, None])
-    assert losses(given, wanted, WEIGHTS, 1.0)["value"].item() == pytest.approx(0.75, abs=0.02)
+    assert losses(given, wanted)["value"].item() == pytest.approx(0.75, abs=0.02)
     assert accuracies(given, wanted)["value_mse"].item() == pytest.approx(0.75, abs=0.02)
 
 
@@ -242,7 +226,7 @@ def test_rows_whose_policy_does_not_count_change_nothing() -> None:
     wanted = batch(policy_weight=torch.tensor([1.0, 0.0]))
     assert terms(outputs(), wanted)["policy"] == pytest.approx(0.5 * math.log(2) + 0.5 * math.log(4))
     given = outputs(policy_logits=torch.zeros(2, 3, requires_grad=True))
-    losses(given, wanted, WEIGHTS, 1.0)["policy"].backward()
+    losses(given, wanted)["policy"].backward()
     assert given.policy_logits.grad[0].abs().sum() > 0
     assert given.policy_logits.grad[1].tolist() == [0, 0, 0]
 
@@ -256,7 +240,7 @@ def test_rows_without_a_final_position_change_nothing() -> None:
 
 def test_a_term_that_no_row_counts_for_is_zero() -> None:
     given = outputs(policy_logits=torch.zeros(2, 3, requires_grad=True))
-    found = losses(given, batch(policy_weight=torch.zeros(2), final_weight=torch.zeros(2)), WEIGHTS, 1.0)
+    found = losses(given, batch(policy_weight=torch.zeros(2), final_weight=torch.zeros(2)))
     assert [found[name].item() for name in ("policy", "ownership", "score")] == [0, 0, 0]
     found["total"].backward()
     assert given.policy_logits.grad.abs().sum() == 0
