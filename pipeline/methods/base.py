@@ -137,22 +137,16 @@ class ActorJob:
 
 
 class Actor(ABC):
-    """Plays self-play games in one thread, up to R at a time, and hands each to a callback as it ends."""
+    """Plays self-play games in one thread, up to R at a time, and hands each to a callback as it ends.
 
-    @property
-    @abstractmethod
-    def live(self) -> int:
-        """Games in play."""
+    live         games in play
+    plies        moves recorded so far, those of unfinished games included
+    evaluations  positions that the learner's network was asked about so far
+    """
 
-    @property
-    @abstractmethod
-    def plies(self) -> int:
-        """Moves recorded so far, those of unfinished games included."""
-
-    @property
-    @abstractmethod
-    def evaluations(self) -> int:
-        """Positions that the learner's network was asked about so far."""
+    live: int = 0
+    plies: int = 0
+    evaluations: int = 0
 
     @abstractmethod
     def step(self) -> None:
@@ -190,14 +184,13 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Grown:
-    """What a training starts from. size: part of the new model's name, e.g. b2c32.
+    """What a training starts from.
 
     note: what is said of it, "" if nothing; fresh_optimizer: whether the original's optimiser fits no more.
     """
 
     architecture: dict[str, Any]
     weights: Weights
-    size: str
     fresh_optimizer: bool = False
     note: str = ""
 

@@ -158,7 +158,7 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
     _check_method(chunks, model)
     with naming(model.path):
         grown = method.grown(game, model, config)
-    new_model = config.new_model or next_model_path(saved_models, grown.size)
+    new_model = config.new_model or next_model_path(saved_models, method.size(grown.architecture))
     layout.check_model_name(new_model.name)
     if os.path.lexists(new_model):
         raise FileError(new_model, "it exists already, and is never overwritten; choose another --new-model")

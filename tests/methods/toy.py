@@ -70,8 +70,6 @@ class TablePlayer(Player):
 class TableActor(Actor):
     """One game at a time, played to its end in one step."""
 
-    live = plies = evaluations = 0
-
     def __init__(self, job: ActorJob) -> None:
         self._game, self._seeds = job.game, job.seeds
         self._player, self._on_finished = job.current_player, job.on_finished
@@ -165,7 +163,7 @@ class ToyMethod(Method):
         return f"t{architecture['places']}"
 
     def grown(self, game, model, config) -> Grown:
-        return Grown(model.info.architecture, model.weights, self.size(model.info.architecture))
+        return Grown(model.info.architecture, model.weights)
 
     def load(self, model, max_batch, num_threads, backend, progress):
         return [model.weights["table"]] * num_threads

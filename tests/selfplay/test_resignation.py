@@ -16,14 +16,14 @@ from pipeline.storage.shards import BOTH, NO_VALUE, End, GameRecord, read_shard,
 
 def played(game: Watched, threshold: float) -> int:
     """Who would have resigned first, as the buffer of self-play says it: the plain twin."""
-    buffer = GameBuffer(1, len(game.values) + 1, threshold)
+    buffer = GameBuffer(threshold)
     row, even = np.array([0]), np.full((1, 2), 0.5, np.float32)
     buffer.start(0, 1, True, None if game.learner == BOTH else "x", game.learner)
     for ply, value in enumerate(np.asarray(game.values, np.float32)):
         mover, here = np.array([ply % 2], np.int8), np.array([value])
         if game.learner in (BOTH, ply % 2):
             buffer.resigns(row, here, mover)
-            buffer.add(row, np.array([0], np.int32), np.array([[1, 0]], np.int32), here, even)
+            buffer.add(row, np.array([0], np.int32), np.array([[1, 0]], np.int32), here, even, np.array([True]))
         else:
             buffer.add_opponents(row, np.array([0], np.int32), here)
     return buffer.would_have_resigned(0)

@@ -71,12 +71,7 @@ class TreeActor(Actor):
 
     def __init__(self, job: ActorJob) -> None:
         game, num_rows, config = job.game, job.num_rows, job.config
-        self._game: Game = game
-        self._config = config
-        self._seeds = job.seeds
-        self._current_player = job.current_player
-        self._on_finished = job.on_finished
-        self._meet = job.meet
+        self._job, self._config = job, config
         self._active: dict[Opponent, _ActiveOpponent] = {}  # the longest unused first
         self._learner = np.full(num_rows, BOTH, np.int8)  # the side that the learner plays
         self._kinds = np.zeros(num_rows, np.uint64)
@@ -84,30 +79,17 @@ class TreeActor(Actor):
         self._leader = np.full(num_rows, BOTH, np.int8)  # the side that was sure to win when it last was looked at
         self._sure_plies = np.zeros(num_rows, np.int32)  # for how many searches in a row
         self.search = BatchSearch(game, num_rows, most_readouts(config), config, job.leaves)
-        self._buffer = GameBuffer(num_rows, game.max_plies, config.resign_threshold)
+        self._buffer = GameBuffer(config.resign_threshold)
         self._players: list[Learner | None] = [None] * num_rows
         self._switched = False  # whether two networks may be playing at the same time
-        self._live = 0
-        self._plies = 0
         self._start(np.arange(num_rows))
-
-    @property
-    def live(self) -> int:
-        return self._live
-
-    @property
-    def plies(self) -> int:
-        return self._plies
-
-    @property
-    def evaluations(self) -> int:
-        return self.search.evaluations
 
     def step(self) -> None:
         """One batch: ask the network once, then let every row that has finished its search move."""
         planes = self.search.leaves()
         if len(planes):
             self.search.expand(*self._evaluate(planes))
+            self.evaluations = self.search.evaluations
         finished = self.search.finished()
         if finished.size:
             self._move(finished)
@@ -126,7 +108,7 @@ class TreeActor(Actor):
         if not self._switched:
             return first.evaluate(planes)
         owners = [self._players[row] for row in rows.tolist()]
-        logits = np.empty((len(rows), self._game.num_actions), np.float32)
+        logits = np.empty((len(rows), self._job.game.num_actions), np.float32)
         values = np.empty(len(rows), np.float32)
         distinct = {id(owner): owner for owner in owners if owner is not None}
         for owner in distinct.values():
@@ -224,33 +206,32 @@ class TreeActor(Actor):
         record = self._buffer.finish(row, result_first_player, end)
         loser = self._buffer.would_have_resigned(row)
         self._players[row] = None
-        self._live -= 1
+        self.live -= 1
         if self._learner[row] != BOTH:
             self._learner[row] = BOTH
             for active in self._active.values():
                 if active.plays[row]:
                     active.plays[row] = False
                     active.player.drop(np.array([row]))
-        self._on_finished(FinishedGame(record, player.name, loser, self.search.states[row].copy()))
+        self._job.on_finished(FinishedGame(record, player.name, loser, self.search.states[row].copy()))
 
     def _start(self, rows: Rows) -> None:
         """Begin the next games in free rows; rows stay empty when there are none left."""
         begun, streams = [], []
         encounters: dict[int, Encounter] = {}
         for row in rows.tolist():
-            seed = next(self._seeds, None)
+            seed = next(self._job.seeds, None)
             if seed is None:
                 break
-            player = self._current_player()
+            player = self._job.current_player()
             others = (other for other in self._players if other is not None)
             self._switched = self._switched or any(other is not player for other in others)
             self._players[row] = player
-            encounter = self._meet(seed, player) if self._meet else None
-            if encounter is None:
-                self._buffer.start(row, seed.game_id, seed.no_resign)
-            else:
+            encounter = self._job.meet(seed, player) if self._job.meet else None
+            if encounter is not None:
                 encounters[row] = encounter
-                self._buffer.start(row, seed.game_id, seed.no_resign, encounter.opponent.name, encounter.learner)
+            opponent, learner = (encounter.opponent.name, encounter.learner) if encounter else (None, BOTH)
+            self._buffer.start(row, seed.game_id, seed.no_resign, opponent, learner)
             self._kinds[row] = seed.kinds
             self._sure_plies[row] = 0
             begun.append(row)
@@ -259,7 +240,7 @@ class TreeActor(Actor):
         if idle.size:
             self.search.stop(idle)
         if begun:
-            self._live += len(begun)
+            self.live += len(begun)
             started = np.array(begun, np.int64)
             self.search.new_games(started, np.array(streams, np.uint64))
             for row, encounter in encounters.items():
@@ -281,12 +262,12 @@ class TreeActor(Actor):
             if rows.size == 0:
                 return
             search = self.search
-            past = search.history.select(rows)
-            legal = self._game.legal(search.states[rows], past)
+            legal = search.legal(rows)
             drawn = uniforms(self._kinds[rows], np.full(len(rows), OPENING_COUNTER + 1 + ply))
             nth = np.floor(drawn * legal.sum(axis=1)).astype(int)
             actions = np.argmax(np.cumsum(legal, axis=1) > nth[:, None], axis=1).astype(np.int32)
-            going = ~self._game.is_over(self._game.play(search.states[rows], actions, past))
+            after = search.game.play(search.states[rows], actions, search.history.select(rows))
+            going = ~search.game.is_over(after)
             rows, wanted, actions = rows[going], wanted[going], actions[going]
             self._buffer.add_opponents(rows, actions, np.full(len(rows), np.nan, np.float32))
             self._advance(rows, actions)
@@ -294,7 +275,7 @@ class TreeActor(Actor):
     def _advance(self, rows: Rows, actions: Actions) -> None:
         """Show recorded moves to the search and to the opponents that play in these rows."""
         self.search.advance(rows, actions)
-        self._plies += len(rows)
+        self.plies += len(rows)
         for active in self._active.values():
             met = active.plays[rows]
             if met.any():
@@ -303,7 +284,7 @@ class TreeActor(Actor):
     def _meet_opponent(self, row: int, encounter: Encounter) -> None:
         """The learner meets an opponent in row, from the initial position."""
         opponent = encounter.opponent
-        active = self._active.pop(opponent, None) or _ActiveOpponent(opponent, self._game, len(self._players))
+        active = self._active.pop(opponent, None) or _ActiveOpponent(opponent, self._job.game, len(self._players))
         self._active[opponent] = active  # the last used stands last
         active.plays[row] = True
         active.player.new_games(np.array([row]), np.array([encounter.seed], np.uint64))

@@ -73,11 +73,11 @@ class AlphaZero(Method):
         if after == before:
             shrinks = config.network_size not in (None, before.size)
             note = f"the network stays {before.size}: it can't shrink to {config.network_size}" if shrinks else ""
-            return Grown(before.to_dict(), model.weights, before.size, note=note)
+            return Grown(before.to_dict(), model.weights, note=note)
         more = after.planes - before.planes
         note = f"growing the network from {before.size} to {after.size}{f', with {more} planes more' if more else ''}"
         weights = grow(model.weights, before, after, config.seed)
-        return Grown(after.to_dict(), weights, after.size, fresh_optimizer=True, note=note)
+        return Grown(after.to_dict(), weights, fresh_optimizer=True, note=note)
 
     # Playing
 

@@ -168,14 +168,15 @@ def test_the_share_of_games_that_never_resign():
 
 
 def test_the_buffer_gives_back_what_was_added():
-    buffer = GameBuffer(3, 10, -1.0)
+    buffer = GameBuffer(-1.0)
     buffer.start(1, 42, True)
     buffer.start(2, 43, False)
     visits = np.array([[0, 3, 0, 5], [2, 0, 0, 0]], np.int32)
     even = np.full((2, 4), 0.25, np.float32)
-    buffer.add(np.array([1, 2]), np.array([3, 0], np.int32), visits, np.array([0.5, -0.25], np.float32), even)
+    yes = np.ones(2, np.bool_)
+    buffer.add(np.array([1, 2]), np.array([3, 0], np.int32), visits, np.array([0.5, -0.25], np.float32), even, yes)
     last = np.array([[0, 7, 0, 0]])
-    buffer.add(np.array([1]), np.array([1], np.int32), last, np.array([0.125], np.float32), even[:1])
+    buffer.add(np.array([1]), np.array([1], np.int32), last, np.array([0.125], np.float32), even[:1], yes[:1])
     record = buffer.finish(1, -1.0, End.RESIGNED)
     assert record.moves.tolist() == [3, 1] and record.root_values.tolist() == [0.5, 0.125]
     assert record.visit_lengths.tolist() == [2, 1]
@@ -368,12 +369,12 @@ def test_only_the_learner_resigns():
 
 
 def test_what_an_opponent_thinks_is_no_reason_to_resign():
-    buffer = GameBuffer(1, 10, -0.9)
+    buffer = GameBuffer(-0.9)
     row, lost = np.array([0]), np.array([-0.99], np.float32)
 
     def learner_plays(value):
         values, priors = np.array([value], np.float32), np.full((1, 2), 0.5, np.float32)
-        buffer.add(row, np.array([0], np.int32), np.array([[1, 0]], np.int32), values, priors)
+        buffer.add(row, np.array([0], np.int32), np.array([[1, 0]], np.int32), values, priors, np.array([True]))
 
     buffer.start(0, 1, False, "x", 0)
     learner_plays(0.5)
@@ -626,7 +627,7 @@ def test_a_capped_game_is_read_back_as_examples(tmp_path, algorithm):
 
 def test_surprise_by_hand():
     """Visits 3:1 where the network gave 1/4 to each: 3/4 ln 3 + 1/4 ln 1 = .8240; as the network: 0."""
-    buffer = GameBuffer(4, 10, -1.0)
+    buffer = GameBuffer(-1.0)
     rows = np.arange(4)
     for row in rows.tolist():
         buffer.start(row, row, False)
@@ -644,7 +645,7 @@ def test_surprise_by_hand():
 
 def test_surprise_is_the_divergence_that_scipy_computes():
     rng = np.random.default_rng(0)
-    buffer = GameBuffer(50, 1, -1.0)
+    buffer = GameBuffer(-1.0)
     visits = rng.integers(0, 40, (50, 9)) * (rng.random((50, 9)) < 0.6)
     visits[:, 0] += 1
     priors = rng.dirichlet(np.full(9, 0.3), 50).astype(np.float32)
@@ -652,7 +653,7 @@ def test_surprise_is_the_divergence_that_scipy_computes():
     rows = np.arange(50)
     for row in rows.tolist():
         buffer.start(row, row, False)
-    buffer.add(rows, np.zeros(50, np.int32), visits, np.zeros(50, np.float32), priors)
+    buffer.add(rows, np.zeros(50, np.int32), visits, np.zeros(50, np.float32), priors, np.ones(50, np.bool_))
     for row in rows.tolist():
         target = visits[row] / visits[row].sum()
         expected = rel_entr(target, np.maximum(priors[row], 1e-12)).sum()
