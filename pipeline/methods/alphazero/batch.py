@@ -6,7 +6,6 @@ B batch, A actions, C planes, H×W board, P points, K symmetries.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -45,40 +44,23 @@ def make_batch(game: Game, columns: Columns, rows: IndexArray, symmetry: IndexAr
 
     Planes, policy, reply and ownership move together. Every sample_weight is 1.
     """
-    height, width = game.board_shape
+    arrays = {name: columns[name][rows].astype(np.float32) for name in Batch._fields[1:-1]}
     num_bits = game.num_planes * game.num_points
     bits = np.unpackbits(columns["planes"][rows], axis=1, count=num_bits)
-    source = _sources(game)
-    planes = _move(bits.reshape(len(rows), game.num_planes, game.num_points), source.points, symmetry)
-    policy = _move(columns["policy"][rows].astype(np.float32), source.actions, symmetry)
-    reply = _move(columns["reply"][rows].astype(np.float32), source.actions, symmetry)
-    ownership = _move(columns["ownership"][rows].astype(np.float32), source.points, symmetry)
-    return Batch(
-        planes=torch.from_numpy(planes.reshape(len(rows), game.num_planes, height, width)),
-        policy=torch.from_numpy(policy),
-        policy_weight=torch.from_numpy(columns["policy_weight"][rows].astype(np.float32)),
-        value=torch.from_numpy(columns["value"][rows].astype(np.float32)),
-        ownership=torch.from_numpy(ownership),
-        score=torch.from_numpy(columns["score"][rows].astype(np.float32)),
-        final_weight=torch.from_numpy(columns["final_weight"][rows].astype(np.float32)),
-        reply=torch.from_numpy(reply),
-        reply_weight=torch.from_numpy(columns["reply_weight"][rows].astype(np.float32)),
-        sample_weight=torch.ones(len(rows)),
-    )
-
-
-@dataclass(frozen=True)
-class _Sources:
-    """Where each entry of a transformed array comes from: transformed[q] = array[points[k, q]]; [K, P] and [K, A]."""
-
-    points: IndexArray
-    actions: IndexArray
+    arrays["planes"] = bits.reshape(len(rows), game.num_planes, game.num_points)
+    arrays["sample_weight"] = np.ones(len(rows), np.float32)
+    for name, source in _sources(game).items():
+        arrays[name] = _move(arrays[name], source, symmetry)
+    arrays["planes"] = arrays["planes"].reshape(len(rows), game.num_planes, *game.board_shape)
+    return Batch(**{name: torch.from_numpy(array) for name, array in arrays.items()})
 
 
 @lru_cache(maxsize=8)
-def _sources(game: Game) -> _Sources:
+def _sources(game: Game) -> dict[str, IndexArray]:
+    """Where each entry of a column's transformed row comes from: transformed[q] = row[source[k, q]]."""
     # The game's tables say where an entry goes; sorting them says where it comes from.
-    return _Sources(np.argsort(game.symmetries.points, axis=1), np.argsort(game.symmetries.actions, axis=1))
+    points, actions = np.argsort(game.symmetries.points, axis=1), np.argsort(game.symmetries.actions, axis=1)
+    return {"planes": points, "ownership": points, "policy": actions, "reply": actions}
 
 
 def _move(array: NDArray[Any], source: IndexArray, symmetry: IndexArray) -> NDArray[Any]:

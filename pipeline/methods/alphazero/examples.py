@@ -9,7 +9,6 @@ N wanted positions, G games, T plies, A actions, P points.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -65,27 +64,25 @@ def make_examples(
         if shard.game_spec != game.spec:
             raise FileError(shard.path, f"games of {shard.game_spec}; wanted {game.spec}")
     table = _GameTable(shards, wanted)
-    replayed = _replay(game, table)
-    _check_results(game, table, replayed.final_states)
+    planes, legal, movers, final_states = _replay(game, table)
+    _check_results(game, table, final_states)
 
-    to_move = replayed.movers[table.ply, table.row]
+    to_move = movers[table.ply, table.row]
     sign = (1 - 2 * to_move).astype(np.float32)  # +1 where the first player is to move
     played_out = table.ends[table.row] == End.PLAYED_OUT
-    final_ownership = game.ownership(replayed.final_states)
-    final_scores = game.scores(replayed.final_states)
-    ownership = final_ownership[table.row] * sign[:, None].astype(np.int8)
-    score = final_scores[table.row] * sign
+    ownership = game.ownership(final_states)[table.row] * sign[:, None].astype(np.int8)
+    score = game.scores(final_states)[table.row] * sign
     ownership[~played_out] = 0
     score[~played_out] = 0
-    policy, policy_weight = _policies(game, table, wanted, table.row)
-    _check_legal(table, wanted, policy, replayed.legal)
-    _check_targets(table, wanted.ply, table.row, policy_weight, to_move)
+    policy, policy_weight = _policies(game, table, wanted, table.row, to_move)
+    for index in np.flatnonzero(np.any(policy * ~legal, axis=1)):
+        raise table.error(table.row[index], "visits of an illegal action", wanted.ply[index])
     values = table.results[table.row]
     if td_lambda is not None and (td_lambda < 1).any():
-        values = _td_values(table, replayed.movers[:-1], td_lambda)
-    reply, reply_weight = _replies(game, table, wanted, replayed.movers[table.ply + 1, table.row])
+        values = _td_values(table, movers[:-1], td_lambda)
+    reply, reply_weight = _replies(game, table, wanted, movers[table.ply + 1, table.row])
     columns: Columns = {
-        "planes": replayed.planes,
+        "planes": planes,
         "policy": policy,
         "policy_weight": policy_weight,
         "value": values * sign,
@@ -115,10 +112,8 @@ class _GameTable:
         keys, row = np.unique(first_game[wanted.shard] + wanted.game, return_inverse=True)
         all_lengths = np.concatenate([shard.lengths for shard in shards]) if shards else np.zeros(0, np.int32)
         order = np.argsort(-all_lengths[keys], kind="stable")
-        position = np.empty_like(order)
-        position[order] = np.arange(len(order))
         keys = keys[order]
-        self.row = position[row]
+        self.row = np.argsort(order)[row]
         self.ply = wanted.ply
         self.shard = np.searchsorted(first_game, keys, side="right") - 1
         self.game = keys - first_game[self.shard]
@@ -144,51 +139,38 @@ class _GameTable:
             found[: self.lengths[row], row] = getattr(shard, name)[start : start + self.lengths[row]]
         return found
 
-    def error(self, row: int, problem: str) -> FileError:
-        return FileError(self.shards[self.shard[row]].path, f"game {self.game[row]}{problem}")
+    def error(self, row: int, problem: str, ply: int | None = None) -> FileError:
+        where = f"game {self.game[row]}" if ply is None else f"game {self.game[row]}, ply {ply}"
+        return FileError(self.shards[self.shard[row]].path, f"{where}: {problem}")
 
 
-@dataclass
-class _Replay:
-    """What the wanted positions and their games hold.
+def _replay(game: Game, table: _GameTable) -> tuple[NDArray[np.uint8], NDArray[np.bool_], NDArray[np.int8], States]:
+    """Play all games in lockstep and observe each wanted position when its ply comes.
 
-    planes [N, bits], legal [N, A]; movers [T + 1, G]: who is to move at each ply, 0 after a game's end;
-    final_states [G, S].
+    Returns packed planes [N, bits] and legal [N, A] of the wanted positions; movers [T + 1, G], who is to move at each
+    ply, 0 after a game's end; final_states [G, S].
     """
-
-    planes: NDArray[np.uint8]
-    legal: NDArray[np.bool_]
-    movers: NDArray[np.int8]
-    final_states: States
-
-
-def _replay(game: Game, table: _GameTable) -> _Replay:
-    """Play all games in lockstep and observe each wanted position when its ply comes."""
     num_wanted, num_bits, num_plies = len(table.ply), game.num_planes * game.num_points, len(table.moves)
-    found = _Replay(
-        planes=np.empty((num_wanted, (num_bits + 7) // 8), np.uint8),
-        legal=np.empty((num_wanted, game.num_actions), np.bool_),
-        movers=np.zeros((num_plies + 1, len(table)), np.int8),
-        final_states=np.empty((len(table), game.state_size), np.int16),
-    )
+    packed = np.empty((num_wanted, (num_bits + 7) // 8), np.uint8)
+    legal = np.empty((num_wanted, game.num_actions), np.bool_)
+    movers = np.zeros((num_plies + 1, len(table)), np.int8)
+    final_states = np.empty((len(table), game.state_size), np.int16)
     by_ply = np.lexsort((table.row, table.ply))
     starts = np.searchsorted(table.ply[by_ply], np.arange(num_plies + 2))
     try:
         for ply, (states, history) in enumerate(replay(game, table.moves, table.lengths)):
-            found.movers[ply, : len(states)] = game.to_move(states)
+            movers[ply, : len(states)] = game.to_move(states)
             going_on = int(np.count_nonzero(table.lengths > ply))
-            found.final_states[going_on : len(states)] = states[going_on:]
+            final_states[going_on : len(states)] = states[going_on:]
             here = by_ply[starts[ply] : starts[ply + 1]]
             if len(here):
                 rows = table.row[here]
-                legal, planes = game.legal_and_observe(states[rows], history.select(rows))
-                found.planes[here] = np.packbits(planes.reshape(len(here), num_bits), axis=1)
-                found.legal[here] = legal
+                legal[here], planes = game.legal_and_observe(states[rows], history.select(rows))
+                packed[here] = np.packbits(planes.reshape(len(here), num_bits), axis=1)
     except IllegalRecord as error:
-        raise table.error(
-            error.row, f", ply {error.ply}: illegal move: {error}; wanted games as they were played"
-        ) from error
-    return found
+        problem = f"illegal move: {error}; wanted games as they were played"
+        raise table.error(error.row, problem, error.ply) from error
+    return packed, legal, movers, final_states
 
 
 def _check_results(game: Game, table: _GameTable, final_states: States) -> None:
@@ -198,12 +180,12 @@ def _check_results(game: Game, table: _GameTable, final_states: States) -> None:
     for row in np.flatnonzero(over != played_out):
         found = "the game is over" if over[row] else "the game is not over"
         wanted = "a resigned game to stop before its end" if over[row] else "a game that was played out"
-        raise table.error(int(row), f", ply {table.lengths[row]}: {found}; wanted {wanted}")
+        raise table.error(row, f"{found}; wanted {wanted}", table.lengths[row])
     for row in np.flatnonzero(played_out & (returns != table.results)):
         found, wanted = f"{table.results[row]:+g}", f"{returns[row]:+g}"
-        raise table.error(int(row), f": recorded result {found} (first player); the final position gives {wanted}")
+        raise table.error(row, f"recorded result {found} (first player); the final position gives {wanted}")
     for row in np.flatnonzero(~played_out & (table.results == 0)):
-        raise table.error(int(row), ": resigned with recorded result 0; wanted +1 or -1")
+        raise table.error(row, "resigned with recorded result 0; wanted +1 or -1")
 
 
 def _td_values(table: _GameTable, movers: NDArray[np.int8], td_lambda: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -226,11 +208,11 @@ def _td_values(table: _GameTable, movers: NDArray[np.int8], td_lambda: NDArray[n
 
 
 def _policies(
-    game: Game, table: _GameTable, positions: Wanted, row: IndexArray
+    game: Game, table: _GameTable, positions: Wanted, row: IndexArray, to_move: NDArray[np.int8]
 ) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
     """policy [n, A]: normalised root visits; weight [n]: 1 where they are a target. Zeros where nothing was visited.
 
-    row [n]: where each position's game stands in the table.
+    row [n]: where each position's game stands in the table; to_move [n]: who is to move there.
     """
     policy = np.zeros((len(positions), game.num_actions), np.float32)
     weight = np.zeros(len(positions), np.uint8)
@@ -246,19 +228,20 @@ def _policies(
         outside = np.flatnonzero(actions >= game.num_actions)
         if outside.size:
             index, action = owner[outside[0]], actions[outside[0]]
-            raise table.error(
-                int(row[index]),
-                f", ply {positions.ply[index]}: visits of action {action}; {game.spec} has {game.num_actions} actions",
-            )
+            problem = f"visits of action {action}; {game.spec} has {game.num_actions} actions"
+            raise table.error(row[index], problem, positions.ply[index])
         counts = shard.visit_counts[edges].astype(np.float32)
         totals = np.bincount(owner, counts, len(positions))
         policy[owner, actions] = counts / totals[owner].clip(1)
         weight[here] = shard.flags[moves] & POLICY_COUNTS
     total = policy.sum(axis=1)
     for index in np.flatnonzero((total == 0) & (weight == 1)):
-        raise table.error(int(row[index]), f", ply {positions.ply[index]}: a policy target without visits")
+        raise table.error(row[index], "a policy target without visits", positions.ply[index])
     for index in np.flatnonzero((total != 0) & (np.abs(total - 1) > 1e-3)):  # an action stands twice
-        raise table.error(int(row[index]), f", ply {positions.ply[index]}: visits of one action stand twice")
+        raise table.error(row[index], "visits of one action stand twice", positions.ply[index])
+    learners = table.learners[row]
+    for index in np.flatnonzero((weight == 1) & (learners != BOTH) & (learners != to_move)):
+        raise table.error(row[index], "an opponent's move is a policy target", positions.ply[index])
     return policy, weight
 
 
@@ -276,21 +259,7 @@ def _replies(
     goes_on = np.flatnonzero(wanted.ply + 1 < table.lengths[table.row])
     row = table.row[goes_on]
     after = Wanted(wanted.shard[goes_on], wanted.game[goes_on], wanted.ply[goes_on] + 1)
-    policy, counts = _policies(game, table, after, row)
-    _check_targets(table, after.ply, row, counts, next_to_move[goes_on])
+    policy, counts = _policies(game, table, after, row, next_to_move[goes_on])
     reply[goes_on] = policy * counts[:, None]
     weight[goes_on] = counts
     return reply, weight
-
-
-def _check_legal(table: _GameTable, wanted: Wanted, policy: NDArray[np.float32], legal: NDArray[np.bool_]) -> None:
-    for index in np.flatnonzero(np.any(policy * ~legal, axis=1)):
-        raise table.error(int(table.row[index]), f", ply {wanted.ply[index]}: visits of an illegal action")
-
-
-def _check_targets(
-    table: _GameTable, ply: IndexArray, row: IndexArray, weight: NDArray[np.uint8], to_move: NDArray[np.int8]
-) -> None:
-    learners = table.learners[row]
-    for index in np.flatnonzero((weight == 1) & (learners != BOTH) & (learners != to_move)):
-        raise table.error(int(row[index]), f", ply {ply[index]}: an opponent's move is a policy target")
