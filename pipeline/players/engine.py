@@ -15,7 +15,6 @@ After any fault the row's process is ended; the row's next game gets a new one.
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import threading
 from collections import deque
@@ -78,8 +77,8 @@ class EnginePlayer(Player):
         self._game_numbers = [0] * num_rows
         self._waiting: dict[int, _Question] = {}  # by row
         self._questions: queue.SimpleQueue[_Question | None] = queue.SimpleQueue()
-        self._answers: queue.SimpleQueue[tuple[_Question, int | PlayerFault]] = queue.SimpleQueue()
-        self._arrived: deque[tuple[_Question, int | PlayerFault]] = deque()  # taken from the queue by wait()
+        self._answers: deque[tuple[_Question, int | PlayerFault]] = deque()
+        self._answered = threading.Event()  # since step() last looked
         self._lock = threading.Lock()  # for the two below
         self._closing = False
         self._asked: GtpEngine | None = None  # the engine that the thread waits for
@@ -124,12 +123,11 @@ class EnginePlayer(Player):
 
     def step(self) -> Decisions:
         """The moves that have arrived; never waits."""
-        while not self._answers.empty():
-            self._arrived.append(self._answers.get())
+        self._answered.clear()
         actions: dict[int, int] = {}
         faults: dict[int, PlayerFault] = {}
-        while self._arrived:
-            question, answer = self._arrived.popleft()
+        while self._answers:
+            question, answer = self._answers.popleft()
             if self._waiting.get(question.row) is not question:
                 continue
             del self._waiting[question.row]
@@ -146,9 +144,7 @@ class EnginePlayer(Player):
         )
 
     def wait(self, seconds: float) -> None:
-        if not self._arrived:
-            with contextlib.suppress(queue.Empty):
-                self._arrived.append(self._answers.get(timeout=seconds))
+        self._answered.wait(seconds)
 
     def close(self) -> None:
         """End all processes: a thinking engine is killed, the others are asked to quit first."""
@@ -175,7 +171,8 @@ class EnginePlayer(Player):
                 answer = PlayerFault("crash", self._name, f"{type(error).__name__}: {error}")
             if isinstance(answer, PlayerFault) and question.row in self._row_engines:
                 self._row_engines.pop(question.row).engine.kill()
-            self._answers.put((question, answer))
+            self._answers.append((question, answer))
+            self._answered.set()
         close_engines([row_engine.engine for row_engine in self._row_engines.values()])
 
     def _ask(self, question: _Question) -> int:
@@ -225,20 +222,16 @@ class EnginePlayer(Player):
         try:
             action = self._game.parse_action(vertex)
         except IllegalMove:
-            raise PlayerFault(
-                "protocol",
-                self._name,
-                f"answered genmove with {vertex[:40]!r}; wanted a vertex of {self._game.spec}, pass or resign",
-            ) from None
+            problem = f"answered genmove with {vertex[:40]!r}; wanted a vertex of {self._game.spec}, pass or resign"
+            raise PlayerFault("protocol", self._name, problem) from None
         try:
             self._game.play(question.state, np.array([action], np.int32), question.history)
         except IllegalMove as error:
             ply = len(question.moves)
             reason = str(error).rsplit(": ", 1)[-1]
-            raise PlayerFault(
-                "illegal",
-                self._name,
+            problem = (
                 f"chose {self._game.action_name(action)} for {COLOURS[ply % 2]} at ply {ply}, which {self._game.spec} "
-                f"forbids: {reason}; are the engine's rules ours (area scoring, positional superko, no suicide)?",
-            ) from None
+                f"forbids: {reason}; are the engine's rules ours (area scoring, positional superko, no suicide)?"
+            )
+            raise PlayerFault("illegal", self._name, problem) from None
         return action

@@ -90,7 +90,7 @@ class GtpEngine:
         self._next_id = 1
         self._pending = bytearray()  # of standard output: received, not yet read as lines
         self._stderr = b""
-        self._lock = threading.Lock()  # between ending the process and interrupt()
+        self._lock = threading.RLock()  # between ending the process and interrupt()
         words = find_program(command)
         try:
             self._process = subprocess.Popen(
@@ -107,11 +107,10 @@ class GtpEngine:
         self._stdin = self._process.stdin
         self._out, self._err = self._process.stdout.fileno(), self._process.stderr.fileno()
         self._poll = select.poll()
-        self._open: set[int] = set()  # of the two above: not yet at their end
-        for fd in (self._out, self._err):
+        self._open = {self._out, self._err}  # not yet at their end
+        for fd in self._open:
             os.set_blocking(fd, False)
             self._poll.register(fd, select.POLLIN)
-            self._open.add(fd)
 
     @property
     def pid(self) -> int:
@@ -159,16 +158,13 @@ class GtpEngine:
             if comment and not text.strip():
                 continue  # a comment alone doesn't end an answer
             if not lines and text[0] not in "=?":
-                raise self._fault(
-                    "protocol", f"answered {command!r} with {_quote(line)}; wanted a line that begins with = or ?"
-                )
+                problem = f"answered {command!r} with {_quote(line)}; wanted a line that begins with = or ?"
+                raise self._fault("protocol", problem)
             lines.append(text)
         parts = _REPLY.fullmatch(lines[0])
         if parts is None or parts[2] != number:
-            raise self._fault(
-                "protocol",
-                f"answered {command!r}, number {number}, with {_quote(lines[0])}; wanted ={number} or ?{number}",
-            )
+            problem = f"answered {command!r}, number {number}, with {_quote(lines[0])}; wanted ={number} or ?{number}"
+            raise self._fault("protocol", problem)
         answer = "\n".join([parts[3] or "", *lines[1:]]).strip()
         if parts[1] == "?":
             raise self._fault("refusal", f"refused {command!r}: {_quote(answer)}")
@@ -176,8 +172,7 @@ class GtpEngine:
 
     def interrupt(self) -> None:
         """Kill the engine from another thread: a send() under way ends as "broken". close() must still follow."""
-        with self._lock:
-            self._signal(signal.SIGKILL)
+        self._signal(signal.SIGKILL)
 
     def kill(self) -> None:
         """End the process and those it started at once, and release everything. May be called twice."""
@@ -200,10 +195,6 @@ class GtpEngine:
             self._stdin.write(f"{self._next_id} quit\n".encode())
             self._stdin.close()
 
-    def _tell_to_end(self) -> None:
-        with self._lock:
-            self._signal(signal.SIGTERM)
-
     def _wait_until_silent(self, deadline: float) -> bool:
         """Whether it and its children closed their output in time; output until then is drained and lost."""
         while self._out in self._open:
@@ -215,9 +206,9 @@ class GtpEngine:
         return True
 
     def _signal(self, number: signal.Signals) -> None:
-        """Signal the whole group. Only under the lock: until the leader is reaped, its number can't be reused."""
-        if self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
+        """Signal the whole group. The lock: until the leader is reaped, its number can't be reused."""
+        with self._lock, contextlib.suppress(ProcessLookupError):
+            if self._process.returncode is None:
                 os.killpg(self._process.pid, number)
 
     def _read_line(self, command: str, deadline: float, limit: float) -> str:
@@ -226,9 +217,8 @@ class GtpEngine:
             left = deadline - time.monotonic()
             if left <= 0:
                 hint = "" if self.commands else "; does it speak GTP? if it starts slowly, raise --engine-seconds"
-                fault = self._fault(
-                    "broken", f"gave no answer to {command!r} within {limit:g} s, so it was ended{hint}"
-                )
+                problem = f"gave no answer to {command!r} within {limit:g} s, so it was ended{hint}"
+                fault = self._fault("broken", problem)
                 self.kill()
                 raise fault
             if self._out not in self._open:
@@ -249,10 +239,11 @@ class GtpEngine:
                 continue
             if not chunk:
                 self._stop_reading(fd)
-            elif fd == self._out:
-                self._pending += chunk.translate(_TAB_TO_BLANK, delete=_CONTROLS)
+            text = chunk.translate(_TAB_TO_BLANK, delete=_CONTROLS)
+            if fd == self._out:
+                self._pending += text
             else:
-                self._stderr = (self._stderr + chunk.translate(_TAB_TO_BLANK, delete=_CONTROLS))[-MAX_STDERR_BYTES:]
+                self._stderr = (self._stderr + text)[-MAX_STDERR_BYTES:]
 
     def _stop_reading(self, fd: int) -> None:
         self._poll.unregister(fd)
@@ -286,7 +277,7 @@ class GtpEngine:
 def close_engines(engines: Sequence[GtpEngine]) -> None:
     """GtpEngine.close() of all at the same time, so that many stubborn engines take no longer than one."""
     left = list(engines)
-    for ask in (GtpEngine._ask_to_quit, GtpEngine._tell_to_end):
+    for ask in (GtpEngine._ask_to_quit, lambda engine: engine._signal(signal.SIGTERM)):
         for engine in left:
             ask(engine)
         deadline = time.monotonic() + GRACE_SECONDS
