@@ -103,7 +103,7 @@ def judged(
     found = []
     for part in parts(len(games)):
         search = searched(game, evaluate, games[part], NO_NOISE, 0, seed)
-        found.append(search.root_policy(np.arange(search.num_rows)))
+        found.append(search.root_table(np.arange(search.num_rows))[1])
     priors = np.concatenate(found)
     legal = priors > 0
     moves = np.argwhere(legal)

@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -98,7 +98,7 @@ class Evaluator:
         self._sizes = np.asarray(sizes)
         self._board = (architecture.planes, architecture.height, architecture.width)
         self._num_actions = architecture.actions
-        self._padded: dict[int, Planes] = {}
+        self._padded = np.zeros((self._sizes[-1], *self._board), np.uint8)
 
     @property
     def max_batch(self) -> int:
@@ -118,9 +118,7 @@ class Evaluator:
         size = int(self._sizes[np.searchsorted(self._sizes, count)])
         if size == count:
             return self._run(np.ascontiguousarray(seen))
-        if size not in self._padded:
-            self._padded[size] = np.zeros((size, *self._board), np.uint8)
-        padded = self._padded[size]
+        padded = self._padded[:size]
         padded[:count] = seen
         padded[count:] = 0
         policy_logits, value_to_move = self._run(padded)
@@ -239,15 +237,14 @@ class _Starter:
         self.refused: dict[Engine, str] = {}  # and why
         self.has_differed = False  # an engine ran and answered wrongly
         self._architecture, self._folded, self._progress = architecture, folded, progress
-        self._scaling = self._not_scaling = None
-        if calibration is not None:
-            seen = calibration[:, : architecture.planes]
-            self._scaling, self._not_scaling = seen[::2], seen[1::2]
+        self._calibration = None if calibration is None else calibration[:, : architecture.planes]
+        self._wanted: dict[bool, Evaluation] = {}  # of the positions for int8 and for exact engines
 
     def start(self, engine: Engine, max_batch: int, num_threads: int) -> list[Evaluator] | None:
         """One evaluator per thread; None, after a warning, if the engine fails or differs too much."""
+        scaling = None if self._calibration is None else self._calibration[::2]
         try:
-            backend = engine.build(self._architecture, self._folded, num_threads, self._scaling)
+            backend = engine.build(self._architecture, self._folded, num_threads, scaling)
             sizes = backend.batch_sizes(max_batch)
             evaluators = [
                 Evaluator(self._architecture, backend.for_thread(index), sizes, engine) for index in range(num_threads)
@@ -269,22 +266,16 @@ class _Starter:
         shares = generator.random((count, board[0], 1, 1)) ** 2
         return (generator.random((count, *board)) < shares).astype(np.uint8)
 
-    @cached_property
-    def _made_up(self) -> tuple[Planes, Evaluation]:
-        planes = self.made_up_planes(CHECKED_POSITIONS)
-        return planes, evaluate_plain(self._architecture, self._folded, planes)
-
-    @cached_property
-    def _calibration(self) -> tuple[Planes, Evaluation]:
-        """Positions from the first to the last: a game's beginning, middle and end."""
-        assert self._not_scaling is not None
-        planes = self._not_scaling[np.linspace(0, len(self._not_scaling) - 1, 4 * CHECKED_POSITIONS).astype(int)]
-        return planes, evaluate_plain(self._architecture, self._folded, planes)
-
     def _problem(self, evaluator: Evaluator) -> str | None:
         """One line on how it differs too much or fails; None if it is right."""
         int8 = evaluator.engine.precision == "int8"
-        planes, wanted = self._calibration if int8 else self._made_up
+        planes = self.made_up_planes(CHECKED_POSITIONS)
+        if int8 and self._calibration is not None:  # from the first to the last: a game's beginning, middle and end
+            not_scaling = self._calibration[1::2]
+            planes = not_scaling[np.linspace(0, len(not_scaling) - 1, 4 * CHECKED_POSITIONS).astype(int)]
+        if int8 not in self._wanted:
+            self._wanted[int8] = evaluate_plain(self._architecture, self._folded, planes)
+        wanted = self._wanted[int8]
         batches = [planes[start : start + evaluator.max_batch] for start in range(0, len(planes), evaluator.max_batch)]
         found: list[Evaluation] = []
         try:
@@ -295,12 +286,11 @@ class _Starter:
         logits, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
         policy_differences = np.abs(softmax(logits) - softmax(wanted[0]))
         value_differences = np.abs(values - wanted[1])
+        of_policy, of_value, mean = POLICY_TOLERANCE, VALUE_TOLERANCE, ""
+        policy_difference, value_difference = policy_differences.max(), value_differences.max()
         if int8:
             of_policy, of_value, mean = INT8_POLICY_TOLERANCE, INT8_VALUE_TOLERANCE, "on average "
             policy_difference, value_difference = policy_differences.sum(axis=1).mean() / 2, value_differences.mean()
-        else:
-            of_policy, of_value, mean = POLICY_TOLERANCE, VALUE_TOLERANCE, ""
-            policy_difference, value_difference = policy_differences.max(), value_differences.max()
         if policy_difference <= of_policy and value_difference <= of_value:
             return None
         self.has_differed = True

@@ -3,36 +3,24 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.config import SelfplayConfig, available_cores
 from pipeline.errors import naming
 from pipeline.games.base import Game, Planes
 from pipeline.games.registry import parse_game
+from pipeline.networks.architecture import Architecture
+from pipeline.networks.inference import Evaluator, make_evaluators
 from pipeline.progress import Progress
 from pipeline.storage.models import Model
 
 CALIBRATION_POSITIONS, CALIBRATION_GAMES = 512, 16
-
-if TYPE_CHECKING:
-    from pipeline.networks.inference import Evaluator
-
-
-def threads_and_rows(config: SelfplayConfig, num_games: int) -> tuple[int, int]:
-    """(number of threads for num_games, games that each plays at a time)."""
-    threads = max(1, min(config.threads or available_cores(), num_games))
-    return threads, -(-min(config.parallel_games, num_games) // threads)
 
 
 def load_evaluators(
     model: Model, max_batch: int, num_threads: int, backend: str, progress: Progress
 ) -> list[Evaluator]:
     """One evaluator per thread. Raises FileError that names the model if its weights don't make a network."""
-    from pipeline.networks.architecture import Architecture
-    from pipeline.networks.inference import make_evaluators
-
     with naming(model.path):
         return make_evaluators(
             Architecture.from_dict(model.info.architecture),

@@ -182,14 +182,6 @@ class BatchSearch(Boards):
         kernels.root_table(self._tree, rows, visits, priors)
         return visits, priors
 
-    def root_visits(self, rows: Rows) -> IntArray:
-        """[n, A] int32"""
-        return self.root_table(rows)[0]
-
-    def root_policy(self, rows: Rows) -> FloatArray:
-        """[n, A] float32: the network's priors, without noise."""
-        return self.root_table(rows)[1]
-
     def root_values(self, rows: Rows) -> FloatArray:
         """[n] float32: the mean of the network's value and all readouts', seen by the player to move."""
         roots = self._tree.node[rows, ROOT]

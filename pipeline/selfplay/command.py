@@ -18,14 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.config import SelfplayConfig
+from pipeline.config import SelfplayConfig, available_cores
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.base import AnyGame
 from pipeline.games.registry import parse_game
 from pipeline.methods.base import Actor, ActorJob, Encounter, FinishedGame, GameSeed, Learner, Method, game_seeds
 from pipeline.methods.registry import method_named
 from pipeline.phrases import counted, duration, percent, results
-from pipeline.players.loading import threads_and_rows
 from pipeline.players.searching import leaves_per_tree
 from pipeline.progress import SILENT, Progress
 from pipeline.selfplay import resignation
@@ -212,7 +211,8 @@ class _Run:
         self._config = config
         self._wanted = wanted
         self._progress = progress
-        self._num_threads, self._rows = threads_and_rows(config, wanted)
+        self._num_threads = max(1, min(config.threads or available_cores(), wanted))
+        self._rows = -(-min(config.parallel_games, wanted) // self._num_threads)  # that each thread plays at a time
         self._leaves = leaves_per_tree(self._rows, _least_readouts(config))
         max_batch = self._rows * self._leaves
         progress.say(f"loading {config.network}; kernels and network are compiled when this machine sees them first")

@@ -124,7 +124,7 @@ def test_a_row_is_the_same_alone_and_in_a_batch():
             done = search.finished()
             if done.size == 0:
                 continue
-            visits, values = search.root_visits(done), search.root_values(done)
+            visits, values = search.root_table(done)[0], search.root_values(done)
             actions = search.choose(done, np.ones(len(done)))
             search.advance(done, actions)
             over = search.over(done)
@@ -150,9 +150,9 @@ def test_readouts_zero_is_the_raw_policy():
     search = search_from(game, [], 0, evaluate)
     logits, value = evaluate(game.observe(search.states, game.legal(search.states, search.history)))
     policy = np.exp(logits[0] - logits[0].max())
-    assert np.allclose(search.root_policy(np.arange(1))[0], policy / policy.sum(), rtol=1e-5)
+    assert np.allclose(search.root_table(np.arange(1))[1][0], policy / policy.sum(), rtol=1e-5)
     assert search.root_values(np.arange(1))[0] == value[0]
-    assert search.root_visits(np.arange(1)).sum() == 0
+    assert search.root_table(np.arange(1))[0].sum() == 0
     assert search.choose(np.arange(1), np.zeros(1))[0] == policy.argmax()
 
 
@@ -186,14 +186,14 @@ def test_noise_moves_the_root_only_and_keeps_a_distribution():
     noisy = tree_of(search).root_prior[0]
     assert abs(noisy.sum() - 1) < 1e-5 and noisy.std() > 1e-4
     assert (noisy >= 0.75 / game.num_actions - 1e-6).all()
-    assert np.allclose(search.root_policy(row), 1 / game.num_actions)
+    assert np.allclose(search.root_table(row)[1], 1 / game.num_actions)
 
 
 @pytest.mark.parametrize("leaves", [1, 4, 8])
 def test_readouts_are_counted_exactly_with_many_leaves(leaves):
     game = parse_game("go:5")
     search = search_from(game, [12], 100, hashed_evaluator(game), leaves=leaves)
-    assert search.root_visits(np.arange(1)).sum() == 100
+    assert search.root_table(np.arange(1))[0].sum() == 100
     check_tree(search, [0])
 
 
@@ -207,14 +207,14 @@ def test_the_subtree_of_the_move_is_kept():
     game = parse_game("go:5")
     search = search_from(game, [], 60, hashed_evaluator(game))
     row = np.arange(1)
-    before = search.root_visits(row)[0]
+    before = search.root_table(row)[0][0]
     move = int(before.argmax())
     search.advance(row, np.array([move], np.int32))
     check_tree(search, row)
     assert tree_of(search).node[0, 0]["visits"] == before[move] - 1
     search.begin(row, np.array([10], np.int32), QUIET)
     run_searches(search, hashed_evaluator(game))
-    assert search.root_visits(row).sum() == before[move] - 1 + 10
+    assert search.root_table(row)[0].sum() == before[move] - 1 + 10
 
 
 def test_long_forced_games_never_outgrow_their_room():
@@ -250,7 +250,7 @@ def test_edges_grow_when_a_game_needs_more():
     run_searches(search, hashed_evaluator(game))
     check_tree(search, rows)
     roomy = search_from(game, [], 400, hashed_evaluator(game))
-    assert (search.root_visits(rows[:1]) == roomy.root_visits(rows[:1])).all()
+    assert (search.root_table(rows[:1])[0] == roomy.root_table(rows[:1])[0]).all()
 
 
 def test_bad_input_is_refused():

@@ -61,7 +61,7 @@ def test_shaped_noise_follows_its_distribution():
     search.new_games(rows, rows.astype(np.uint64))
     search.begin(rows, np.ones(1500, np.int32), np.ones(1500, np.bool_))
     run_searches(search, evaluate)
-    tree, priors = tree_of(search), search.root_policy(rows)[0]
+    tree, priors = tree_of(search), search.root_table(rows)[1][0]
     noisy = np.empty((1500, 9))
     np.put_along_axis(noisy, tree.edge_action[:, :9].astype(int), tree.root_prior, axis=1)
     shapes = reference.noise_shapes(priors, 10.83, 0.5)

@@ -52,8 +52,8 @@ def test_kernels_equal_the_plain_twin(spec, readouts, settings):
         plain.search(readouts, noise)
         fast.begin(ROW, np.array([readouts], np.int32), np.array([explore]))
         run_searches(fast, evaluate)
-        assert plain.visits().tolist() == fast.root_visits(ROW)[0].tolist()
-        assert plain.policy().tolist() == fast.root_policy(ROW)[0].tolist()
+        assert plain.visits().tolist() == fast.root_table(ROW)[0][0].tolist()
+        assert plain.policy().tolist() == fast.root_table(ROW)[1][0].tolist()
         assert plain.root_value() == fast.root_values(ROW)[0]
         assert np.abs(plain.targets() - fast.targets(ROW)[0]).max() <= 1
         assert explore or (tree_of(fast).streams == before).all()
@@ -76,7 +76,7 @@ def test_mixed_searches_equal_the_plain_twin(spec, full, cheap):
         plain.search(readouts, noise)
         fast.begin(ROW, np.array([readouts], np.int32), np.array([explore]))
         run_searches(fast, evaluate)
-        visits = fast.root_visits(ROW)[0]
+        visits = fast.root_table(ROW)[0][0]
         assert plain.visits().tolist() == visits.tolist()
         assert visits.sum() == full if explore else visits.sum() >= cheap
         kept += int(visits.sum()) - readouts
@@ -105,7 +105,7 @@ def test_rows_of_a_mixed_batch_dont_disturb_each_other():
             run_searches(search, evaluate)
             targets = search.targets(rows)
             actions = search.choose(rows, np.where(numbers % 2, 1.0, 0.0))
-            seen.append(np.column_stack([targets, search.root_visits(rows), actions]))
+            seen.append(np.column_stack([targets, search.root_table(rows)[0], actions]))
             search.advance(rows, actions)
         return np.stack(seen, axis=1)
 
@@ -219,12 +219,12 @@ def test_noise_is_gumbel_drawn_once_per_search_and_absent_without_exploring():
     for row in rows[::2]:
         by_action = np.empty(game.num_actions)
         by_action[tree_of(search).edge_action[row, : game.num_actions]] = tree_of(search).root_prior[row]
-        assert set(np.argsort(-by_action)[:4]) == set(np.flatnonzero(search.root_visits(np.array([row]))[0]))
-    first = search.root_visits(rows)
+        assert set(np.argsort(-by_action)[:4]) == set(np.flatnonzero(search.root_table(np.array([row]))[0][0]))
+    first = search.root_table(rows)[0]
     search.begin(rows, np.full(400, 4), rows % 2 == 0)
     run_searches(search, evaluate)
-    assert (search.root_visits(rows)[::2] != first[::2]).any(axis=1).mean() > 0.9
-    assert (search.root_visits(rows)[1::2] == first[1::2]).all()
+    assert (search.root_table(rows)[0][::2] != first[::2]).any(axis=1).mean() > 0.9
+    assert (search.root_table(rows)[0][1::2] == first[1::2]).all()
 
 
 def test_a_move_keeps_the_roots_evaluation_and_nothing_else():
@@ -236,16 +236,16 @@ def test_a_move_keeps_the_roots_evaluation_and_nothing_else():
     run_searches(search, evaluate)
     search.advance(ROW, search.choose(ROW, np.zeros(1)))
     assert tree_of(search).num_nodes[0] == 1
-    assert search.root_visits(ROW).sum() == 0 and search.targets(ROW).sum() == 0
+    assert search.root_table(ROW)[0].sum() == 0 and search.targets(ROW).sum() == 0
     logits, value = evaluate(game.legal_and_observe(search.states, search.history)[1])
     assert search.root_values(ROW)[0] == value[0]
     priors = np.exp(logits[0] - logits[0].max())
-    assert np.allclose(search.root_policy(ROW)[0], priors / priors.sum(), rtol=1e-5)
+    assert np.allclose(search.root_table(ROW)[1][0], priors / priors.sum(), rtol=1e-5)
     before = search.evaluations
     for budget in (40, 3, 0, 40):  # also without a move between: a search is a new one
         search.begin(ROW, np.array([budget]), np.zeros(1, np.bool_))
         run_searches(search, evaluate)
-        assert search.root_visits(ROW).sum() == budget
+        assert search.root_table(ROW)[0].sum() == budget
     assert search.evaluations - before <= 83  # the root was not asked about again
 
 
@@ -256,11 +256,11 @@ def test_readouts_zero_is_the_raw_policy():
     search.new_games(rows, np.arange(2).astype(np.uint64))
     search.begin(rows, np.array([0, 8]), np.zeros(2, np.bool_))
     run_searches(search, hashed_evaluator(game))
-    assert search.root_visits(rows).sum(axis=1).tolist() == [0, 8]
+    assert search.root_table(rows)[0].sum(axis=1).tolist() == [0, 8]
     assert search.targets(rows).any(axis=1).tolist() == [False, True]
     chosen = search.choose(rows, np.zeros(2))
-    assert chosen[0] == search.root_policy(rows)[0].argmax()
-    assert search.root_visits(rows)[1, chosen[1]] > 0
+    assert chosen[0] == search.root_table(rows)[1][0].argmax()
+    assert search.root_table(rows)[0][1, chosen[1]] > 0
 
 
 @pytest.mark.parametrize("leaves", [1, 4])
@@ -276,7 +276,7 @@ def test_rows_are_independent_and_count_exactly(leaves):
         for _ in range(3):
             search.begin(rows, readouts[rows_together], np.ones(len(rows), np.bool_))
             run_searches(search, evaluate)
-            assert search.root_visits(rows).sum(axis=1).tolist() == readouts[rows_together].tolist()
+            assert search.root_table(rows)[0].sum(axis=1).tolist() == readouts[rows_together].tolist()
             targets = search.targets(rows)
             search.advance(rows, search.choose(rows, np.zeros(len(rows))))
         return targets

@@ -211,8 +211,8 @@ def test_kernels_equal_it_move_for_move(spec, readouts, config):
         plain.search(readouts)
         fast.begin(ROW, np.array([readouts], np.int32), np.zeros(1, np.bool_))
         run_searches(fast, evaluate)
-        assert plain.visits().tolist() == fast.root_visits(ROW)[0].tolist()
-        assert plain.policy().tolist() == fast.root_policy(ROW)[0].tolist()
+        assert plain.visits().tolist() == fast.root_table(ROW)[0][0].tolist()
+        assert plain.policy().tolist() == fast.root_table(ROW)[1][0].tolist()
         assert plain.root_value() == fast.root_values(ROW)[0]
         visits = plain.visits()
         rng = rngs[seed]

@@ -44,7 +44,7 @@ def make_batch(game: Game, columns: Columns, rows: IndexArray, symmetry: IndexAr
 
     Planes, policy, reply and ownership move together. Every sample_weight is 1.
     """
-    arrays = {name: columns[name][rows].astype(np.float32) for name in Batch._fields[1:-1]}
+    arrays: dict[str, NDArray[Any]] = {name: columns[name][rows].astype(np.float32) for name in Batch._fields[1:-1]}
     num_bits = game.num_planes * game.num_points
     bits = np.unpackbits(columns["planes"][rows], axis=1, count=num_bits)
     arrays["planes"] = bits.reshape(len(rows), game.num_planes, game.num_points)

@@ -139,7 +139,7 @@ class _GameTable:
             found[: self.lengths[row], row] = getattr(shard, name)[start : start + self.lengths[row]]
         return found
 
-    def error(self, row: int, problem: str, ply: int | None = None) -> FileError:
+    def error(self, row: int | np.integer, problem: str, ply: int | None = None) -> FileError:
         where = f"game {self.game[row]}" if ply is None else f"game {self.game[row]}, ply {ply}"
         return FileError(self.shards[self.shard[row]].path, f"{where}: {problem}")
 

@@ -13,16 +13,9 @@ from pipeline.errors import UsageError
 from pipeline.games.base import AnyGame, Game
 from pipeline.methods.alphazero import examples
 from pipeline.methods.alphazero.actor import TreeActor
-from pipeline.methods.base import (
-    Actor,
-    ActorJob,
-    Grown,
-    IndexArray,
-    Method,
-    Objective,
-    Wanted,
-    Weights,
-)
+from pipeline.methods.base import Actor, ActorJob, Grown, IndexArray, Method, Objective, Wanted, Weights
+from pipeline.networks.architecture import Architecture, parse_size, random_weights
+from pipeline.networks.growing import grow, grown_architecture
 from pipeline.players.base import Player
 from pipeline.players.loading import load_evaluators
 from pipeline.players.searching import SearchPlayer
@@ -48,23 +41,16 @@ class AlphaZero(Method):
     # Models
 
     def first_model(self, game: Game, config: InitConfig) -> tuple[dict[str, Any], Weights]:
-        from pipeline.networks.architecture import Architecture, random_weights
-
         architecture = Architecture.for_game(config.network_size, game, config.value_head)
         return architecture.to_dict(), random_weights(architecture, config.seed)
 
     def size(self, architecture: Mapping[str, Any]) -> str:
-        from pipeline.networks.architecture import Architecture
-
         return Architecture.from_dict(dict(architecture)).size
 
     def grown(self, game: Game, model: Model, config: TrainConfig) -> Grown:
         """Where sizes go by the run's time, a run that was given more minutes stands earlier in it again: it keeps its
         size.
         """
-        from pipeline.networks.architecture import Architecture, parse_size
-        from pipeline.networks.growing import grow, grown_architecture
-
         before, wanted = Architecture.from_dict(model.info.architecture), config.network_size
         if wanted and config.time_share is not None:
             blocks, channels = parse_size(wanted)
@@ -82,7 +68,7 @@ class AlphaZero(Method):
     # Playing
 
     def load(self, model: Model, max_batch: int, num_threads: int, backend: str, progress: Progress) -> list[Any]:
-        return list(load_evaluators(model, max_batch, num_threads, backend, progress))
+        return load_evaluators(model, max_batch, num_threads, backend, progress)
 
     def player(
         self, game: Game, num_rows: int, evaluate: Any, search: SearchConfig, readouts: int, leaves: int = 1
@@ -119,6 +105,5 @@ class AlphaZero(Method):
 
     def objective(self, architecture: Mapping[str, Any], config: TrainConfig) -> Objective:
         from pipeline.methods.alphazero.losses import AlphaZeroObjective
-        from pipeline.networks.architecture import Architecture
 
         return AlphaZeroObjective(Architecture.from_dict(dict(architecture)), config)

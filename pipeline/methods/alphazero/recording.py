@@ -83,12 +83,12 @@ class GameBuffer:
             visits[alone, actions[alone]] = 1
         who, where = np.nonzero(visits)
         numbers = visits[who, where].astype(np.uint32)
-        where = where.astype(np.uint16)
+        visited = where.astype(np.uint16)
         ends = np.cumsum(np.bincount(who, minlength=len(rows))).tolist()
         begin = 0
         for i, (row, end) in enumerate(zip(rows.tolist(), ends, strict=True)):
             flags = POLICY_COUNTS if counts[i] else 0
-            ply = _Ply(int(actions[i]), flags, values[i], surprises[i], where[begin:end], numbers[begin:end])
+            ply = _Ply(int(actions[i]), flags, values[i], surprises[i], visited[begin:end], numbers[begin:end])
             self._games[row].plies.append(ply)
             begin = end
 
