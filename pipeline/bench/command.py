@@ -18,7 +18,7 @@ import itertools
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -40,7 +40,7 @@ from pipeline.games.registry import parse_game
 from pipeline.gather.command import gather
 from pipeline.methods.alphazero.actor import TreeActor
 from pipeline.methods.alphazero.method import AlphaZero
-from pipeline.methods.base import ActorJob, FinishedGame, game_seeds
+from pipeline.methods.base import ActorJob, FinishedGame, Learner, game_seeds
 from pipeline.networks.inference import run_together
 from pipeline.phrases import counted, percent
 from pipeline.players.loading import calibration_positions
@@ -91,11 +91,6 @@ class BenchSummary:
         ]
 
 
-class _Model(NamedTuple):
-    name: str
-    evaluate: Callable[[Planes], tuple[FloatArray, FloatArray]]
-
-
 def bench(config: BenchConfig, progress: Progress = SILENT) -> BenchSummary | MatchBenchSummary:
     """Measure every stage, which takes about 6 × config.seconds and compiling; with "evaluate" see bench_match."""
     if config.what == "evaluate":
@@ -119,12 +114,12 @@ def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> B
     progress.describe("network and self-play")
     calibration = calibration_positions(game)
     evaluators = make_evaluators(architecture, weights, rows, threads, progress=progress, calibration=calibration)
-    playing = _Actors(game, settings, rows, [_Model("bench", evaluator) for evaluator in evaluators])
+    playing = _Actors(game, settings, rows, [Learner("bench", evaluator) for evaluator in evaluators])
     planes = calibration[np.arange(rows) % len(calibration)]
     selfplay = _selfplay_rates(evaluators, playing, planes, window)
     progress.advance(2)
     progress.describe("tree")
-    constant = _Actors(game, settings, rows, [_Model("constant", _Constant(game, rows)) for _ in range(threads)])
+    constant = _Actors(game, settings, rows, [Learner("constant", _Constant(game, rows)) for _ in range(threads)])
     tree_rate = statistics.median(constant.run(window)[1] for _ in range(ROUNDS))
     progress.advance()
     with tempfile.TemporaryDirectory(prefix="mugo-bench-") as name:
@@ -212,8 +207,8 @@ class _Constant:
 class _Actors:
     """Endless self-play, one thread per model."""
 
-    def __init__(self, game: Game, settings: SelfplayConfig, rows: int, models: Sequence[_Model]) -> None:
-        def actor(number: int, model: _Model) -> TreeActor:
+    def __init__(self, game: Game, settings: SelfplayConfig, rows: int, models: Sequence[Learner]) -> None:
+        def actor(number: int, model: Learner) -> TreeActor:
             seeds = game_seeds(0, itertools.count(number, len(models)), 0.0)
             return TreeActor(ActorJob(game, rows, settings, seeds, lambda: model, lambda _: None))
 
@@ -240,7 +235,7 @@ def write_random_games(game: Game, folder: Path, positions: int) -> float:
     """Write shards of random games, as self-play commits them; returns the average length in plies."""
     waiting: list[FinishedGame] = []
     rows = 256
-    model = _Model("random", _Constant(game, rows))
+    model = Learner("random", _Constant(game, rows))
     settings = SelfplayConfig(readouts=0, temperature_plies=game.max_plies)
     actor = TreeActor(
         ActorJob(game, rows, settings, game_seeds(1, itertools.count(), 0.0), lambda: model, waiting.append)

@@ -20,7 +20,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,14 +43,13 @@ IndexArray = NDArray[np.int64]
 # Self-play
 
 
-class Learner(Protocol):
-    """A model ready to play in one thread: its name, and what Method.load gave for that thread."""
+@dataclass(frozen=True)
+class Learner:
+    """A model ready to play in one thread: its name, what Method.load gave for that thread, and its real directory."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def evaluate(self) -> Any: ...
+    name: str
+    evaluate: Any
+    path: Path | None = None
 
 
 @dataclass(frozen=True)

@@ -98,11 +98,8 @@ class Evaluator:
         self._sizes = np.asarray(sizes)
         self._board = (architecture.planes, architecture.height, architecture.width)
         self._num_actions = architecture.actions
-        self._padded = np.zeros((self._sizes[-1], *self._board), np.uint8)
-
-    @property
-    def max_batch(self) -> int:
-        return int(self._sizes[-1])
+        self.max_batch = int(sizes[-1])
+        self._padded = np.zeros((self.max_batch, *self._board), np.uint8)
 
     def __call__(self, planes: Planes) -> Evaluation:
         count = len(planes)

@@ -76,7 +76,7 @@ def find_program(command: str) -> list[str]:
 class GtpEngine:
     """A running engine. handshake() comes first, then send() any number of times.
 
-    One thread uses it, except for interrupt(). commands: what list_commands answered.
+    One thread uses it, except for interrupt(). commands: what list_commands answered; pid: of its process.
     """
 
     def __init__(self, command: str, name: str, seconds: float) -> None:
@@ -104,6 +104,7 @@ class GtpEngine:
         except OSError as error:
             raise PlayerFault("broken", name, f"{words[0]} can't be started: {error.strerror}") from error
         assert self._process.stdin and self._process.stdout and self._process.stderr
+        self.pid = self._process.pid
         self._stdin = self._process.stdin
         self._out, self._err = self._process.stdout.fileno(), self._process.stderr.fileno()
         self._poll = select.poll()
@@ -111,10 +112,6 @@ class GtpEngine:
         for fd in self._open:
             os.set_blocking(fd, False)
             self._poll.register(fd, select.POLLIN)
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
 
     def handshake(self) -> None:
         """Check that it speaks GTP 2 and knows the commands of a game. Raises PlayerFault "protocol" if it doesn't.
@@ -209,7 +206,7 @@ class GtpEngine:
         """Signal the whole group. The lock: until the leader is reaped, its number can't be reused."""
         with self._lock, contextlib.suppress(ProcessLookupError):
             if self._process.returncode is None:
-                os.killpg(self._process.pid, number)
+                os.killpg(self.pid, number)
 
     def _read_line(self, command: str, deadline: float, limit: float) -> str:
         """The next line of its output, cleaned, without its end."""
@@ -256,7 +253,7 @@ class GtpEngine:
             self._receive(deadline - time.monotonic())
         while self._process.returncode is None:
             # Not reaped: its number must stay taken until kill() has ended its group.
-            ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+            ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
             if ended is not None and ended.si_code == os.CLD_EXITED:
                 return f"ended with status {ended.si_status}"
             if ended is not None:

@@ -91,15 +91,6 @@ class SelfplaySummary:
         return lines
 
 
-@dataclass(frozen=True)
-class ModelPlayer:
-    """One thread's share of a loaded model: its name, its real directory, and what Method.load gave for the thread."""
-
-    name: str
-    path: Path
-    evaluate: Any
-
-
 class ModelSource:
     """The model that new games are played with: follows the network path where that is a link."""
 
@@ -119,7 +110,7 @@ class ModelSource:
     def name(self) -> str:
         return self._players[0].name
 
-    def player(self, thread: int) -> ModelPlayer:
+    def player(self, thread: int) -> Learner:
         """The player for a game that starts now. Called by actors; loads a newly promoted model when there is one."""
         with self._lock:
             path = resolve_champion(self._network)
@@ -135,8 +126,8 @@ class ModelSource:
                 self.path = path
             return self._players[thread]
 
-    def _players_of(self, model: Model) -> list[ModelPlayer]:
-        return [ModelPlayer(model.info.name, model.path, one) for one in self._load(model)]
+    def _players_of(self, model: Model) -> list[Learner]:
+        return [Learner(model.info.name, one, model.path) for one in self._load(model)]
 
 
 @dataclass
@@ -295,7 +286,7 @@ class _Run:
             self._arrived.put(None)
 
     def _meet(self, thread: int, seed: GameSeed, learner: Learner) -> Encounter | None:
-        assert self._opponents is not None and isinstance(learner, ModelPlayer)
+        assert self._opponents is not None and learner.path is not None
         return self._opponents.meet(thread, seed.encounter, learner.path)
 
     def _take_games(self) -> None:

@@ -13,7 +13,7 @@ from pipeline.games.registry import parse_game
 from pipeline.methods.alphazero.actor import IDLE_OPPONENTS, TreeActor
 from pipeline.methods.alphazero.examples import Wanted, make_examples
 from pipeline.methods.alphazero.recording import GameBuffer
-from pipeline.methods.base import ActorJob, Encounter, Opponent, game_seeds
+from pipeline.methods.base import ActorJob, Encounter, Learner, Opponent, game_seeds
 from pipeline.players.base import RESIGN, Boards, Decisions, Player, PlayerFault
 from pipeline.players.builtin import RandomPlayer
 from pipeline.players.searching import SearchPlayer
@@ -24,15 +24,9 @@ from tests.games.playing import SMALL
 from tests.search.helpers import hashed_evaluator, zero_evaluator
 
 
-class NamedPlayer:
-    def __init__(self, name, evaluate):
-        self.name = name
-        self.evaluate = evaluate
-
-
 def play(spec, count, rows, evaluate, readouts=8, resign_threshold=-1.0, no_resign_fraction=0.1, first=0):
     game = parse_game(spec)
-    player = NamedPlayer("m", evaluate)
+    player = Learner("m", evaluate)
     finished = []
     settings = SelfplayConfig(readouts=readouts, temperature_plies=4, resign_threshold=resign_threshold)
     seeds = game_seeds(7, iter(range(first, first + count)), no_resign_fraction)
@@ -100,7 +94,7 @@ def test_a_new_model_plays_the_next_games_and_old_games_keep_theirs():
             asked[name] += len(planes)
             return evaluate(planes)
 
-        return NamedPlayer(name, counted)
+        return Learner(name, counted)
 
     old, new = player("old", 1), player("new", 2)
     finished = []
@@ -244,7 +238,7 @@ def meeting(*opponents):
 
 def play_against(spec, meet, count=24, rows=7, evaluate=None, numbers=None, **settings):
     game = parse_game(spec)
-    player = NamedPlayer("m", evaluate or hashed_evaluator(game))
+    player = Learner("m", evaluate or hashed_evaluator(game))
     finished = []
     seeds = game_seeds(
         7, iter(numbers if numbers is not None else range(count)), settings.pop("no_resign_fraction", 0.0)
@@ -409,7 +403,7 @@ def test_opponents_that_are_met_no_more_are_let_go(monkeypatch):
 
     game = parse_game("tictactoe")
     player, settings = (
-        NamedPlayer("m", hashed_evaluator(game)),
+        Learner("m", hashed_evaluator(game)),
         SelfplayConfig(readouts=4, temperature_plies=4),
     )
     actor = TreeActor(
@@ -665,7 +659,7 @@ def test_surprise_is_the_divergence_that_scipy_computes():
 
 def open_at_random(spec, count, rows, most, readouts=4):
     game = parse_game(spec)
-    player = NamedPlayer("m", hashed_evaluator(game))
+    player = Learner("m", hashed_evaluator(game))
     finished = []
     settings = SelfplayConfig(readouts=readouts, temperature_plies=4, random_plies=most)
     seeds = game_seeds(11, iter(range(count)), 0.1)
