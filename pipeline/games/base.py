@@ -22,7 +22,7 @@ all its nodes. Games without repetition rules accept a history and ignore it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -108,6 +108,19 @@ class Sgf:
     rules: str = ""
     komi: float | None = None
     margin: bool = False
+
+
+@dataclass(frozen=True)
+class GomocupRules:
+    """What the Gomocup protocol needs of a game on a square board whose actions are its points, row by row.
+
+    rule      what INFO rule says of it, a sum of bits: 1 exactly five, 2 continuous, 4 renju, 8 caro; None: nothing
+    position  [1, S] from the points of the first player's stones and of the second's, in the order played; raises
+              IllegalMove where a game can't have come to that
+    """
+
+    rule: int | None
+    position: Callable[[Sequence[int], Sequence[int]], States]
 
 
 CHANCE = 2  # to_move: nobody's turn; an outcome is drawn
@@ -206,7 +219,7 @@ class AnyGame(ABC):
     # What it can do, for those who ask; the defaults: nothing.
     sgf: Sgf | None = None  # how its games are written in SGF
     gtp_komi: float | None = None  # GTP engines play it, on a square board with this komi and the names of action_name
-    gomocup: bool = False  # the Gomocup protocol plays it: see pipeline/games/gomoku/game.py for what that needs
+    gomocup: GomocupRules | None = None  # the Gomocup protocol plays it
     has_chance = False  # whether to_move() may be CHANCE
 
     def chance(self, states: States) -> FloatArray:

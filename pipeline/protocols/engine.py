@@ -36,7 +36,7 @@ def engine(
     commands, answers = commands or sys.stdin, answers or sys.stdout
     model = read_model(resolve_champion(config.model))
     game = parse_game(model.info.game)
-    if not game.gomocup:
+    if game.gomocup is None:
         raise UsageError(f"engine --protocol {config.protocol}: {model.path} plays {game.spec}; wanted a Gomoku model")
     progress.say(f"loading {config.model}; kernels and network are compiled when this machine sees them first")
     leaves = leaves_per_tree(1, config.readouts)  # a single game can't fill a batch with one leaf per tree

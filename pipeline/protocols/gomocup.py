@@ -18,14 +18,12 @@ import math
 
 from pipeline.errors import IllegalMove
 from pipeline.games.base import States, small_number
-from pipeline.games.gomoku.game import Gomoku
 from pipeline.protocols.session import SearchSession
 
 ABOUT = 'name="MuGo", version="0.1", author="the MuGo developers", country="international"'
 OWN, THEIRS = "1", "2"  # fields of BOARD
 MARGIN_SECONDS = 0.1  # of every limit, for everything but thinking
 MOVES_LEFT = 20  # moves that the rest of a match's time must last for
-FREE_RULE, EXACT_RULE = "0", "1"  # INFO rule is a sum of bits: 1 exactly five, 2 continuous, 4 renju, 8 caro
 WITHIN_BOARD = {"INFO", "ABOUT", "END"}  # commands that may come between BOARD and DONE
 MILLISECONDS = {"timeout_turn", "timeout_match", "time_left"}
 
@@ -38,8 +36,10 @@ class Gomocup:
     """The protocol's state for one manager. answer() never raises, whatever the manager sends."""
 
     def __init__(self, session: SearchSession) -> None:
-        assert isinstance(session.game, Gomoku)
-        self.session, self._game = session, session.game
+        rules = session.game.gomocup
+        assert rules is not None
+        self.session, self._game, self._rules = session, session.game, rules
+        self._size = session.game.board_shape[0]
         self._started = False
         self._begin: States | None = None  # the position before the moves; None: the initial one
         self._moves: list[int] = []
@@ -73,12 +73,12 @@ class Gomocup:
     # Commands
 
     def _on_start(self, rest: str) -> list[str]:
-        if small_number(rest.strip()) != self._game.size:
-            raise ProtocolError(f"unsupported size {rest[:20]!r}; this model plays on {self._game.size}")
+        if small_number(rest.strip()) != self._size:
+            raise ProtocolError(f"unsupported size {rest[:20]!r}; this model plays on {self._size}")
         return self._restart()
 
     def _on_rectstart(self, rest: str) -> list[str]:
-        size = str(self._game.size)
+        size = str(self._size)
         if [part.strip() for part in rest.split(",")] != [size, size]:
             raise ProtocolError(f"unsupported board {rest[:20]!r}; this model plays on {size},{size}")
         return self._restart()
@@ -122,10 +122,8 @@ class Gomocup:
             if not (math.isfinite(seconds) and seconds >= 0):
                 return [f"MESSAGE INFO {key}: {value[:20]!r} is no number of milliseconds; ignored"]
             self._limits[key] = seconds
-        if key == "rule":
-            wanted = EXACT_RULE if self._game.rules.exact else FREE_RULE
-            if self._game.rules.goal or value.strip() != wanted:
-                return [f"MESSAGE INFO rule {value[:20]}: this model plays {self._game.spec}"]
+        if key == "rule" and (self._rules.rule is None or value.strip() != str(self._rules.rule)):
+            return [f"MESSAGE INFO rule {value[:20]}: this model plays {self._game.spec}"]
         return []
 
     def _on_about(self, rest: str) -> list[str]:
@@ -157,11 +155,11 @@ class Gomocup:
         if len(theirs) - len(own) not in (0, 1):
             raise ProtocolError(
                 f"BOARD with {len(own)} own stones and {len(theirs)} of the opponent's: not our turn"
-                + (", or pairs were captured, which a BOARD can't say" if self._game.rules.goal else "")
+                + (", or pairs were captured, which a BOARD can't say" if self._rules.rule is None else "")
             )
         first, second = (own, theirs) if len(own) == len(theirs) else (theirs, own)
         try:
-            position = self._game.position(first, second)
+            position = self._rules.position(first, second)
         except IllegalMove as error:
             raise ProtocolError(f"BOARD: {error}") from error
         self._set_up(position, [])
@@ -171,7 +169,7 @@ class Gomocup:
 
     def _need_start(self) -> None:
         if not self._started:
-            raise ProtocolError(f"no game yet; wanted START {self._game.size} first")
+            raise ProtocolError(f"no game yet; wanted START {self._size} first")
 
     def _restart(self) -> list[str]:
         self._started = True
@@ -211,13 +209,13 @@ class Gomocup:
 
     def _point(self, command: str, text: str) -> int:
         parts = [part.strip() for part in text.split(",")]
-        size = self._game.size
+        size = self._size
         if len(parts) != 2 or not all(0 <= small_number(part) < size for part in parts):
             raise ProtocolError(f"{command} {text[:20]!r} is no point; wanted X,Y, each from 0 to {size - 1}")
         return int(parts[1]) * size + int(parts[0])
 
     def _text(self, action: int) -> str:
-        row, column = divmod(action, self._game.size)
+        row, column = divmod(action, self._size)
         return f"{column},{row}"
 
 

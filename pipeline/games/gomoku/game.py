@@ -42,6 +42,7 @@ from pipeline.games.base import (
     ON,
     Actions,
     BoolArray,
+    GomocupRules,
     History,
     IntArray,
     MoveScores,
@@ -81,7 +82,6 @@ class Gomoku(RowGame, OneAnalysis):
         **REFUSALS,
         kernels.DOUBLE_THREE: "it makes two free threes (double-three)",
     }
-    gomocup = True
 
     def __init__(
         self, size: int, exact: bool = False, pairs: int = 0, threes_by_capture: bool = True, breakable: bool = True
@@ -106,6 +106,7 @@ class Gomoku(RowGame, OneAnalysis):
         self.sgf = Sgf(4, rules=self.spec.partition(",")[2] or "free")
         # Every move adds a stone, and before the last capture at most 2 (pairs - 1) pairs have gone.
         self.max_plies = self.num_points + 4 * max(0, pairs - 1)
+        self.gomocup = GomocupRules(None if pairs else int(exact), self.position)
         self._lines = gomoku_shapes.board_lines(size)
 
     @staticmethod
