@@ -29,6 +29,7 @@ def smallest_of_each(specs: tuple[str, ...]) -> tuple[str, ...]:
 
 
 SMALL = smallest_of_each(SPECS)
+NO_HISTORY = History.empty(1, 1)  # for games without repetition rules, however many rows are asked about
 
 
 @dataclass

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from pipeline.errors import IllegalMove
-from pipeline.games.base import History, States
+from pipeline.games.base import States
 from pipeline.games.gomoku import kernels
 from pipeline.games.gomoku.game import Gomoku
 from pipeline.games.lines.kernels import FIRST, SECOND
 from pipeline.games.registry import parse_game
+from tests.games.playing import NO_HISTORY
 
 SIZE = 9
 EMPTY_ROW = "........."
-NO_HISTORY = History.empty(1, 1)
 
 
 def board(*rows: str, to_move: str = "X", pairs: tuple[int, int] = (0, 0), spec: str = "capture") -> tuple:

@@ -6,30 +6,25 @@ import numpy as np
 import pytest
 
 from pipeline.errors import IllegalMove
-from pipeline.games.base import Game, History, States
+from pipeline.games.base import Game, States
 from pipeline.games.lines.game import LineGame
 from pipeline.games.registry import parse_game
-from tests.games.playing import assert_same_board, random_games
+from tests.games.playing import NO_HISTORY, assert_same_board, random_games
 from tests.reference.lines import LineReference
-
-
-def no_history(states: States) -> History:
-    """What a game without repetition rules may be given."""
-    return History.empty(len(states), 1)
 
 
 def children(game: Game, states: States) -> tuple[States, np.ndarray]:
     """Every state one ply later, and the row of `states` that each came from."""
-    rows, actions = np.nonzero(game.legal(states, no_history(states)))
+    rows, actions = np.nonzero(game.legal(states, NO_HISTORY))
     before = states[rows]
-    return game.play(before, actions.astype(np.int32), no_history(before)), rows
+    return game.play(before, actions.astype(np.int32), NO_HISTORY), rows
 
 
 def play_names(game: Game, names: str) -> States:
     """The state [1, S] after these moves, separated by blanks."""
     states = game.initial(1)
     for name in names.split():
-        states = game.play(states, np.array([game.parse_action(name)]), no_history(states))
+        states = game.play(states, np.array([game.parse_action(name)]), NO_HISTORY)
     return states
 
 
@@ -93,7 +88,7 @@ def test_connect4_perft() -> None:
         states, _ = children(game, states)
         found.append(len(states))
         states = states[~game.is_over(states)]
-    live = game.legal(states, no_history(states))
+    live = game.legal(states, NO_HISTORY)
     found.append(int(live.sum()))  # the last ply needs no boards
     assert tuple(found) == CONNECT4_SEQUENCES
 
@@ -157,7 +152,7 @@ def test_every_line_wins_whichever_stone_completes_it(spec: str, num_lines: int)
                     action = last % game.width
                     below = np.arange(last + game.width, game.num_points, game.width)
                     states[0, below[states[0, below] == 0]] = 2 - mover
-                after = game.play(states, np.array([action]), no_history(states))
+                after = game.play(states, np.array([action]), NO_HISTORY)
                 assert game.is_over(after)[0] and game.returns(after)[0] == (1, -1)[mover], game.diagram(after[0])
 
 

@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 
 from pipeline.errors import IllegalMove, UsageError
-from pipeline.games.base import History, States
+from pipeline.games.base import States
 from pipeline.games.othello.game import Othello
 from pipeline.games.registry import parse_game
 from pipeline.storage.sgf import SgfText, game_sgf
-from tests.games.playing import assert_same_board, random_games
+from tests.games.playing import NO_HISTORY, assert_same_board, random_games
 from tests.reference.othello import OthelloReference
-
-NO_HISTORY = History.empty(1, 1)
 
 
 def position(text: str, mover: str = "X") -> tuple[Othello, States]:
