@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from pipeline.evaluate.sprt import Sprt, SprtState
+from pipeline.evaluate.sprt import ACCEPTED, REJECTED, UNDECIDED, Sprt, SprtState
 from pipeline.matches import statistics
 from pipeline.matches.statistics import Score, pair_scores, repeated_games, score_of
 from pipeline.phrases import counted, percent, results
@@ -59,7 +59,7 @@ class MatchStatus:
     passed: bool
 
     @property
-    def pair_counts(self) -> tuple[int, int, int, int, int]:
+    def pair_counts(self) -> statistics.Pentanomial:
         """Pairs by half points, of those that were played whole."""
         return statistics.pair_counts(self.pair_scores)
 
@@ -78,22 +78,11 @@ def match_status(rule: Rule, games: Mapping[int, MatchGame]) -> MatchStatus:
     if state is None:
         decided, passed = statistics.is_decided(score, most, gate), statistics.passes(score, gate)
     else:
-        decided, passed = state.decision is not None, state.decision == "accepted"
+        decided, passed = state.decision != UNDECIDED, state.decision == ACCEPTED
     return MatchStatus(counted, score, len(repetitions), pairs, gate, state, decided, passed)
 
 
 # The summary
-
-
-@dataclass(frozen=True)
-class TestResult:
-    """How the sequential test ended, after `pairs` pairs in order of their number. llr: log-likelihood ratio."""
-
-    decision: str
-    pairs: int
-    llr: float
-    lower: float
-    upper: float
 
 
 @dataclass(frozen=True)
@@ -154,7 +143,7 @@ class EvaluateSummary:
     elo: float | None
     elo_low: float | None
     elo_high: float | None
-    sprt: TestResult | None
+    sprt: SprtState | None
     guards: dict[str, ConditionResult]
     passed: bool
     promoted: bool
@@ -195,10 +184,6 @@ def summarise(rule: Rule, writer: MatchWriter, status: MatchStatus) -> EvaluateS
     most = rule.games - (len(writer.games) - len(games))
     by_gate = status.sprt is None  # a threshold means nothing where the sequential test decides
     gain = statistics.share_of_elo(POWER_ELO)
-    state = status.sprt
-    test = None
-    if state is not None:
-        test = TestResult(state.decision or "undecided", state.pairs, state.llr, state.lower, state.upper)
     return EvaluateSummary(
         challenger=header.challenger,
         champion=header.champion,
@@ -227,7 +212,7 @@ def summarise(rule: Rule, writer: MatchWriter, status: MatchStatus) -> EvaluateS
         elo=elo,
         elo_low=elo_low,
         elo_high=elo_high,
-        sprt=test,
+        sprt=status.sprt,
         guards={},
         passed=status.passed,
         promoted=False,
@@ -239,7 +224,7 @@ def summarise(rule: Rule, writer: MatchWriter, status: MatchStatus) -> EvaluateS
 def _reason(rule: Rule, status: MatchStatus, score: Score) -> str:
     if status.sprt is not None:
         state = status.sprt
-        said = {"accepted": "stronger", "rejected": "not shown to be stronger", None: "undecided"}[state.decision]
+        said = {ACCEPTED: "stronger", REJECTED: "not shown to be stronger"}.get(state.decision, UNDECIDED)
         return (
             f"sequential test: {said} after {state.pairs} of {rule.games // 2} pairs "
             f"(log-likelihood ratio {state.llr:+.2f}, bounds {state.lower:+.2f} and {state.upper:+.2f})"

@@ -21,15 +21,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pipeline.errors import UsageError
-from pipeline.matches.statistics import Pentanomial, pair_counts, share_of_elo
+from pipeline.matches.statistics import pair_counts, share_of_elo
 
-ACCEPTED = "accepted"
-REJECTED = "rejected"
+ACCEPTED, REJECTED, UNDECIDED = "accepted", "rejected", "undecided"
 
 MAX_ELO = 1000.0  # beyond, shares are too close to 0 and 1 to be told apart
 MIN_GAP = 0.01  # Elo; a test of less would take some 10^9 games
@@ -45,17 +45,17 @@ PAIR_SHARES = np.arange(5) / 4  # of the points of a pair
 class SprtState:
     """The state of a test after its deciding pair, or else after all pairs that are known without a gap.
 
-    pairs, counts   the pairs that count, without VOID ones
-    llr             their log-likelihood ratio
-    lower, upper    bounds of rejection and acceptance; after a rejection above `lower` too few pairs were left
+    decision      ACCEPTED, REJECTED, or UNDECIDED: go on
+    pairs         how many count, without VOID ones
+    llr           their log-likelihood ratio
+    lower, upper  bounds of rejection and acceptance; after a rejection above `lower` too few pairs were left
     """
 
-    decision: str | None  # ACCEPTED, REJECTED, or None: go on
+    decision: str
     pairs: int
     llr: float
     lower: float
     upper: float
-    counts: Pentanomial
 
 
 @dataclass(frozen=True)
@@ -137,25 +137,15 @@ class Sprt:
         max_pairs used up), or None where not both games are there yet, as for pairs the sequence doesn't reach. The
         test stops at the first None, whatever is known beyond, so which games happen to end early can't sway it.
         """
-        known: list[int] = []
-        for score in pair_scores[:max_pairs]:
-            if score is None:
-                break
-            known.append(score)
+        known = list(takewhile(lambda score: score is not None, pair_scores[:max_pairs]))
         seen = np.zeros((len(known) + 1, 5), np.int64)  # after 0, 1, … pairs
         for t, score in enumerate(known, start=1):
             seen[t] = seen[t - 1] + pair_counts([score])
         decisions = self.decisions(seen, max_pairs - np.arange(len(known) + 1))
         end = int(np.argmax(decisions != 0)) if decisions.any() else len(known)
         lower, upper = self.bounds()
-        return SprtState(
-            {1: ACCEPTED, -1: REJECTED, 0: None}[int(decisions[end])],
-            int(seen[end].sum()),
-            float(self.llr(seen[end])),
-            lower,
-            upper,
-            pair_counts(np.repeat(np.arange(5), seen[end]).tolist()),
-        )
+        decision = {1: ACCEPTED, -1: REJECTED, 0: UNDECIDED}[int(decisions[end])]
+        return SprtState(decision, int(seen[end].sum()), float(self.llr(seen[end])), lower, upper)
 
     def check_games(self, games: int) -> None:
         """Raises UsageError if winning this many games would not be enough to be accepted."""

@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from benchmarks.promotion import by_gate, by_sprt, play
 from pipeline.errors import UsageError
-from pipeline.evaluate.sprt import ACCEPTED, PRIOR_COUNT, REJECTED, Sprt
+from pipeline.evaluate.sprt import ACCEPTED, PRIOR_COUNT, REJECTED, UNDECIDED, Sprt
 from pipeline.matches.statistics import VOID, false_promotion, gate_half_points, share_of_elo
 
 USUAL = Sprt(0, 35, 0.05, 0.05)
@@ -98,7 +98,7 @@ def test_no_pairs_and_no_surprises():
     assert np.isfinite(USUAL.llr(np.eye(5, dtype=int) * 10_000)).all()
     assert np.isfinite(Sprt(-1000, 1000, 0.05, 0.05).llr(np.eye(5, dtype=int) * 50)).all()
     assert Sprt(0, 35, 0.05, 0.1).bounds() == pytest.approx((math.log(0.1 / 0.95), math.log(0.9 / 0.05)))
-    assert USUAL.run([], 200).decision is None
+    assert USUAL.run([], 200).decision == UNDECIDED
 
 
 @pytest.mark.parametrize(
@@ -120,9 +120,9 @@ def test_what_is_rejected_early_could_not_be_accepted_any_more(sprt, pairs):
 
 def test_winning_everything_is_accepted_as_soon_as_it_can_be():
     state = USUAL.run([4] * 200, 200)
-    assert (state.decision, state.pairs, state.counts) == (ACCEPTED, 31, (0, 0, 0, 0, 31))
+    assert (state.decision, state.pairs, state.llr) == (ACCEPTED, 31, USUAL.llr((0, 0, 0, 0, 31)))
     assert state.llr >= state.upper == USUAL.bounds()[1]
-    assert USUAL.run([4] * 30, 200).decision is None
+    assert USUAL.run([4] * 30, 200).decision == UNDECIDED
     USUAL.check_games(62)
     with pytest.raises(UsageError, match=r"before 62 games; found --games 61"):
         USUAL.check_games(61)
@@ -134,7 +134,7 @@ def test_losing_is_rejected_and_an_open_end_too():
     lost = USUAL.run([0] * 200, 200)
     assert lost.decision == REJECTED and lost.llr <= lost.lower and lost.pairs < 40
     undecided = [4, 0] * 20
-    assert USUAL.run(undecided, 200).decision is None
+    assert USUAL.run(undecided, 200).decision == UNDECIDED
     at_the_end = USUAL.run([*undecided, 4], 41)
     assert at_the_end.decision == REJECTED and at_the_end.llr > at_the_end.lower
     assert at_the_end.pairs < 41  # it was certain before
@@ -153,22 +153,22 @@ def test_the_first_missing_pair_ends_what_is_known():
         known[index] = scores[index]
         state = USUAL.run(known, 200)
         decisions.append(state.decision)
-        if state.decision:
+        if state.decision != UNDECIDED:
             assert state == whole
         else:
             assert state.pairs == (known.index(None) if None in known else 200)
-    assert decisions[-1] == ACCEPTED and decisions[0] is None
+    assert decisions[-1] == ACCEPTED and decisions[0] == UNDECIDED
     assert USUAL.run([*scores[: whole.pairs], *[0] * 100], 200) == whole
     assert USUAL.run([None, *scores], 200).pairs == 0
 
 
 def test_void_pairs_are_left_out_and_use_up_their_places():
-    assert USUAL.run([VOID, 4, VOID, 4], 200).counts == (0, 0, 0, 0, 2)
+    assert USUAL.run([VOID, 4, VOID, 4], 200) == USUAL.run([4, 4], 200)
     assert USUAL.run([VOID] * 10 + [4] * 31, 41).decision == ACCEPTED
     assert USUAL.run([VOID] * 11 + [4] * 31, 41).decision == REJECTED
     all_void = USUAL.run([VOID] * 40, 40)
-    assert all_void.decision == REJECTED and all_void.counts == (0, 0, 0, 0, 0)
-    assert USUAL.run([4, 2, 3], 100).counts == (0, 0, 1, 1, 1)
+    assert all_void.decision == REJECTED and all_void.pairs == 0
+    assert USUAL.run([4, 2, 3], 100).llr == USUAL.llr((0, 0, 1, 1, 1))
     with pytest.raises(ValueError, match="not 5"):
         USUAL.run([5], 100)
 
