@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import ArenaConfig, SearchConfig, available_cores
+from pipeline.config import ArenaConfig, available_cores
 from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
@@ -119,25 +119,14 @@ class PlayerFactory:
     Keeps the networks of the last few models loaded.
     """
 
-    def __init__(
-        self,
-        search: SearchConfig,
-        num_threads: int,
-        num_rows: int,
-        backend: str,
-        engine_seconds: float,
-        progress: Progress = SILENT,
-    ) -> None:
-        self._search = search
-        self._num_threads = num_threads
-        self._max_batch = max(LEAST_BATCH, num_rows)
-        self._backend = backend
-        self._engine_seconds = engine_seconds
+    def __init__(self, config: ArenaConfig, num_threads: int, num_rows: int, progress: Progress = SILENT) -> None:
+        self.size = (num_threads, num_rows)
+        self._config = config
         self._progress = progress
         self._networks: OrderedDict[str, list[Any]] = OrderedDict()
 
     def maker(self, entrant: Entrant) -> MakePlayer:
-        kind, seconds = entrant.info.kind, self._engine_seconds
+        kind, seconds = entrant.info.kind, self._config.engine_seconds
         if kind in BUILT_INS:
             return make_builtin(kind)
         if kind == "plugin":
@@ -148,14 +137,14 @@ class PlayerFactory:
             return lambda game, rows, thread: EnginePlayer(game, rows, entrant.spec.command, entrant.name, seconds)
         assert entrant.model is not None
         method = method_named(entrant.model.info.method)
-        loaded, readouts = self._loaded(entrant), entrant.info.readouts or 0
-        return lambda game, rows, thread: method.player(game, rows, loaded[thread], self._search, readouts)
+        loaded, search, readouts = self._loaded(entrant), self._config.search_config(), entrant.info.readouts or 0
+        return lambda game, rows, thread: method.player(game, rows, loaded[thread], search, readouts)
 
-    def pairing(self, game: Game, entrants: Sequence[Entrant], seed: int, openings: Sequence[Sequence[int]]) -> Pairing:
+    def pairing(self, game: Game, entrants: Sequence[Entrant], openings: Sequence[Sequence[int]]) -> Pairing:
         """entrants: challenger, champion."""
         challenger, champion = entrants
         makers = (self.maker(challenger), self.maker(champion))
-        return Pairing(game, makers, (challenger.name, champion.name), seed, openings)
+        return Pairing(game, makers, (challenger.name, champion.name), self._config.seed, openings)
 
     def policies(self, entrants: Sequence[Entrant]) -> list[Evaluate]:
         """The policy networks of those entrants that have one, for the calling thread."""
@@ -170,9 +159,9 @@ class PlayerFactory:
             self._progress.say(
                 f"loading {entrant.name}; networks and kernels are compiled when this machine sees them first"
             )
-            method = method_named(entrant.model.info.method)
+            method, (threads, rows) = method_named(entrant.model.info.method), self.size
             self._networks[key] = method.load(
-                entrant.model, self._max_batch, self._num_threads, self._backend, self._progress
+                entrant.model, max(LEAST_BATCH, rows), threads, self._config.backend, self._progress
             )
             if len(self._networks) > NETWORKS_KEPT:
                 self._networks.popitem(last=False)
@@ -192,7 +181,7 @@ class MatchRunner:
         self.config = config
         self.game = game
         self._progress = progress
-        self._factory: tuple[tuple[int, int], PlayerFactory] | None = None
+        self._factory: PlayerFactory | None = None
 
     def open(
         self,
@@ -287,21 +276,18 @@ class MatchRunner:
         threads, rows = self._threads_and_rows(entrants, num_games)
         if config.workers == 0:
             factory = self._factory_for(threads, rows)
-            return ThreadPool(factory.pairing(self.game, entrants, config.seed, writer.openings), threads, rows)
+            return ThreadPool(factory.pairing(self.game, entrants, writer.openings), threads, rows)
         workers = min(config.workers, num_games)
         each = max(1, threads // workers)
         rows = min(rows, -(-config.parallel_games // (workers * each)))
         job = {
+            "config": config.model_dump(mode="json", include=set(ArenaConfig.model_fields)),
             "game": self.game.spec,
             "players": [entrant.full_spec for entrant in entrants],
             "weights": [entrant.info.weights for entrant in entrants],
-            "search": config.search_config().model_dump(),
-            "seed": config.seed,
             "openings": writer.openings,
             "threads": each,
             "rows": rows,
-            "backend": config.backend,
-            "engine_seconds": config.engine_seconds,
             "beat_seconds": min(BEAT_SECONDS, config.hang_seconds / 4),
         }
         root = Path(__file__).parent.parent.parent
@@ -320,13 +306,9 @@ class MatchRunner:
 
     def _factory_for(self, threads: int, rows: int) -> PlayerFactory:
         """The factory for this many threads and rows; another replaces it."""
-        if self._factory is None or self._factory[0] != (threads, rows):
-            config = self.config
-            factory = PlayerFactory(
-                config.search_config(), threads, rows, config.backend, config.engine_seconds, self._progress
-            )
-            self._factory = (threads, rows), factory
-        return self._factory[1]
+        if self._factory is None or self._factory.size != (threads, rows):
+            self._factory = PlayerFactory(self.config, threads, rows, self._progress)
+        return self._factory
 
 
 def write_sgfs(game: Game, writer: MatchWriter, directory: Path | None) -> None:
@@ -377,6 +359,5 @@ def job_pairing(job: dict[str, Any]) -> Pairing:
             raise FileError(
                 entrant.spec.path or entrant.name, "its weights changed since the match began; restore them"
             )
-    search = SearchConfig(**job["search"])
-    factory = PlayerFactory(search, job["threads"], job["rows"], job["backend"], job["engine_seconds"])
-    return factory.pairing(parse_game(job["game"]), entrants, job["seed"], job["openings"])
+    factory = PlayerFactory(ArenaConfig(**job["config"]), job["threads"], job["rows"])
+    return factory.pairing(parse_game(job["game"]), entrants, job["openings"])

@@ -202,8 +202,8 @@ def test_who_plays_what(tmp_path):
 def test_a_worker_plays_the_players_that_were_asked_for_or_nothing(tmp_path):
     path = make_model(tmp_path, 1)
     job = {
-        "game": "tictactoe", "players": [f"m={path}@3", "random"], "weights": ["0" * 64, ""], "search": {}, "seed": 0,
-        "openings": [[0]], "threads": 1, "rows": 1, "backend": "openvino", "engine_seconds": 1.0,
+        "config": {"backend": "openvino"}, "game": "tictactoe", "players": [f"m={path}@3", "random"],
+        "weights": ["0" * 64, ""], "openings": [[0]], "threads": 1, "rows": 1,
     }  # fmt: skip
     with pytest.raises(FileError, match="its weights changed since the match began"):
         job_pairing(job)
