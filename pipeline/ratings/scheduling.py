@@ -25,17 +25,16 @@ GAMES_PER_PAIR = 2
 TIE = 1e-9  # gains that differ by a smaller share than this are equal
 
 
-def next_pairs(
+def next_pair(
     players: Sequence[str],
     results: Sequence[MatchResult],
-    num_pairs: int,
     schedule: str = "uncertainty",
     place: str | None = None,
     against: int = 0,
-) -> list[tuple[str, str]]:
-    """The players of the next pairs of games, in order; the same two may come several times.
+) -> tuple[str, str]:
+    """The players of the next pair of games.
 
-    players     those that can play; the first named of two is the first of a pair
+    players     those that can play, at least two; the first named of two is the first of a pair
     results     all that is known, also games with and between others
     schedule    uncertainty or round-robin
     place       only pairs with this player; then its own variance alone counts
@@ -45,15 +44,18 @@ def next_pairs(
     names = list(dict.fromkeys([*players, *([place] if place is not None else [])]))
     fit = bradley_terry(results, players=names)
     pairs = _allowed(names, fit, results, place, against)
-    if not pairs:
-        return []
-    plan = _Plan(names, fit, results, place)
-    chosen = []
-    for _ in range(num_pairs):
-        best = min(pairs, key=plan.round_robin) if schedule == "round-robin" else plan.most_certain(pairs)
-        plan.will_play(*best)
-        chosen.append(best)
-    return [(names[i], names[j]) for i, j in chosen]
+    if schedule == "uncertainty":
+        gains = _gains(names, fit, place)
+        most = max(gains[pair] for pair in pairs)
+        pairs = [pair for pair in pairs if gains[pair] >= most * (1 - TIE)]
+    index = {name: i for i, name in enumerate(names)}
+    met = np.zeros((len(names), len(names)), np.int64)
+    for one in results:
+        if one.one in index and one.other in index and one.one != one.other:
+            met[index[one.one], index[one.other]] += one.games
+            met[index[one.other], index[one.one]] += one.games
+    i, j = min(pairs, key=lambda pair: (met[pair], met[list(pair)].sum()))
+    return names[i], names[j]
 
 
 def worst_error(fit: BradleyTerry, players: Sequence[str], place: str | None = None) -> float:
@@ -79,53 +81,19 @@ def _allowed(
     return [(i, j) for i, j in pairs if place in (names[i], names[j]) and {names[i], names[j]} <= {place, *others}]
 
 
-class _Plan:
-    """What will be known once the pairs chosen so far are played. Players are given by their index."""
-
-    def __init__(
-        self, names: Sequence[str], fit: BradleyTerry, results: Sequence[MatchResult], place: str | None
-    ) -> None:
-        rows = [fit.index[name] for name in names]
-        self.covariance: Matrix = fit.covariance[np.ix_(rows, rows)] / ELO_PER_LOGIT**2
-        logits = fit.elo[rows] / ELO_PER_LOGIT
-        self.place = None if place is None else names.index(place)
-        self.met = np.zeros((len(names), len(names)), np.int64)
-        index = {name: i for i, name in enumerate(names)}
-        for one in results:
-            if one.one in index and one.other in index and one.one != one.other:
-                self._count(index[one.one], index[one.other], one.games)
-        chances = 1 / (1 + np.exp(logits[None, :] - logits[:, None]))
-        self.information = GAMES_PER_PAIR * chances * (1 - chances)
-
-    def _count(self, i: int, j: int, games: int) -> None:
-        self.met[i, j] += games
-        self.met[j, i] += games
-
-    def round_robin(self, pair: tuple[int, int]) -> tuple[int, int]:
-        """The sort key of a pair: games against each other, games at all."""
-        i, j = pair
-        return int(self.met[i, j]), int(self.met[i].sum() + self.met[j].sum())
-
-    def most_certain(self, pairs: Sequence[tuple[int, int]]) -> tuple[int, int]:
-        i, j = np.array(pairs).T
-        gains = self.gains()[i, j]
-        tied = np.flatnonzero(gains >= gains.max() * (1 - TIE))
-        return min((pairs[k] for k in tied.tolist()), key=self.round_robin)
-
-    def gains(self) -> Matrix:
-        """[n, n] by how much a pair of games between row and column shrinks the variance that counts."""
-        spread = np.diag(self.covariance)[:, None] + np.diag(self.covariance)[None, :] - 2 * self.covariance  # dᵀΣd
-        half = self.covariance - self.covariance.mean(axis=0)  # PΣ; P subtracts the mean
-        if self.place is None:
-            squares = half.T @ half
-            moved = np.diag(squares)[:, None] + np.diag(squares)[None, :] - 2 * squares  # |PΣd|²
-        else:
-            row = half[self.place]
-            moved = (row[:, None] - row[None, :]) ** 2
-        return self.information * moved / (1 + self.information * spread)
-
-    def will_play(self, i: int, j: int) -> None:
-        self._count(i, j, GAMES_PER_PAIR)
-        along = self.covariance[:, i] - self.covariance[:, j]
-        weight = self.information[i, j]
-        self.covariance = self.covariance - weight * np.outer(along, along) / (1 + weight * (along[i] - along[j]))
+def _gains(names: Sequence[str], fit: BradleyTerry, place: str | None) -> Matrix:
+    """[n, n] by how much a pair of games between row and column shrinks the variance that counts."""
+    rows = [fit.index[name] for name in names]
+    covariance: Matrix = fit.covariance[np.ix_(rows, rows)] / ELO_PER_LOGIT**2
+    logits = fit.elo[rows] / ELO_PER_LOGIT
+    chances = 1 / (1 + np.exp(logits[None, :] - logits[:, None]))
+    information = GAMES_PER_PAIR * chances * (1 - chances)
+    spread = np.diag(covariance)[:, None] + np.diag(covariance)[None, :] - 2 * covariance  # dᵀΣd
+    half = covariance - covariance.mean(axis=0)  # PΣ; P subtracts the mean
+    if place is None:
+        squares = half.T @ half
+        moved = np.diag(squares)[:, None] + np.diag(squares)[None, :] - 2 * squares  # |PΣd|²
+    else:
+        row = half[names.index(place)]
+        moved = (row[:, None] - row[None, :]) ** 2
+    return information * moved / (1 + information * spread)

@@ -22,7 +22,7 @@ from pipeline.games.registry import parse_game
 from pipeline.matches.runner import Entrant, MatchRunner, common_game, load_entrant
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings.command import RatingsSummary, match_result, rate_and_write, read_matches
-from pipeline.ratings.scheduling import next_pairs, worst_error
+from pipeline.ratings.scheduling import next_pair, worst_error
 from pipeline.ratings.strength import bradley_terry
 from pipeline.storage import layout
 from pipeline.storage.matches import Match, match_lock
@@ -101,7 +101,7 @@ def _play(config: TournamentConfig, field: Field, runner: MatchRunner, progress:
             one, other = (info.rated_as for info in cut_short[0].header.players)
             games = cut_short[0].num_games - len(cut_short[0].games)
         else:
-            [(one, other)] = next_pairs(field.names, results, 1, config.schedule, field.place, config.against)
+            one, other = next_pair(field.names, results, config.schedule, field.place, config.against)
             games = 2 * min(-(-left // 2), config.pairs_per_round)
         begun |= {layout.match_name(one, other), layout.match_name(other, one)}
         if not _round(config, runner, field.entrants[one], field.entrants[other], games):
