@@ -63,10 +63,11 @@ class RatingsSummary:
 
 @dataclass(frozen=True)
 class Rated:
-    """The ratings of all players, and what they were computed from."""
+    """The ratings of all players, and what they were computed from. matches, results: in order of time."""
 
     ratings: Ratings
-    results: list[strength.MatchResult]  # in order of time
+    matches: Sequence[Match]
+    results: list[strength.MatchResult]
     fit: strength.BradleyTerry  # anchored
 
 
@@ -85,7 +86,7 @@ def ratings(config: RatingsConfig, progress: Progress = SILENT) -> RatingsSummar
             raise UsageError(f"ratings --directory {directory}: no such folder; wanted a folder of matches")
     if "output" in config.model_fields_set:
         return rate_and_write(config, progress)
-    return _summary(config, *_rated(config, progress), path=None)
+    return _summary(config, *_rated(config, progress), None)
 
 
 def rate_and_write(
@@ -102,15 +103,15 @@ def rate_and_write(
         _warn_of_damage(config.output, progress)
         found = _rated(config, progress)
         write_ratings(config.output, found[0].ratings)
-    return _summary(config, *found, path=config.output, among=among)
+    return _summary(config, *found, str(config.output), among)
 
 
-def _rated(config: RatingsConfig, progress: Progress) -> tuple[Rated, list[Match], int]:
-    """(ratings, the matches they come from, the number of damaged matches)."""
+def _rated(config: RatingsConfig, progress: Progress) -> tuple[Rated, int]:
+    """(ratings, the number of damaged matches)."""
     anchor = strength.parse_anchor(config.anchor) if config.anchor is not None else None
     matches, skipped = read_matches(config.directory, progress)
     _refuse_none(matches, config)
-    return rate(matches, anchor), matches, skipped
+    return rate(matches, anchor), skipped
 
 
 def _refuse_none(matches: Sequence[object], config: RatingsConfig) -> None:
@@ -208,7 +209,7 @@ def rate(matches: Sequence[Match], anchor: tuple[str, float] | None = None) -> R
         games=sum(score.games for score in scores.values()) // 2,
         players=players,
     )
-    return Rated(record, results, fit)
+    return Rated(record, matches, results, fit)
 
 
 def _one_game(matches: Sequence[Match]) -> str:
@@ -236,12 +237,7 @@ def _default_anchor(names: Collection[str], infos: dict[str, PlayerInfo]) -> str
 
 
 def _summary(
-    config: RatingsConfig,
-    rated: Rated,
-    matches: Sequence[Match],
-    skipped: int,
-    path: Path | None,
-    among: Sequence[str] | None = None,
+    config: RatingsConfig, rated: Rated, skipped: int, path: str | None, among: Sequence[str] | None = None
 ) -> RatingsSummary:
     shown = set(rated.ratings.by_name if among is None else among)
     groups = [[name for name in group if name in shown] for group in rated.fit.groups]
@@ -253,51 +249,41 @@ def _summary(
         matches=rated.ratings.matches,
         matches_skipped=skipped,
         games=rated.ratings.games,
-        path=None if path is None else str(path),
+        path=path,
         rows=_rows(rated, config.method, groups),
-        warnings=_warnings(rated, matches, config.method, groups),
+        warnings=_warnings(rated, config.method, groups),
         left_out=len(rated.ratings.players) - sum(map(len, groups)),
     )
 
 
 def _rows(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> list[RatingRow]:
-    def rating(player: RatedPlayer) -> float:
-        if method == "elo":
-            return player.elo
-        return player.trueskill_mu if method == "trueskill" else player.bradley_terry
-
-    def error(player: RatedPlayer) -> float | None:
-        if method == "elo":
-            return None
-        return Z_95 * player.trueskill_sigma if method == "trueskill" else errors[player.name]
-
+    field_of = {"elo": "elo", "trueskill": "trueskill_mu", "bradley-terry": "bradley_terry"}[method]
     players = rated.ratings.by_name
-    opponents = strength.average_opponents(rated.results, {name: rating(player) for name, player in players.items()})
+    rating = {name: float(getattr(player, field_of)) for name, player in players.items()}
+    opponents = strength.average_opponents(rated.results, rating)
     rows = []
     for number, group in enumerate(groups):
-        # The error of a single player relative to itself says nothing.
-        errors = dict(rated.fit.errors_among(group)) if len(group) > 1 else dict.fromkeys(group)
-        best_first = sorted((players[name] for name in group), key=lambda player: -rating(player))
-        rows += [
-            RatingRow(
-                rank=rank,
-                name=player.name,
-                kind=player.kind,
-                rating=rating(player),
-                error=error(player),
-                games=player.games,
-                wins=player.wins,
-                draws=player.draws,
-                losses=player.losses,
-                average_opponent=opponents[player.name],
-                group=number,
+        errors: dict[str, float | None] = dict.fromkeys(group)
+        if method == "trueskill":
+            errors |= {name: Z_95 * players[name].trueskill_sigma for name in group}
+        elif method == "bradley-terry" and len(group) > 1:  # relative to itself, a single player's says nothing
+            errors |= rated.fit.errors_among(group)
+        for rank, name in enumerate(sorted(group, key=lambda name: -rating[name]), start=1):
+            copied = players[name].model_dump(include={"name", "kind", "games", "wins", "draws", "losses"})
+            rows.append(
+                RatingRow(
+                    **copied,
+                    rank=rank,
+                    rating=rating[name],
+                    error=errors[name],
+                    average_opponent=opponents[name],
+                    group=number,
+                )
             )
-            for rank, player in enumerate(best_first, start=1)
-        ]
     return rows
 
 
-def _warnings(rated: Rated, matches: Sequence[Match], method: str, groups: Sequence[Sequence[str]]) -> list[str]:
+def _warnings(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> list[str]:
     shown = {name for group in groups for name in group}
     found = [
         f"no games connect {_some(group)} with the players above: their ratings don't compare; one match mends that"
@@ -309,7 +295,7 @@ def _warnings(rated: Rated, matches: Sequence[Match], method: str, groups: Seque
         if lopsided:
             found.append(f"{_some(lopsided)} won or lost every game: how far above or below is a guess of the prior")
     weights: dict[str, set[str]] = {}
-    for match in matches:
+    for match in rated.matches:
         for info in match.header.players:
             if info.rated_as in shown:
                 weights.setdefault(info.rated_as, set()).add(info.weights)
