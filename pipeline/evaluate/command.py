@@ -18,14 +18,13 @@ from typing import Any
 
 from pipeline.config import EvaluateConfig
 from pipeline.errors import MuGoError, NotYet, UsageError
-from pipeline.evaluate.promotion import ConditionResult, EvaluateSummary, MatchStatus, Rule, match_status, summarise
+from pipeline.evaluate.promotion import ConditionResult, EvaluateSummary, Rule, match_status, summarise
 from pipeline.evaluate.sprt import Sprt
 from pipeline.matches.runner import Entrant, MatchRunner, common_game, load_entrant, write_sgfs
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings.pool import pool
 from pipeline.storage import layout
 from pipeline.storage.matches import (
-    MatchWriter,
     has_match,
     list_matches,
     match_lock,
@@ -80,9 +79,8 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
             raise UsageError("evaluate --threshold and --sprt: each decides the match; wanted one of them")
     conditions = [parse_condition(text) for text in config.require]
     champion = load_entrant(config.black_model, config.readouts)
-    home = _home(config, champion)
     _finish_promotions(config, champion, progress)
-    challenger = load_entrant(_challenger(config, champion, home), config.readouts)
+    challenger = load_entrant(_challenger(config, champion), config.readouts)
     further = [(condition, load_entrant(condition.player, config.readouts)) for condition in conditions]
     _check_different(challenger, champion)
     _check_conditions(config, challenger, champion, further)
@@ -96,15 +94,12 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
         settings = {"sprt": config.sprt, "exclude_duplicates": config.exclude_duplicates}
         # Nobody is promoted over an engine: such a match is played to its end, unless a decision is asked for.
         at_stake = bool(challenger.model and champion.model) or (config.threshold, sprt) != (None, None)
-        writer, status = _play(config, runner, folder, (challenger, champion), rule, settings, at_stake)
-        summary = summarise(rule, writer, status)
-        if not status.decided and at_stake:
-            _refuse_undecided(summary, writer)
+        summary = _play(config, runner, folder, (challenger, champion), rule, settings, at_stake)
         for condition, opponent in further:
             if summary.passed:
                 progress.say(f"further condition: {condition.text}")
                 summary = _play_condition(config, runner, challenger, condition, opponent, summary)
-        return _conclude(config, summary, challenger, champion, home, progress)
+        return _conclude(config, summary, challenger, champion, progress)
 
 
 # Choosing
@@ -118,20 +113,20 @@ def _home(config: EvaluateConfig, champion: Entrant) -> Path | None:
     return given.parent if given.name == layout.CHAMPION else champion.spec.path.parent
 
 
-def _challenger(config: EvaluateConfig, champion: Entrant, home: Path | None) -> str:
+def _challenger(config: EvaluateConfig, champion: Entrant) -> str:
     """The player asked for, or the newest model that is newer than the champion and has no finished match with it."""
     if config.white_model is not None:
         return config.white_model
+    home = _home(config, champion)
     if home is None or champion.spec.path is None:
         raise UsageError(f"evaluate --white-model: not given; against {champion.name} there is no newest model to take")
     current = layout.parse_model_name(champion.spec.path.name)
-    newer = []
-    for path in list_models(home):
-        name = layout.parse_model_name(path.name)
-        if name is None or path.name == champion.spec.path.name:
-            continue
-        if current is None or name.number > current.number:
-            newer.append(path)
+    newer = [
+        path
+        for path in list_models(home)
+        if (name := layout.parse_model_name(path.name)) is not None and path.name != champion.spec.path.name
+        if current is None or name.number > current.number
+    ]
     for path in reversed(newer):
         summary = read_summary(config.output_dir / layout.match_name(path.name, champion.name))
         if summary is None or summary.get(PENDING):
@@ -195,8 +190,11 @@ def _play(
     rule: Rule,
     settings: dict[str, Any],
     at_stake: bool,
-) -> tuple[MatchWriter, MatchStatus]:
-    """Play until the match is decided, or to its end if nothing is at stake. Call it under the match's lock."""
+) -> EvaluateSummary:
+    """Play until the match is decided, or to its end if nothing is at stake. Call it under the match's lock.
+
+    Raises MuGoError if the decision depends on games that failed twice: there is none yet.
+    """
     # A further condition's share isn't part of its match: it may change, the games stay.
     threshold = rule.threshold if settings else None
     writer = runner.open(folder, entrants, rule.games, threshold, settings)
@@ -204,7 +202,15 @@ def _play(
         runner.play(writer, entrants, lambda so_far: at_stake and match_status(rule, so_far.games).decided)
     finally:
         write_sgfs(runner.game, writer, config.sgf_output)
-    return writer, match_status(rule, writer.games)
+    status = match_status(rule, writer.games)
+    summary = summarise(rule, writer, status)
+    if at_stake and not status.decided:
+        last = writer.failures[-1].problem if writer.failures else "unknown"
+        raise MuGoError(
+            f"{folder}: {summary.failed} games failed twice (the last: {last}) and the decision depends on them; mend "
+            "that and run it again: only they are played"
+        )
+    return summary
 
 
 def _play_condition(
@@ -219,44 +225,26 @@ def _play_condition(
     rule = Rule(config.require_games, condition.share)
     folder = _condition_folder(config, challenger, opponent)
     with match_lock(folder):
-        writer, status = _play(config, runner, folder, (challenger, opponent), rule, {}, True)
-        theirs = summarise(rule, writer, status)
-        if not status.decided:
-            _refuse_undecided(theirs, writer)
+        theirs = _play(config, runner, folder, (challenger, opponent), rule, {}, True)
         write_summary(folder, asdict(theirs))
-    score = status.score
-    result = ConditionResult(
-        status.passed, score.games, **asdict(score), share=score.share, needed=condition.share, match=str(folder)
-    )
+    played = (theirs.games_played, theirs.wins, theirs.draws, theirs.losses)
+    result = ConditionResult(theirs.passed, *played, theirs.share, needed=condition.share, match=theirs.match)
     summary = replace(summary, guards={**summary.guards, condition.text: result})
-    if status.passed:
+    if theirs.passed:
         return summary
-    reason = f"{summary.reason}; {condition.text} not met: {score.half_points / 2:g} points of {score.games} games"
+    points = theirs.wins + theirs.draws / 2
+    reason = f"{summary.reason}; {condition.text} not met: {points:g} points of {theirs.games_played} games"
     return replace(summary, passed=False, reason=reason)
-
-
-def _refuse_undecided(summary: EvaluateSummary, writer: MatchWriter) -> None:
-    """Raises MuGoError: the decision depends on games that failed twice, so there is none yet."""
-    last = writer.failures[-1].problem if writer.failures else "unknown"
-    raise MuGoError(
-        f"{writer.folder}: {summary.failed} games failed twice (the last: {last}) and the decision depends on "
-        "them; mend that and run it again: only they are played"
-    )
 
 
 # Concluding
 
 
 def _conclude(
-    config: EvaluateConfig,
-    summary: EvaluateSummary,
-    challenger: Entrant,
-    champion: Entrant,
-    home: Path | None,
-    progress: Progress,
+    config: EvaluateConfig, summary: EvaluateSummary, challenger: Entrant, champion: Entrant, progress: Progress
 ) -> EvaluateSummary:
     """Write the summary and promote. After a kill in between, the next run finds the promotion pending and makes it."""
-    folder = Path(summary.match)
+    folder, home = Path(summary.match), _home(config, champion)
     why_not = _why_not(config, challenger, champion)
     if not summary.passed or why_not:
         outcome = "not promoted" + (f": {why_not}" if summary.passed else "")

@@ -221,6 +221,7 @@ class AnyGame(ABC):
     gtp_komi: float | None = None  # GTP engines play it, on a square board with this komi and the names of action_name
     gomocup: GomocupRules | None = None  # the Gomocup protocol plays it
     has_chance = False  # whether to_move() may be CHANCE
+    pass_action: int | None = None  # the action that passes
 
     def chance(self, states: States) -> FloatArray:
         """[B, O] float32: the probability of each outcome, rows sum to 1. Only asked where chance is to move."""
@@ -307,8 +308,6 @@ class Game(AnyGame):
     board_shape: tuple[int, int]  # (H, W)
     plane_names: tuple[str, ...]  # C names; new ones always last: older models see the first ones
     symmetries: Symmetries
-    # What a game can do besides; None or False where it can't.
-    pass_action: int | None = None  # the action that passes
 
     @property
     def num_points(self) -> int:

@@ -99,8 +99,8 @@ def _sample(
 def _uniform(game: AnyGame, legal: NDArray[np.bool_]) -> NDArray[np.float64]:
     """[n, A] equal chances of the legal moves, a pass only where there is no other; all 0 where there is no move."""
     others = legal.copy()
-    if isinstance(game, Game):
-        others[:, game.num_points :] = False
+    if game.pass_action is not None:
+        others[:, game.pass_action] = False
     chosen = np.where(others.any(axis=1, keepdims=True), others, legal)
     return chosen / chosen.sum(axis=1, keepdims=True).clip(1)
 

@@ -158,13 +158,9 @@ def pair_counts(scores: Sequence[int | None]) -> Pentanomial:
 
     Raises ValueError for any other number.
     """
-    counts = [0] * 5
-    for score in scores:
-        if score is None or score == VOID:
-            continue
-        if not 0 <= score <= 4:
-            raise ValueError(f"a pair of games has 0..4 half points, not {score}")
-        counts[score] += 1
+    counts = Counter(score for score in scores if score not in (None, VOID))
+    if wrong := counts.keys() - {0, 1, 2, 3, 4}:
+        raise ValueError(f"a pair of games has 0..4 half points, not {wrong.pop()}")
     return counts[0], counts[1], counts[2], counts[3], counts[4]
 
 

@@ -29,7 +29,6 @@ from pipeline.storage.matches import Match, match_lock
 from pipeline.storage.ratings import read_pool
 
 LOWEST_PRIORITY = 19
-MATCHES = (Path("evaluate"), Path("evaluate") / layout.REQUIRED)  # evaluate's, beside this folder, count too
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ def tournament(config: TournamentConfig, progress: Progress = SILENT) -> Ratings
 def _play(config: TournamentConfig, field: Field, runner: MatchRunner, progress: Progress) -> None:
     begun: set[str] = set()  # matches that this run played: games missing there have failed twice
     while True:
-        known = _known(config)
+        known, _ = read_matches(_folders(config), with_empty=True)
         own = [match for match in known if match.folder.parent == config.output_dir and field.plays(match)]
         left = config.games - sum(len(match.games) for match in own)
         if left <= 0:
@@ -107,6 +106,12 @@ def _play(config: TournamentConfig, field: Field, runner: MatchRunner, progress:
         if not _round(config, runner, field.entrants[one], field.entrants[other], games):
             progress.warn("no game of the last round came to an end; stopping here")
             return
+
+
+def _folders(config: TournamentConfig) -> list[Path]:
+    """Of all matches that count: evaluate's, beside this folder, too."""
+    evaluated = config.output_dir.parent / "evaluate"
+    return [evaluated, evaluated / layout.REQUIRED, config.output_dir]
 
 
 def _rate(config: TournamentConfig, field: Field, progress: Progress = SILENT) -> RatingsSummary:
@@ -177,15 +182,6 @@ def _entrant(config: TournamentConfig, entrants: dict[str, Entrant], text: str, 
 
 
 # Playing
-
-
-def _folders(config: TournamentConfig) -> list[Path]:
-    return [*(config.output_dir.parent / folder for folder in MATCHES), config.output_dir]
-
-
-def _known(config: TournamentConfig) -> list[Match]:
-    matches, _ = read_matches(_folders(config), with_empty=True)
-    return matches
 
 
 def _round(config: TournamentConfig, runner: MatchRunner, one: Entrant, other: Entrant, num_games: int) -> int:
