@@ -18,7 +18,7 @@ import itertools
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -265,7 +265,7 @@ def _train_rates(
     """Samples per second on batches from chunks, and the share of that in the rate on one batch held in memory."""
     from pipeline.storage.chunks import newest_complete_set
     from pipeline.train.dataset import Dataset, prefetched
-    from pipeline.train.trainer import Trainer
+    from pipeline.train.trainer import Trainer, samples_per_second
 
     chunk_set = newest_complete_set(chunks)
     assert chunk_set is not None
@@ -274,20 +274,12 @@ def _train_rates(
     trainer = Trainer(method.objective(architecture.to_dict(), config), weights, config)
     dataset = Dataset(method, game, chunk_set, config.batch_size, 0)
 
-    def rate(batches: Iterator) -> float:
-        samples, started = 0, time.perf_counter()
-        while time.perf_counter() - started < window:
-            samples += trainer.step(next(batches)).num_samples
-        return samples / (time.perf_counter() - started)
-
+    one = next(dataset.batches(1))
+    for _ in range(3):
+        trainer.step(one)
     fed, ceilings = [], []
-    with prefetched(dataset.batches(1_000_000)) as batches:
-        one = next(batches)
-        for _ in range(3):
-            trainer.step(one)
     for _ in range(ROUNDS):
-        ceilings.append(rate(itertools.repeat(one)))
+        ceilings.append(samples_per_second(trainer, itertools.repeat(one), window))
         with prefetched(dataset.batches(1_000_000)) as batches:
-            trainer.step(next(batches))
-            fed.append(rate(batches))
+            fed.append(samples_per_second(trainer, batches, window))
     return statistics.median(fed), statistics.median(a / b for a, b in zip(fed, ceilings, strict=True))

@@ -23,7 +23,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.config import TrainConfig
 from pipeline.errors import FileError, NotYet, naming
 from pipeline.games.registry import parse_game
-from pipeline.methods.base import Grown, IndexArray, Method
+from pipeline.methods.base import Grown, IndexArray
 from pipeline.methods.registry import method_named
 from pipeline.phrases import counted, duration, percent
 from pipeline.progress import SILENT, Progress
@@ -58,7 +58,7 @@ from pipeline.storage.priorities import (
 )
 from pipeline.storage.provenance import library_versions, source_commit
 from pipeline.train.checkpoint import Checkpoint, State, interrupts_between_steps
-from pipeline.train.curves import VALUE_ERROR, Curves, curves_of, overfitting, tagged
+from pipeline.train.curves import VALUE_ERROR, Curves, overfitting, tagged
 from pipeline.train.replay import Replay, starting_priorities
 
 if TYPE_CHECKING:
@@ -152,10 +152,15 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
     model = read_model(original)
     if config.original_model is None and model.info.manifest.get("chunk_set") == chunks.id:
         raise NotYet(f"no new chunks since {model.info.name}: run `python main.py selfplay` and `gather`", missing=1)
-    spec = read_header(chunks.chunks[0]).game
-    check_game(model.info, spec, original)
-    game, method = parse_game(spec), method_named(model.info.method)
-    _check_method(chunks, model)
+    header, method = read_header(chunks.chunks[0]), method_named(model.info.method)
+    check_game(model.info, header.game, original)
+    game = parse_game(header.game)
+    if header.method != method.name:
+        raise FileError(
+            chunks.chunks[0],
+            f"examples of method {header.method}; {model.info.name} learns by {method.name}; "
+            "wanted a folder for each method",
+        )
     with naming(model.path):
         grown = method.grown(game, model, config)
     new_model = config.new_model or next_model_path(saved_models, method.size(grown.architecture))
@@ -164,31 +169,16 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
         raise FileError(new_model, "it exists already, and is never overwritten; choose another --new-model")
     _remove_finished_checkpoints(saved_models)
 
-    from pipeline.train.dataset import MEMORY_BYTES, Dataset
     from pipeline.train.trainer import NotFinite
 
     with Checkpoint(layout.checkpoint_path(new_model), _key(config, model, chunks)) as checkpoint:
-        memory = math.inf if config.priority_exponent else MEMORY_BYTES
-        dataset = Dataset(method, game, chunks, config.batch_size, config.seed, memory, config.symmetries)
-        run = _Run(config, method, dataset, model, grown, chunks.holdout, checkpoint, progress)
         try:
-            summary = run.train(new_model)
+            summary = _Run(config, chunks, model, grown, checkpoint, progress).train(new_model)
         except NotFinite:
             checkpoint.remove()  # it leads here again
             raise
         checkpoint.remove()
     return summary
-
-
-def _check_method(chunks: ChunkSet, model: Model) -> None:
-    """Raises FileError if the examples are another method's than the model."""
-    found = read_header(chunks.chunks[0]).method
-    if found != model.info.method:
-        raise FileError(
-            chunks.chunks[0],
-            f"examples of method {found}; {model.info.name} learns by {model.info.method}; "
-            "wanted a folder for each method",
-        )
 
 
 def _key(config: TrainConfig, model: Model, chunks: ChunkSet) -> str:
@@ -241,56 +231,14 @@ def _make_replay(config: TrainConfig, dataset: Dataset, found: State | None, pro
     if found is not None:
         priorities = Priorities(dataset.examples, found.replay["priorities"])
     else:
-        priorities = starting_priorities(dataset.examples, _stored_priorities(config.directory, dataset.id, progress))
+        path, stored = newest_priorities(config.directory, dataset.id), None
+        try:
+            stored = read_priorities(path) if path else None
+        except FileError as error:
+            progress.warn(f"{error}: all priorities start anew")
+        priorities = starting_priorities(dataset.examples, stored)
     seeds = [config.seed, *dataset.id.encode()]
     return Replay(priorities, config.priority_exponent, config.priority_correction, config.priority_floor, seeds)
-
-
-def _stored_priorities(directory: Path, chunk_set: str, progress: Progress) -> Priorities | None:
-    path = newest_priorities(directory, chunk_set)
-    if path is None:
-        return None
-    try:
-        return read_priorities(path)
-    except FileError as error:
-        progress.warn(f"{error}: all priorities start anew")
-        return None
-
-
-class _Measuring:
-    """The batches that the original and the new model are measured on: the hold-out, and as many examples of the set.
-
-    Those of the set are left out where its values are not results alone, as the hold-out's always are.
-    """
-
-    def __init__(self, method: Method, dataset: Dataset, holdout: Path | None, batch_size: int) -> None:
-        from pipeline.train.dataset import holdout_batches
-
-        game = dataset.game
-        self._holdout = holdout_batches(method, game, holdout, batch_size, MOST_MEASURED) if holdout else []
-        self.num_examples = sum(len(batch.value) for batch in self._holdout)
-        results_alone = dataset.window.get("td_lambda", 1) == 1
-        self._of_set = dataset.first(self.num_examples) if self._holdout and results_alone else []
-
-    def before(self, trainer: Trainer, done: _Progress) -> None:
-        done.holdout_before, done.set_before = trainer.evaluate(self._holdout), trainer.evaluate(self._of_set)
-
-    def after(self, trainer: Trainer, done: _Progress, curves: Curves, holdout_curves: Curves) -> Metrics:
-        """The metrics before and after, which are also added to the curves."""
-        last = trainer.total_steps
-        measured = {
-            "holdout_before": done.holdout_before,
-            "set_before": done.set_before,
-            "holdout_after": trainer.evaluate(self._holdout),
-            "set_after": trainer.evaluate(self._of_set),
-        }
-        for when, step in (("before", last - done.step), ("after", last)):
-            of_holdout, of_set = measured[f"holdout_{when}"], measured[f"set_{when}"]
-            holdout_curves.add({**tagged(of_holdout), **overfitting(of_holdout)}, step)
-            curves.add(overfitting(of_set), step)
-        if self._of_set:
-            holdout_curves.add({"overfitting/value_gap": _value_gap(measured)}, last)
-        return measured
 
 
 class _Run:
@@ -299,36 +247,45 @@ class _Run:
     def __init__(
         self,
         config: TrainConfig,
-        method: Method,
-        dataset: Dataset,
+        chunks: ChunkSet,
         model: Model,
         grown: Grown,
-        holdout: Path | None,
         checkpoint: Checkpoint,
         progress: Progress,
     ) -> None:
+        from pipeline.train.dataset import MEMORY_BYTES, Dataset, holdout_batches
         from pipeline.train.trainer import Trainer
 
-        self._config, self._model, self._grown, self._dataset = config, model, grown, dataset
+        self._config, self._model, self._grown = config, model, grown
         self._checkpoint, self._progress = checkpoint, progress
+        game, method = parse_game(model.info.game), method_named(model.info.method)
+        memory = math.inf if config.priority_exponent else MEMORY_BYTES
+        dataset = Dataset(method, game, chunks, config.batch_size, config.seed, memory, config.symmetries)
+        self._dataset = dataset
         self._sizes, self._steps_cut = _allowed(config, model.info, dataset, progress)
         self._steps = len(self._sizes)
         self._last_epoch_from = self._steps - len(dataset.batch_sizes(1))
-        self._measuring = _Measuring(method, dataset, holdout, config.batch_size)
+        # What the original and the new model are measured on: the hold-out, and as many examples of the set. Those of
+        # the set are left out where its values are not results alone, as the hold-out's always are.
+        path = chunks.holdout
+        self._holdout = holdout_batches(method, game, path, config.batch_size, MOST_MEASURED) if path else []
+        self._num_held_out = sum(len(batch.value) for batch in self._holdout)
+        results_alone = dataset.window.get("td_lambda", 1) == 1
+        self._of_set = dataset.first(self._num_held_out) if self._holdout and results_alone else []
         with naming(model.path):
             weights = grown.weights
             optimizer = None if grown.fresh_optimizer else read_optimizer(model.path)
             if grown.note:
                 progress.say(grown.note)
-            self._done = _Progress()
             found = checkpoint.read(progress)
             if found is not None:
                 self._done, weights, optimizer = _Progress(**found.progress), found.weights, found.optimizer
                 progress.say(f"resuming at step {self._done.step} of {self._steps}")
             self._trainer: Trainer = Trainer(method.objective(grown.architecture, config), weights, config, optimizer)
-        self._resumed_from = self._done.step
         if found is None:
-            self._measuring.before(self._trainer, self._done)
+            holdout, of_set = self._trainer.evaluate(self._holdout), self._trainer.evaluate(self._of_set)
+            self._done = _Progress(holdout_before=holdout, set_before=of_set)
+        self._resumed_from = self._done.step
         self._replay = _make_replay(config, dataset, found, progress)
 
     def train(self, new_model: Path) -> TrainSummary:
@@ -336,21 +293,21 @@ class _Run:
         started = time.perf_counter()
         try:
             logs = self._config.logdir / new_model.name
-            with curves_of(logs / "train") as curves, curves_of(logs / "holdout") as holdout_curves:
+            with closing(Curves(logs / "train")) as curves, closing(Curves(logs / "holdout")) as holdout_curves:
                 samples = self._steps_to_go(curves)
                 seconds = time.perf_counter() - started
                 if self._replay:
                     self._save()  # so that a kill between the files below doesn't count these steps twice
-                measured = self._measuring.after(self._trainer, self._done, curves, holdout_curves)
-            trained = {name: total / self._done.epoch_steps for name, total in self._done.epoch_sums.items()}
-            info = self._info(new_model, {"train": trained, **measured})
+                metrics = self._metrics()
+                self._show_measured(metrics, curves, holdout_curves)
+            info = self._info(new_model, metrics)
             write_model(new_model, info, self._trainer.weights, self._trainer.optimizer_state)
             remove_stale_priorities(self._config.directory, self._dataset.id)
         except KeyboardInterrupt:
             self._save()
             self._progress.say(f"interrupted after step {self._done.step} of {self._steps}; run it again to go on")
             raise
-        before, after = measured["holdout_before"], measured["holdout_after"]
+        trained, before, after = (metrics[name] for name in ("train", "holdout_before", "holdout_after"))
         recorded = "chunk_set", "examples", "steps", "steps_cut", "total_samples", "value_gap"
         return TrainSummary(
             **{name: info.manifest[name] for name in recorded},
@@ -362,7 +319,7 @@ class _Run:
             value_loss=trained.get("value", 0.0),
             policy_accuracy=trained.get("policy_accuracy", 0.0),
             value_sign_accuracy=trained.get("value_sign_accuracy", 0.0),
-            holdout_examples=self._measuring.num_examples,
+            holdout_examples=self._num_held_out,
             holdout_loss_before=before.get("total", 0.0),
             holdout_loss_after=after.get("total", 0.0),
             holdout_policy_accuracy_before=before.get("policy_accuracy", 0.0),
@@ -435,6 +392,25 @@ class _Run:
         shown = {"total": "loss", "policy": "policy", "value": "value"}
         found = [f"{word} {result.metrics[name]:.3f}" for name, word in shown.items() if name in result.metrics]
         self._progress.describe(" ".join(found))
+
+    def _metrics(self) -> Metrics:
+        done = self._done
+        return {
+            "train": {name: total / done.epoch_steps for name, total in done.epoch_sums.items()},
+            "holdout_before": done.holdout_before,
+            "set_before": done.set_before,
+            "holdout_after": self._trainer.evaluate(self._holdout),
+            "set_after": self._trainer.evaluate(self._of_set),
+        }
+
+    def _show_measured(self, metrics: Metrics, curves: Curves, holdout_curves: Curves) -> None:
+        last = self._trainer.total_steps
+        for when, step in (("before", last - self._done.step), ("after", last)):
+            of_holdout = metrics[f"holdout_{when}"]
+            holdout_curves.add({**tagged(of_holdout), **overfitting(of_holdout)}, step)
+            curves.add(overfitting(metrics[f"set_{when}"]), step)
+        if self._of_set:
+            holdout_curves.add({"overfitting/value_gap": _value_gap(metrics)}, last)
 
     def _info(self, path: Path, metrics: Metrics) -> ModelInfo:
         parsed = layout.parse_model_name(path.name)

@@ -17,8 +17,6 @@ A point's x is the step counted over all trainings, so that the charts of one mo
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from pipeline.storage import atomic
@@ -28,17 +26,21 @@ VALUE_ERROR = "value_mse"  # the metric that overfitting is seen by, whatever th
 
 
 class Curves:
-    """The curves in one folder."""
+    """The curves in one folder, which is made if need be; points are on the disk once it is closed.
+
+    Raises FileError if the disk is full or read-only.
+    """
 
     def __init__(self, folder: Path) -> None:
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
         self._folder = folder
+        atomic.make_folder(folder)
         with atomic.os_errors(folder):
             self._writer = EventFileWriter(str(folder))
 
     def add(self, values: dict[str, float], step: int) -> None:
-        """One point on each curve, by tag. Raises FileError if the disk is full or read-only."""
+        """One point on each curve, by tag."""
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
 
@@ -64,14 +66,3 @@ def tagged(metrics: dict[str, float]) -> dict[str, float]:
 def overfitting(metrics: dict[str, float]) -> dict[str, float]:
     """The value's error by its tag; {} where nothing was measured."""
     return {"overfitting/value": metrics[VALUE_ERROR]} if VALUE_ERROR in metrics else {}
-
-
-@contextmanager
-def curves_of(folder: Path) -> Iterator[Curves]:
-    """Make the folder if need be; points are on the disk at the end of the block. Raises FileError."""
-    atomic.make_folder(folder)
-    curves = Curves(folder)
-    try:
-        yield curves
-    finally:
-        curves.close()

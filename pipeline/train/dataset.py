@@ -17,9 +17,9 @@ B batch, A actions, C planes, H×W board, P points, K symmetries.
 from __future__ import annotations
 
 import itertools
-import queue
-import threading
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 
 from pipeline.errors import FileError
 from pipeline.methods.base import IndexArray, Method
-from pipeline.storage.chunks import ChunkSet, read_chunk
-from pipeline.storage.priorities import ExampleArray, example_numbers
+from pipeline.storage.chunks import ORIGIN, ChunkSet, read_chunk
+from pipeline.storage.priorities import example_numbers
 
 MEMORY_BYTES = 1 << 30  # of packed examples held at once
 PREFETCHED_BATCHES = 4
@@ -40,7 +40,11 @@ Columns = Mapping[str, NDArray[Any]]
 
 
 class Dataset:
-    """The examples of one chunk set. Equal arguments give equal batches."""
+    """The examples of one chunk set. Equal arguments give equal batches.
+
+    window    the window that gather sampled the set from, as its header says
+    examples  [n] the number of each example, in the order of the chunks
+    """
 
     def __init__(
         self,
@@ -66,33 +70,27 @@ class Dataset:
         self._paths = chunks.chunks
         self._seeds = [seed, *chunks.id.encode()]
         self._batch_size = batch_size
-        self._window: dict[str, Any] = {}
-        self._examples: list[ExampleArray] = []
+        self.window: dict[str, Any] = {}
         self._held: tuple[tuple[int, ...], dict[str, NDArray[Any]]] | None = None
 
-        sizes, kept, total_bytes, largest = [], [], 0, 1
+        sizes, kept, examples, total_bytes, largest = [], [], [], 0, 1
         for path in self._paths:
-            chunk = read_chunk(path, game.spec, method.columns(game))
+            chunk = read_chunk(path, game.spec, self._types)
             columns = {name: chunk.columns[name] for name in self._types}
             num_bytes = sum(column.nbytes for column in columns.values())
             sizes.append(chunk.num_examples)
             total_bytes, largest = total_bytes + num_bytes, max(largest, num_bytes)
-            self._window = chunk.header.window
-            place = (chunk.columns[name] for name in ("shard", "game", "ply"))
-            self._examples.append(example_numbers(chunk.shards, *place))
+            self.window = chunk.header.window
+            examples.append(example_numbers(chunk.shards, *(chunk.columns[name] for name in ORIGIN)))
             if total_bytes <= memory_bytes:
                 kept.append(columns)
         if not sum(sizes):
             raise FileError(self._paths[0], "the set holds no examples; wanted some to train on; run gather again")
+        self.examples = np.concatenate(examples)
         self._sizes = np.array(sizes, np.int64)
         self._chunks_per_group = len(sizes) if total_bytes <= memory_bytes else max(1, int(memory_bytes // largest))
         if self._chunks_per_group == len(sizes):
             self._held = tuple(range(len(sizes))), _joined(kept, self._types)
-
-    @property
-    def window(self) -> dict[str, Any]:
-        """The window that gather sampled the set from, as its header says."""
-        return self._window
 
     @property
     def num_examples(self) -> int:
@@ -100,21 +98,14 @@ class Dataset:
 
     def _groups(self, epoch: int) -> list[tuple[int, ...]]:
         """Which chunks are in memory together, in order."""
-        order = self._generator(epoch, 0).permutation(len(self._paths))
-        if self._chunks_per_group == len(self._paths):
-            order = np.arange(len(self._paths))
-        return [
-            tuple(int(index) for index in order[start : start + self._chunks_per_group])
-            for start in range(0, len(order), self._chunks_per_group)
-        ]
+        size, count = self._chunks_per_group, len(self._paths)
+        if size == count:
+            return [tuple(range(count))]
+        order = self._generator(epoch, 0).permutation(count).tolist()
+        return [tuple(order[start : start + size]) for start in range(0, count, size)]
 
     def _generator(self, epoch: int, group: int) -> np.random.Generator:
         return np.random.default_rng([*self._seeds, epoch, group])
-
-    @property
-    def examples(self) -> ExampleArray:
-        """[n] the number of each example, in the order of the chunks."""
-        return np.concatenate(self._examples)
 
     def _num_batches(self, group: tuple[int, ...]) -> int:
         return -(-int(self._sizes[list(group)].sum()) // self._batch_size)
@@ -204,43 +195,18 @@ def prefetched(batches: Iterator[Any], depth: int = PREFETCHED_BATCHES) -> Itera
 
     Leaving the block ends the thread, however much is left.
     """
-    ready: queue.Queue[Any | BaseException | None] = queue.Queue(depth)
-    stopped = threading.Event()
-
-    def put(item: Any | BaseException | None) -> bool:
-        while not stopped.is_set():
-            try:
-                ready.put(item, timeout=0.1)
-            except queue.Full:
-                continue
-            return True
-        return False
-
-    def produce() -> None:
-        try:
-            for batch in batches:
-                if not put(batch):
-                    return
-            put(None)
-        except BaseException as error:
-            put(error)
+    thread = ThreadPoolExecutor(1, "batches")
+    ready = deque(thread.submit(next, batches, None) for _ in range(depth))
 
     def consume() -> Iterator[Any]:
-        while True:
-            item = ready.get()
-            if item is None:
-                return
-            if isinstance(item, BaseException):
-                raise item
-            yield item
+        while (batch := ready.popleft().result()) is not None:
+            ready.append(thread.submit(next, batches, None))
+            yield batch
 
-    thread = threading.Thread(target=produce, name="batches", daemon=True)
-    thread.start()
     try:
         yield consume()
     finally:
-        stopped.set()
-        thread.join()
+        thread.shutdown(cancel_futures=True)
 
 
 def _joined(chunks: Sequence[Columns], names: Iterable[str]) -> dict[str, NDArray[Any]]:

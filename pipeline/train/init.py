@@ -81,7 +81,7 @@ def _is_what_we_would_make(path: Path, info: ModelInfo) -> bool:
     """Whether an earlier init with this config made path. Its config differs only in how the path was written."""
     try:
         found = read_info(path)
-    except (FileError, MuGoError):
+    except MuGoError:
         return False
     configs = [
         {name: value for name, value in one.manifest.get("config", {}).items() if name != "new_model"}

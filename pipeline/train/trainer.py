@@ -54,7 +54,6 @@ MOMENTS: dict[type, tuple[str, ...]] = {torch.optim.AdamW: ("exp_avg", "exp_avg_
 STEP = "step"  # how many steps the optimiser has made, over all runs
 RAW = "raw"  # prefix of the weights that are trained, where those given are their average
 AVERAGED = "averaged_steps"
-MIN_SECONDS_MEASURED = 0.2
 REPLICA_ROWS = 64  # of a batch at least: with fewer its norms would know too little
 
 
@@ -149,19 +148,13 @@ class Trainer:
         return arrays
 
     def _load_optimizer(self, arrays: Arrays) -> None:
-        self.total_steps = _count(arrays, STEP)
+        self.total_steps = int(_stored(arrays, STEP, (1,)).item())
         if self._config.ema_decay and AVERAGED in arrays:
-            self._averaged_steps = _count(arrays, AVERAGED)
+            self._averaged_steps = int(_stored(arrays, AVERAGED, (1,)).item())
         for name, parameter in self._parameters.items():
             state: dict[str, Any] = {STEP: torch.tensor(float(self.total_steps))}
             for moment in MOMENTS[type(self._optimizers[name])]:
-                found = arrays.get(f"{moment}.{name}")
-                if found is None or found.shape != tuple(parameter.shape):
-                    shape = "missing" if found is None else f"of shape {list(found.shape)}"
-                    raise MuGoError(
-                        f"optimiser state: {moment}.{name} is {shape}; wanted {list(parameter.shape)}; "
-                        "remove the file to start the optimiser anew"
-                    )
+                found = _stored(arrays, f"{moment}.{name}", tuple(parameter.shape))
                 # In the parameter's own memory format, so that the update runs through the same kernel as before.
                 state[moment] = torch.empty_like(parameter, requires_grad=False).copy_(torch.from_numpy(found))
             self._optimizers[name].state[parameter] = state
@@ -285,10 +278,15 @@ def _make_optimizers(
     return {name: muon if name in inner else adam for name in parameters}
 
 
-def _count(arrays: Arrays, name: str) -> int:
-    if name not in arrays or arrays[name].size != 1:
-        raise MuGoError(f"optimiser state: {name} is missing; remove the file to start the optimiser anew")
-    return int(arrays[name].reshape(-1)[0])
+def _stored(arrays: Arrays, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    """This array of an optimiser's state. Raises MuGoError unless it is there and has this shape."""
+    found = arrays.get(name)
+    if found is None or found.shape != shape:
+        raise MuGoError(
+            f"optimiser state: {name} is {'missing' if found is None else f'of shape {list(found.shape)}'}; "
+            f"wanted {list(shape)}; remove the file to start the optimiser anew"
+        )
+    return found
 
 
 def _tensors(network: Module) -> list[torch.Tensor]:
@@ -298,13 +296,9 @@ def _tensors(network: Module) -> list[torch.Tensor]:
 
 def _raw_weights(weights: Weights, arrays: Arrays) -> Weights | None:
     """The weights that were trained, where those of the model are their average; None where they are the same."""
-    names = [f"{RAW}.{name}" for name in weights]
-    if not any(name in arrays for name in names):
+    if not any(name.startswith(f"{RAW}.") for name in arrays):
         return None
-    missing = next((name for name in names if name not in arrays), None)
-    if missing:
-        raise MuGoError(f"optimiser state: {missing} is missing; remove the file to start the optimiser anew")
-    return {name.removeprefix(f"{RAW}."): arrays[name] for name in names}
+    return {name: _stored(arrays, f"{RAW}.{name}", array.shape) for name, array in weights.items()}
 
 
 def samples_per_second(trainer: Trainer, batches: Iterable[Any], seconds: float) -> float:
@@ -314,6 +308,6 @@ def samples_per_second(trainer: Trainer, batches: Iterable[Any], seconds: float)
     samples, started = 0, time.perf_counter()
     for batch in source:
         samples += trainer.step(batch).num_samples
-        if time.perf_counter() - started >= max(seconds, MIN_SECONDS_MEASURED):
+        if time.perf_counter() - started >= seconds:
             break
     return samples / (time.perf_counter() - started)
