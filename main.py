@@ -30,7 +30,7 @@ from pipeline.config import CONFIGS, BenchConfig, EngineConfig, GatherConfig, Se
 from pipeline.errors import SYSTEM_PROBLEMS, MuGoError, explain
 from pipeline.help import ABOUT, HELP
 from pipeline.options import options_of
-from pipeline.presets import make_config, preset_text, presets_table, read_preset
+from pipeline.presets import make_config, preset_headline, preset_names, preset_text, read_preset
 from pipeline.schedules import RunState
 
 COMMANDS = {  # command → the module with the function of that name
@@ -211,7 +211,10 @@ def presets(
 ) -> None:
     with reported("presets"):
         if name is None:
-            print(presets_table())
+            from pipeline.reports.tables import table
+
+            rows = [(known, *preset_headline(known)) for known in preset_names()]
+            print(table(rows, ("preset", "for", "needs", "gives")))
         else:
             as_written = generation is None and time_share is None
             print(preset_text(name, None if as_written else RunState(generation or 1, samples, time_share)))

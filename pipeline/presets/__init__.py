@@ -20,7 +20,6 @@ from pipeline.errors import UsageError
 from pipeline.schedules import START, RunState, parse_schedule
 
 PRESET_FOLDER = Path(__file__).parent
-HEADINGS = ("preset", "for", "needs", "gives")
 NUMBERS = (int, float, int | None, float | None)  # settings of these types can follow a schedule; others say so
 
 # What a field wants: by the first word of pydantic's error type, by its bounds, by its pattern.
@@ -160,14 +159,6 @@ def _problem(kind: type[StageConfig], error: Mapping[str, Any]) -> str:
 
 
 # As text
-
-
-def presets_table() -> str:
-    """A line per built-in preset."""
-    rows = [HEADINGS, *((name, *preset_headline(name)) for name in preset_names())]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
-    return "\n".join(line.rstrip() for line in lines)
 
 
 def preset_headline(name: str) -> tuple[str, str, str]:
