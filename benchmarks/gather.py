@@ -19,7 +19,7 @@ from pipeline.bench.command import write_random_games
 from pipeline.config import GatherConfig
 from pipeline.games.registry import parse_game
 from pipeline.gather.command import gather
-from pipeline.gather.window import scan_window
+from pipeline.gather.window import Capacity, Counted, scan_window
 from pipeline.storage import layout
 
 RUNS = 5
@@ -61,7 +61,7 @@ def measure_gather(folder: Path, num_chunks: int) -> None:
 
 
 def measure_scan(folder: Path) -> None:
-    window = scan_window(folder / "selfplay", 10**9, 0.05, print)
+    window = scan_window(folder / "selfplay", Capacity(10**9), Counted(), 0.05, print)
     old = folder / "selfplay" / "000000-old" / "w00"
     old.mkdir(parents=True)
     meta = layout.meta_path(window.metas[0].path).read_bytes()
@@ -72,7 +72,7 @@ def measure_scan(folder: Path) -> None:
         seconds = []
         for _ in range(RUNS):
             start = time.perf_counter()
-            scan_window(folder / "selfplay", window.num_positions, 0.05, print)
+            scan_window(folder / "selfplay", Capacity(window.num_positions), window.counted, 0.05, print)
             seconds.append(time.perf_counter() - start)
         print(f"scan with {num_older:,} older shards: {statistics.median(seconds) * 1000:.1f} ms")
 

@@ -21,16 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.config import GatherConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.games.base import AnyGame
 from pipeline.games.registry import recorded_game
 from pipeline.gather.extraction import Reader, Scratch, in_threads
-from pipeline.gather.sampling import Positions
 from pipeline.gather.window import Capacity, Counted, Window, scan_window
-from pipeline.methods.base import Method
+from pipeline.methods.base import IndexArray, Positions
 from pipeline.methods.registry import method_named
 from pipeline.phrases import counted, duration
 from pipeline.progress import SILENT, Progress
@@ -107,11 +105,11 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
     output = config.output_directory
     window = _scan(config, skip)
     num_chunks = _num_chunks(config, window, len(skipped))
-    game, method = _game_of(window), method_named(window.metas[0].method)
+    game = _game_of(window)
     atomic.make_folder(output)
     with atomic.file_lock(output / "sets", on_wait=lambda: progress.say(f"another gather works in {output}; waiting")):
         atomic.sweep(output)
-        making = _Making(config, progress, window, game, method, Reader(game, method, window, skip, progress))
+        making = _Making(config, window, game, skip, progress)
         made = making.make(num_chunks)
         chunk_set = making.chunk_set()
         sets_removed = remove_old_sets(output, config.keep_sets) if made else 0
@@ -119,7 +117,7 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
     short = config.chunks_to_make - len(chunk_set.chunks)
     if short:
         progress.say(f"{short} of {config.chunks_to_make} chunks fell away: the window has too few positions")
-    figures = window.figures(frozenset(making.reader.bad))
+    figures = window.figures(making.reader.bad)
     return GatherSummary(
         game=game.spec,
         set_id=chunk_set.id,
@@ -155,15 +153,7 @@ def _scan(config: GatherConfig, skip: Callable[[FileError], None]) -> Window:
     bad: list[FileError] = []
     while True:
         bad.clear()
-        window = scan_window(
-            config.directory,
-            config.max_positions,
-            config.holdout_fraction,
-            bad.append,
-            capacity,
-            counted,
-            random_seed,
-        )
+        window = scan_window(config.directory, capacity, counted, config.holdout_fraction, bad.append, random_seed)
         if not counted.total or not window.metas or window.metas[0].game == game:
             break
         counted = Counted()  # the sets in the output directory are of another game
@@ -189,20 +179,14 @@ def _counted_before(output: Path) -> tuple[str, Counted]:
 def _num_chunks(config: GatherConfig, window: Window, num_skipped: int) -> int:
     """How many chunks can be made; see gather for what it raises."""
     found, where = window.num_positions, config.directory
+    missing = max(config.min_positions, 1) - found
     if not found:
         unusable = f" ({num_skipped} unusable sidecars)" if num_skipped else ""
-        raise NotYet(
-            f"{where}: no games yet{unusable}; {max(config.min_positions, 1):,} positions missing; "
-            "run `python main.py selfplay`",
-            max(config.min_positions, 1),
-        )
-    if found < config.min_positions:
-        missing = config.min_positions - found
-        raise NotYet(
-            f"{where}: {found:,} positions in the window; wanted {config.min_positions:,}; {missing:,} missing; "
-            "run selfplay again",
-            missing,
-        )
+        problem = f"no games yet{unusable}; {missing:,} positions missing; run `python main.py selfplay`"
+        raise NotYet(f"{where}: {problem}", missing)
+    if missing > 0:
+        wanted = f"wanted {config.min_positions:,}; {missing:,} missing; run selfplay again"
+        raise NotYet(f"{where}: {found:,} positions in the window; {wanted}", missing)
     return _affordable_chunks(config, window, len(window.pool(held_out=False)))
 
 
@@ -254,11 +238,17 @@ class _Making:
     the rows of the hold-out follow."""
 
     def __init__(
-        self, config: GatherConfig, progress: Progress, window: Window, game: AnyGame, method: Method, reader: Reader
+        self,
+        config: GatherConfig,
+        window: Window,
+        game: AnyGame,
+        skip: Callable[[FileError], None],
+        progress: Progress,
     ) -> None:
-        self.config, self.progress, self.window, self.game, self.method = config, progress, window, game, method
-        self.reader = reader
-        self.types = method.columns(game)
+        self.config, self.progress, self.window, self.game = config, progress, window, game
+        self.method = method_named(window.metas[0].method)
+        self.reader = Reader(game, self.method, window, skip, progress)
+        self.types = self.method.columns(game)
         self.output = config.output_directory
         self.set_name = _set_name(config, window)
         self.new_positions = window.new_positions
@@ -273,7 +263,7 @@ class _Making:
                 self._already_made(begun["skipped"])
                 return 0
             if begun.get("skipped", True):
-                self._remove(existing)  # which row replaces a damaged shard's is known only if all are sampled anew
+                atomic.remove(existing)  # which row replaces a damaged shard's is known only if all are sampled anew
         missing = [index for index, path in enumerate(self._paths(num_chunks)) if not path.exists()]
         size = self.config.positions_per_chunk
         sampled = self._sample(num_chunks * size)
@@ -283,7 +273,7 @@ class _Making:
             failed = self._extract(scratch, wanted, len(rows))
             if self.reader.bad and len(missing) < num_chunks:
                 self.progress.finish()  # damaged since the others were made
-                self._remove(self._files())
+                atomic.remove(self._files())
                 return self.make(num_chunks)
             holdout = np.setdiff1d(np.arange(len(rows), len(wanted)), failed)
             failed = self._replace(scratch, failed[failed < len(rows)], sampled)
@@ -316,13 +306,8 @@ class _Making:
                 read_header(path)
             except FileError as error:
                 self.progress.warn(f"making it again: {error}")
-                self._remove([path])
+                atomic.remove([path])
         return self._files()
-
-    def _remove(self, files: list[Path]) -> None:
-        for path in files:
-            with atomic.os_errors(path):
-                path.unlink(missing_ok=True)
 
     def _already_made(self, skipped: list[str]) -> None:
         """Say so, and take over which shards were skipped."""
@@ -348,18 +333,18 @@ class _Making:
         limit = 0 if made else HOLDOUT_CHUNKS * self.config.positions_per_chunk
         return pool.sample(min(len(pool), limit), self._rng(HOLDOUT))
 
-    def _extract(self, scratch: Scratch, wanted: Positions, num_training: int) -> NDArray[np.int64]:
+    def _extract(self, scratch: Scratch, wanted: Positions, num_training: int) -> IndexArray:
         """Fill the scratch file; returns the rows that damaged shards left empty."""
         self.progress.start("reading games", len(wanted), "positions")
         td_lambda = np.full(len(wanted), self.config.td_lambda, np.float32)
         td_lambda[num_training:] = 1  # the hold-out measures how well results are predicted, whatever is learned from
         return self.reader.extract(scratch, wanted, np.arange(len(wanted)), td_lambda)
 
-    def _replace(self, scratch: Scratch, failed: NDArray[np.int64], sampled: Positions) -> NDArray[np.int64]:
+    def _replace(self, scratch: Scratch, failed: IndexArray, sampled: Positions) -> IndexArray:
         """Fill rows that damaged shards left empty from the others; returns the rows that remain empty, sorted."""
         rng = self._rng(REPLACEMENTS)
         while len(failed):
-            pool = self.window.pool(False, frozenset(self.reader.bad), self.config.surprise_weight)
+            pool = self.window.pool(False, self.reader.bad, self.config.surprise_weight)
             others = pool.sample_others(len(failed), sampled, rng)
             if not len(others):
                 break
@@ -369,7 +354,7 @@ class _Making:
             sampled = sampled + others
         return failed
 
-    def _close_gaps(self, scratch: Scratch, num_rows: int, failed: NDArray[np.int64]) -> int:
+    def _close_gaps(self, scratch: Scratch, num_rows: int, failed: IndexArray) -> int:
         """Move the last rows into the empty ones; returns how many whole chunks remain. Raises like gather()."""
         num_chunks = _affordable_chunks(self.config, self.window, num_rows - len(failed))
         end = num_chunks * self.config.positions_per_chunk
@@ -379,7 +364,7 @@ class _Making:
 
     # Writing
 
-    def _write(self, scratch: Scratch, num_chunks: int, indices: list[int], holdout: NDArray[np.int64]) -> None:
+    def _write(self, scratch: Scratch, num_chunks: int, indices: list[int], holdout: IndexArray) -> None:
         """Write the hold-out, then the chunks with these indices, whose rows follow each other in the scratch file."""
         size = self.config.positions_per_chunk
         self.progress.start("writing chunks", len(indices), "chunks")
@@ -403,7 +388,7 @@ class _Making:
         metas, config = self.window.metas, self.config
         numbers, local = np.unique(columns["shard"], return_inverse=True)
         columns["shard"] = local.astype(np.uint32)  # index into the shards that occur in this file
-        figures = self.window.figures(frozenset(self.reader.bad))
+        figures = self.window.figures(self.reader.bad)
         header = ChunkHeader(
             game=self.game.spec,
             set_id=str(self.set_name),

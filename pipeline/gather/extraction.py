@@ -20,11 +20,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.config import available_cores
 from pipeline.errors import FileError
 from pipeline.games.base import AnyGame
-from pipeline.gather.sampling import Positions
 from pipeline.gather.window import Window
-from pipeline.methods.base import Method, Wanted
+from pipeline.methods.base import IndexArray, Method, Positions
 from pipeline.progress import Progress
 from pipeline.storage import atomic
 from pipeline.storage.shards import Shard, read_shard
@@ -92,15 +92,15 @@ class Reader:
         self.shards_read = 0
 
     def extract(
-        self, scratch: Scratch, wanted: Positions, rows: NDArray[np.int64], td_lambda: NDArray[np.float32]
-    ) -> NDArray[np.int64]:
+        self, scratch: Scratch, wanted: Positions, rows: IndexArray, td_lambda: NDArray[np.float32]
+    ) -> IndexArray:
         """Put the examples of N wanted positions into these rows [N]; returns the rows left empty by damage, sorted.
 
         td_lambda: [N], see Method.examples. The column shard is then an index into the window's metas.
         """
         failed = [np.zeros(0, np.int64)]
 
-        def work(group: NDArray[np.int64]) -> _Extracted:
+        def work(group: IndexArray) -> _Extracted:
             return self._extract_group(scratch, wanted.at(group), rows[group], td_lambda[group])
 
         for done in in_threads(work, _groups(wanted)):
@@ -114,7 +114,7 @@ class Reader:
         return np.sort(np.concatenate(failed))
 
     def _extract_group(
-        self, scratch: Scratch, wanted: Positions, rows: NDArray[np.int64], td_lambda: NDArray[np.float32]
+        self, scratch: Scratch, wanted: Positions, rows: IndexArray, td_lambda: NDArray[np.float32]
     ) -> _Extracted:
         """The work of one thread: read whole shards, make their examples in one batch, put them into their rows."""
         numbers = np.unique(wanted.shard)
@@ -132,7 +132,7 @@ class Reader:
                 break
             here = wanted.at(good)
             known = np.array(sorted(shards))
-            local = Wanted(np.searchsorted(known, here.shard), here.game, here.ply)
+            local = Positions(np.searchsorted(known, here.shard), here.game, here.ply)
             try:
                 columns = self._method.examples(
                     self._game, [shards[one] for one in known.tolist()], local, td_lambda[good]
@@ -154,11 +154,11 @@ class _Extracted:
 
     num_rows: int
     shards_read: int
-    failed: NDArray[np.int64]
+    failed: IndexArray
     errors: list[tuple[int, FileError]]
 
 
-def _groups(wanted: Positions) -> Iterator[NDArray[np.int64]]:
+def _groups(wanted: Positions) -> Iterator[IndexArray]:
     """Indices into wanted, grouped so that all positions of a shard are in one group."""
     order = np.argsort(wanted.shard, kind="stable")
     stops = np.flatnonzero(np.diff(wanted.shard[order], append=-1)) + 1
@@ -171,7 +171,7 @@ def _groups(wanted: Positions) -> Iterator[NDArray[np.int64]]:
 
 def in_threads(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     """The results of function for each item, in order; only a few items are in progress at a time."""
-    threads = min(len(os.sched_getaffinity(0)), MAX_THREADS)
+    threads = min(available_cores(), MAX_THREADS)
     with ThreadPoolExecutor(threads) as pool:
         pending: deque[Future[R]] = deque()
         try:

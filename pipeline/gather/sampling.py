@@ -1,6 +1,7 @@
 """Sampling positions from a window: uniformly, or more often where the search surprised the network.
 
-Axes: S shards, E spans (a span is consecutive plies of one game), N positions of a pool.
+Axes: S shards, E spans (a span is consecutive plies of one game), N positions of a pool. Their shard is
+an index into the window's metas.
 """
 
 from __future__ import annotations
@@ -10,27 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-IndexArray = NDArray[np.int64]
+from pipeline.methods.base import IndexArray, Positions
+
 MOST_PLIES = 2**16  # a ply is a u2 in every file
-
-
-@dataclass(frozen=True)
-class Positions:
-    """N positions. shard [N] index into the window's metas, game [N] index in the shard, ply [N]."""
-
-    shard: IndexArray
-    game: IndexArray
-    ply: IndexArray
-
-    def __len__(self) -> int:
-        return len(self.ply)
-
-    def at(self, rows: NDArray[np.integer] | slice) -> Positions:
-        return Positions(self.shard[rows], self.game[rows], self.ply[rows])
-
-    def __add__(self, other: Positions) -> Positions:
-        both = zip((self.shard, self.game, self.ply), (other.shard, other.game, other.ply), strict=True)
-        return Positions(*map(np.concatenate, both))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ in every window, whatever the seed. Opens sidecars only. Axes: S shards, G games
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,20 +97,14 @@ class Window:
     def num_positions(self) -> int:
         return self.spans.num_positions
 
-    @property
-    def num_games(self) -> int:
-        return self.spans.num_games
-
-    def figures(self, without: frozenset[int] = frozenset()) -> Figures:
+    def figures(self, without: Collection[int] = ()) -> Figures:
         """without: shards (indices into metas) to leave out."""
         left = self.spans.at(~np.isin(self.spans.shard, list(without)))
         shards = np.unique(left.shard)
         ends = (self.metas[shards[0]].id, self.metas[shards[-1]].id) if len(shards) else ("", "")
         return Figures(left.num_positions, left.num_games, len(shards), *ends)
 
-    def pool(
-        self, held_out: bool, without: frozenset[int] = frozenset(), surprise_weight: float = 0.0
-    ) -> PositionSampler:
+    def pool(self, held_out: bool, without: Collection[int] = (), surprise_weight: float = 0.0) -> PositionSampler:
         """The positions to train on, or those held out; without: as in figures; surprise_weight: as in
         PositionSampler."""
         inside = (self.held_out == held_out) & ~np.isin(self.spans.shard, list(without))
@@ -119,34 +113,32 @@ class Window:
 
 def scan_window(
     directory: Path,
-    max_positions: int,
+    capacity: Capacity,
+    before: Counted,
     holdout_fraction: float,
     on_damage: Callable[[FileError], None],
-    capacity: Capacity | None = None,
-    counted: Counted | None = None,
     random_seed: int | None = None,
 ) -> Window:
     """The window of the shards under directory; see newest_shards for the order and on_damage.
 
-    capacity     instead of max_positions, which is otherwise all it depends on
-    counted      go on counting from there, beyond the window too; None: count what the window needs
+    before       go on counting from there, beyond the window too
     random_seed  random eviction with this seed; None: fifo
     Costs what the window and the shards since counted cost, whatever is behind them.
     Raises MuGoError if the window mixes games, naming both.
     """
-    capacity = capacity or Capacity(max_positions)
-    before = counted or Counted()
     metas: list[ShardMeta] = []
     found = new = 0
     latest = before.latest
 
+    def total() -> int:
+        return max(before.total + new, found)
+
     def reach() -> int:
         """How many positions the window needs to see, as far as is known."""
-        total = max(before.total + new, found)
-        return capacity.at(total) if random_seed is None else HORIZON * capacity.at(total)
+        return capacity.at(total()) * (1 if random_seed is None else HORIZON)
 
     for meta in newest_shards(directory, on_damage):
-        is_new = counted is not None and meta.path.name > before.latest
+        is_new = meta.path.name > before.latest
         if found >= reach() and not is_new:
             break
         if metas and meta.game != metas[0].game:
@@ -161,38 +153,28 @@ def scan_window(
         if is_new:
             new += meta.positions
             latest = max(latest, meta.path.name)
-        if counted is None and found >= reach():
-            break
-    total = max(before.total + new, found)
-    size = capacity.at(total)
-    inside = _newest(metas, size) if random_seed is None else _survivors(metas, size, total, random_seed)
-    return _window(inside, holdout_fraction, size, Counted(total, latest), new)
+    size = capacity.at(total())
+    inside = _inside(metas, size, reach(), total(), random_seed)
+    return _window(inside, holdout_fraction, size, Counted(total(), latest), new)
 
 
 Inside = list[tuple[ShardMeta, NDArray[np.bool_]]]
 """Shards with anything in the window, newest first, and [M] which of their positions that is."""
 
 
-def _newest(metas: list[ShardMeta], size: int) -> Inside:
-    inside: Inside = []
-    for meta in metas:
-        if size <= 0:
-            break
-        inside.append((meta, np.arange(meta.positions) >= meta.positions - size))
-        size -= meta.positions
-    return inside
-
-
-def _survivors(metas: list[ShardMeta], size: int, total: int, seed: int) -> Inside:
-    """See "random" in the module docstring. Nobody left while the window was filling."""
-    evictions = max(total - size, 0)
+def _inside(metas: list[ShardMeta], size: int, reach: int, total: int, random_seed: int | None) -> Inside:
+    """What is left of the newest `reach` positions: all, or by chance; see "random" in the module docstring."""
+    evictions = max(total - size, 0)  # nobody left while the window was filling
     inside: Inside = []
     newer = 0
     for meta in metas:
+        if newer >= reach:
+            break
         others = newer + np.arange(meta.positions)[::-1]  # that came after each
-        chance = (1.0 - 1.0 / size) ** np.minimum(others, evictions)
-        stays = uniforms(key_of(f"{seed} {meta.id}"), np.arange(meta.positions)) < chance
-        stays &= others < HORIZON * size  # the window must not depend on how far the scan went
+        stays = others < reach  # the window must not depend on how far the scan went
+        if random_seed is not None:
+            chance = (1.0 - 1.0 / size) ** np.minimum(others, evictions)
+            stays &= uniforms(key_of(f"{random_seed} {meta.id}"), np.arange(meta.positions)) < chance
         if stays.any():
             inside.append((meta, stays))
         newer += meta.positions

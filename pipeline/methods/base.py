@@ -165,7 +165,7 @@ class Actor(ABC):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Positions:
     """N positions.
 
     shard  [N] index into the shards at hand   game  [N] index in the shard   ply  [N] moves made before the position
@@ -177,6 +177,13 @@ class Wanted:
 
     def __len__(self) -> int:
         return len(self.ply)
+
+    def at(self, rows: NDArray[np.integer] | NDArray[np.bool_] | slice) -> Positions:
+        return Positions(self.shard[rows], self.game[rows], self.ply[rows])
+
+    def __add__(self, other: Positions) -> Positions:
+        both = zip((self.shard, self.game, self.ply), (other.shard, other.game, other.ply), strict=True)
+        return Positions(*map(np.concatenate, both))
 
 
 # Training
@@ -290,12 +297,12 @@ class Method(ABC):
 
     @abstractmethod
     def examples(
-        self, game: Any, shards: Sequence[Shard], wanted: Wanted, td_lambda: NDArray[np.float32] | None = None
+        self, game: Any, shards: Sequence[Shard], wanted: Positions, td_lambda: NDArray[np.float32] | None = None
     ) -> Columns:
         """The examples of N wanted positions, in their order; columns() and chunks.ORIGIN.
 
-        wanted.shard is the index into shards. td_lambda [N]: how much the value
-        learns of the result, see gather's option.
+        wanted.shard is the index into shards. td_lambda [N]: how much the value learns of the result, see gather's
+        option.
         Raises FileError, whose path is the shard's, if its games can't be those of this game and method.
         """
 

@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -204,6 +204,13 @@ def names_in(folder: Path) -> list[str]:
             return os.listdir(folder)
         except FileNotFoundError:
             return []
+
+
+def remove(files: Iterable[Path]) -> None:
+    """Remove files, of which some may be gone already. Raises FileError."""
+    for path in files:
+        with os_errors(path):
+            path.unlink(missing_ok=True)
 
 
 def utc_now() -> str:

@@ -241,8 +241,5 @@ def remove_old_sets(directory: Path, keep: int) -> int:
     sets = list_sets(directory)
     complete = [name for name, files in sets.items() if complete_set(name, files)]
     old = [files for name, files in sets.items() if name not in complete[-keep:]]
-    for files in old:
-        for path in files:
-            with atomic.os_errors(path):
-                path.unlink(missing_ok=True)
+    atomic.remove(path for files in old for path in files)
     return len(old)

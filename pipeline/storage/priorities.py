@@ -101,9 +101,7 @@ def remove_stale_priorities(directory: Path, keep: str) -> int:
     """
     present = list_sets(directory)
     stale = [path for name, path in _list_priorities(directory) if name not in present and str(name) != keep]
-    for path in stale:
-        with atomic.os_errors(path):
-            path.unlink(missing_ok=True)
+    atomic.remove(stale)
     return len(stale)
 
 

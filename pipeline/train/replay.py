@@ -20,11 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.methods.base import IndexArray
 from pipeline.storage.priorities import ExampleArray, Priorities, PriorityArray
 
 FIRST_PRIORITY = 1.0  # of all examples before any was trained on
-
-IndexArray = NDArray[np.int64]
 
 
 class SumTree:

@@ -25,7 +25,7 @@ from pipeline.games.registry import parse_game
 from pipeline.gather import command as gather_module
 from pipeline.gather import extraction
 from pipeline.gather.command import gather
-from pipeline.gather.window import scan_window
+from pipeline.gather.window import Capacity, Counted, scan_window
 from pipeline.methods.alphazero.examples import column_types
 from pipeline.progress import Progress
 from pipeline.storage import atomic, layout
@@ -259,7 +259,7 @@ def test_more_than_exists_is_an_error_with_the_number_missing(tmp_path: Path, se
 
 
 def training_positions(directory: Path) -> int:
-    return len(scan_window(directory, 10**9, 0.1, pytest.fail).pool(held_out=False))
+    return len(scan_window(directory, Capacity(10**9), Counted(), 0.1, pytest.fail).pool(held_out=False))
 
 
 def test_as_many_as_possible(tmp_path: Path, selfplay: Path) -> None:

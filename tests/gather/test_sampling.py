@@ -7,7 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from pipeline.gather.sampling import Positions, PositionSampler, Spans, choose_weighted
+from pipeline.gather.sampling import PositionSampler, Spans, choose_weighted
+from pipeline.methods.base import Positions
 
 
 def spans(*rows: tuple[int, int, int, int, int]) -> Spans:

@@ -10,10 +10,12 @@ from scipy.stats import chisquare
 
 from pipeline.errors import MuGoError
 from pipeline.gather import window as window_module
-from pipeline.gather.sampling import Positions
 from pipeline.gather.window import Capacity, Counted, Window, holdout_games, scan_window
+from pipeline.methods.base import Positions
 from pipeline.storage import layout
 from pipeline.storage.shards import ShardMeta
+
+NOTHING = Counted()
 
 
 def meta(number: int, lengths: list[int], game: str = "go:9", model: str = "000001-a") -> ShardMeta:
@@ -24,12 +26,18 @@ def meta(number: int, lengths: list[int], game: str = "go:9", model: str = "0000
     return ShardMeta(path, game, model, "w00", 1, sum(lengths), len(lengths), games, surprises, 100, "00")
 
 
-def window_of(
-    monkeypatch: pytest.MonkeyPatch, metas: list[ShardMeta], max_positions: int, holdout_fraction: float = 0.0
+def scan(
+    monkeypatch: pytest.MonkeyPatch,
+    metas: list[ShardMeta],
+    capacity: Capacity | int,
+    holdout_fraction: float = 0.0,
+    before: Counted = NOTHING,
+    random_seed: int | None = None,
 ) -> Window:
     """metas: newest first."""
     monkeypatch.setattr(window_module, "newest_shards", lambda directory, on_damage: iter(metas))
-    return scan_window(Path("selfplay"), max_positions, holdout_fraction, pytest.fail)
+    capacity = Capacity(capacity) if isinstance(capacity, int) else capacity
+    return scan_window(Path("selfplay"), capacity, before, holdout_fraction, pytest.fail, random_seed)
 
 
 def members(positions: Positions) -> list[tuple[int, int, int]]:
@@ -49,7 +57,7 @@ def members(positions: Positions) -> list[tuple[int, int, int]]:
 def test_the_window_is_exactly_the_newest_positions(
     monkeypatch: pytest.MonkeyPatch, max_positions: int, oldest: list[tuple[int, int, int]] | None
 ) -> None:
-    window = window_of(monkeypatch, [meta(3, [5]), meta(2, [3, 4]), meta(1, [9])], max_positions)
+    window = scan(monkeypatch, [meta(3, [5]), meta(2, [3, 4]), meta(1, [9])], max_positions)
     pool = window.pool(held_out=False)
     assert window.num_positions == len(pool) == max_positions
     assert members(pool.positions(np.arange(len(pool)))) == [(0, 0, ply) for ply in range(5)] + (oldest or [])
@@ -57,12 +65,12 @@ def test_the_window_is_exactly_the_newest_positions(
 
 
 def test_a_window_that_is_not_full_holds_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    window = window_of(monkeypatch, [meta(2, [3, 4]), meta(1, [9])], 1000)
-    assert (window.num_positions, window.num_games, len(window.metas)) == (16, 3, 2)
+    window = scan(monkeypatch, [meta(2, [3, 4]), meta(1, [9])], 1000)
+    assert (window.num_positions, window.spans.num_games, len(window.metas)) == (16, 3, 2)
 
 
 def test_an_empty_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    window = window_of(monkeypatch, [], 1000)
+    window = scan(monkeypatch, [], 1000)
     assert window.num_positions == 0 and len(window.pool(held_out=False)) == 0
     assert len(window.pool(held_out=False).sample(0, np.random.default_rng(0))) == 0
 
@@ -71,17 +79,20 @@ def test_the_scan_stops_when_the_window_is_full(monkeypatch: pytest.MonkeyPatch)
     def shards() -> Any:
         yield meta(3, [5])
         yield meta(2, [5])
+        yield meta(1, [5])  # to see that the window ends
         pytest.fail("went on")
 
     monkeypatch.setattr(window_module, "newest_shards", lambda directory, on_damage: shards())
-    assert scan_window(Path("x"), 10, 0.0, pytest.fail).num_positions == 10
+    assert (
+        scan_window(Path("x"), Capacity(10), Counted(15, meta(3, [5]).path.name), 0.0, pytest.fail).num_positions == 10
+    )
 
 
 def test_mixed_games_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MuGoError, match=r"mix go:9 \(.*\) and go:13 \(.*\); wanted one game") as caught:
-        window_of(monkeypatch, [meta(2, [5]), meta(1, [5], game="go:13")], 10)
+        scan(monkeypatch, [meta(2, [5]), meta(1, [5], game="go:13")], 10)
     assert "\n" not in str(caught.value)
-    window_of(monkeypatch, [meta(2, [5]), meta(1, [5], game="go:13")], 5)  # the other one is outside
+    scan(monkeypatch, [meta(2, [5]), meta(1, [5], game="go:13")], 5)  # the other one is outside
 
 
 # Holding out
@@ -89,8 +100,8 @@ def test_mixed_games_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_hold_out_depends_on_the_shard_and_the_game_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     metas = [meta(number, [3] * 50) for number in range(40, 0, -1)]
-    small = window_of(monkeypatch, metas[:20], 3000, 0.1)
-    large = window_of(monkeypatch, metas, 6000, 0.1)
+    small = scan(monkeypatch, metas[:20], 3000, 0.1)
+    large = scan(monkeypatch, metas, 6000, 0.1)
     np.testing.assert_array_equal(small.held_out, large.held_out[:1000])
     elsewhere = ShardMeta(**{**metas[0].__dict__, "path": Path("/elsewhere") / metas[0].path})
     np.testing.assert_array_equal(holdout_games(metas[0], 0.1), holdout_games(elsewhere, 0.1))
@@ -112,7 +123,7 @@ def test_hold_out_has_its_share_and_grows_with_it() -> None:
 
 
 def test_draws_are_uniform_and_without_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
-    window = window_of(monkeypatch, [meta(3, [1, 9, 2]), meta(2, [30]), meta(1, [8, 10])], 55)
+    window = scan(monkeypatch, [meta(3, [1, 9, 2]), meta(2, [30]), meta(1, [8, 10])], 55)
     pool = window.pool(held_out=False)
     counts = dict.fromkeys(members(pool.positions(np.arange(55))), 0)
     places = np.zeros(20)
@@ -131,7 +142,7 @@ def test_draws_are_uniform_and_without_replacement(monkeypatch: pytest.MonkeyPat
 
 
 def test_others_are_drawn_from_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    window = window_of(monkeypatch, [meta(3, [4, 4]), meta(2, [6]), meta(1, [9])], 20)  # cuts the oldest game
+    window = scan(monkeypatch, [meta(3, [4, 4]), meta(2, [6]), meta(1, [9])], 20)  # cuts the oldest game
     rng = np.random.default_rng(0)
     pool = window.pool(held_out=False)
     taken = pool.sample(8, rng)
@@ -180,24 +191,18 @@ def test_a_window_that_grows_by_hand() -> None:
     assert {Capacity(most=70).at(total) for total in (0, 70, 10**9)} == {70}
 
 
-def scan(monkeypatch: pytest.MonkeyPatch, metas: list[ShardMeta], *arguments: Any, **options: Any) -> Window:
-    """metas: newest first."""
-    monkeypatch.setattr(window_module, "newest_shards", lambda directory, on_damage: iter(metas))
-    return scan_window(Path("selfplay"), *arguments, 0.0, pytest.fail, **options)
-
-
 def test_the_window_grows_with_all_there_ever_were(monkeypatch: pytest.MonkeyPatch) -> None:
     capacity = Capacity(most=1000, start=100, exponent=0.5, slope=0.5)
     metas = [meta(number, [10]) for number in range(100, 0, -1)]
-    first = scan(monkeypatch, metas[60:], 1000, capacity=capacity, counted=Counted())  # N = 400
+    first = scan(monkeypatch, metas[60:], capacity)  # N = 400
     assert (first.num_positions, first.capacity, first.counted.total, first.new_positions) == (200, 200, 400, 400)
     assert first.counted.latest == metas[60].path.name
-    later = scan(monkeypatch, metas[10:], 1000, capacity=capacity, counted=first.counted)  # N = 900
+    later = scan(monkeypatch, metas[10:], capacity, before=first.counted)  # N = 900
     assert (later.num_positions, later.capacity, later.counted.total, later.new_positions) == (300, 300, 900, 500)
-    at_once = scan(monkeypatch, metas[10:], 1000, capacity=capacity, counted=Counted())
+    at_once = scan(monkeypatch, metas[10:], capacity)
     assert at_once.counted == later.counted
     np.testing.assert_array_equal(at_once.spans.shard, later.spans.shard)
-    again = scan(monkeypatch, metas[10:], 1000, capacity=capacity, counted=later.counted)
+    again = scan(monkeypatch, metas[10:], capacity, before=later.counted)
     assert (again.counted, again.new_positions, again.num_positions) == (later.counted, 0, 300)
 
 
@@ -213,7 +218,7 @@ def test_counting_costs_the_window_and_what_is_new(monkeypatch: pytest.MonkeyPat
     def sidecars_opened(since: int, counted: Counted) -> int:
         opened.clear()
         monkeypatch.setattr(window_module, "newest_shards", lambda directory, on_damage: shards(since))
-        window = scan_window(Path("x"), 200, 0.0, pytest.fail, counted=counted)
+        window = scan_window(Path("x"), Capacity(200), counted, 0.0, pytest.fail)
         assert window.num_positions == 200 and window.counted.total == 10 * (1000 - since)
         return len(opened)
 
@@ -227,14 +232,14 @@ def test_counting_costs_the_window_and_what_is_new(monkeypatch: pytest.MonkeyPat
 
 def test_games_of_an_older_model_that_end_late_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     before = [meta(3, [10], model="000002-b"), meta(1, [10], model="000001-a")]
-    first = scan(monkeypatch, before, 1000, counted=Counted())
+    first = scan(monkeypatch, before, 1000)
     after = [before[0], meta(4, [7], model="000001-a"), before[1]]  # the old model's folder stands behind the new one's
-    second = scan(monkeypatch, after, 1000, counted=first.counted)
+    second = scan(monkeypatch, after, 1000, before=first.counted)
     assert (second.counted.total, second.new_positions) == (27, 7)
 
 
 def test_shards_that_are_gone_stay_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    window = scan(monkeypatch, [meta(9, [10])], 1000, counted=Counted(500, meta(8, [1]).path.name))
+    window = scan(monkeypatch, [meta(9, [10])], 1000, before=Counted(500, meta(8, [1]).path.name))
     assert (window.counted.total, window.num_positions) == (510, 10)
 
 
@@ -272,7 +277,7 @@ def test_random_eviction_keeps_each_position_as_often_as_a_buffer_would(
     buffer = np.mean([literal_buffer(capacity, total, rng) for _ in range(runs)], axis=0)
     sizes, found = [], np.zeros(total)
     for seed in range(runs):
-        window = scan(monkeypatch, metas, capacity, counted=Counted(), random_seed=seed)
+        window = scan(monkeypatch, metas, capacity, random_seed=seed)
         sizes.append(window.num_positions)
         found += survivors(window, metas)
     expected = (1 - 1 / capacity) ** np.minimum(np.arange(total)[::-1], max(total - capacity, 0))
@@ -287,8 +292,8 @@ def test_who_was_evicted_never_comes_back(monkeypatch: pytest.MonkeyPatch) -> No
     metas = [meta(number, [7, 13]) for number in range(40, 0, -1)]
     counted, before = Counted(), None
     for since in range(39, -1, -1):
-        window = scan(monkeypatch, metas[since:], 100, counted=counted, random_seed=3)
-        at_once = scan(monkeypatch, metas[since:], 100, counted=Counted(), random_seed=3)
+        window = scan(monkeypatch, metas[since:], 100, before=counted, random_seed=3)
+        at_once = scan(monkeypatch, metas[since:], 100, random_seed=3)
         there = survivors(window, metas[since:])
         np.testing.assert_array_equal(there, survivors(at_once, metas[since:]))  # no state but the files
         if before is not None:
@@ -308,20 +313,20 @@ def test_random_eviction_looks_no_further_than_its_horizon(monkeypatch: pytest.M
 
     monkeypatch.setattr(window_module, "newest_shards", lambda directory, on_damage: shards())
     counted = Counted(4000, metas[0].path.name)
-    window = scan_window(Path("x"), 50, 0.0, pytest.fail, counted=counted, random_seed=0)
+    window = scan_window(Path("x"), Capacity(50), counted, 0.0, pytest.fail, random_seed=0)
     assert len(opened) == 14 * 5 + 1 and window.counted.total == 4000
     assert (1 - 1 / 50) ** (14 * 50) < 2e-6
 
 
 def test_spans_lie_within_games(monkeypatch: pytest.MonkeyPatch) -> None:
     metas = [meta(number, [1, 9, 5]) for number in range(60, 0, -1)]
-    window = scan(monkeypatch, metas, 300, counted=Counted(), random_seed=1)
+    window = scan(monkeypatch, metas, 300, random_seed=1)
     spans = window.spans
     lengths = np.array([window.metas[s].lengths[g] for s, g in zip(spans.shard, spans.game, strict=True)])
     assert (spans.num_plies >= 1).all() and (spans.first_ply + spans.num_plies <= lengths).all()
     everything = members(window.pool(held_out=False).positions(np.arange(window.num_positions)))
     assert len(set(everything)) == len(everything) and everything == sorted(everything)
-    assert window.num_games == len({position[:2] for position in everything}) < len(spans)
+    assert spans.num_games == len({position[:2] for position in everything}) < len(spans)
     figures = window.figures(frozenset({0, 2}))
     left = [position for position in everything if position[0] not in (0, 2)]
     assert (figures.positions, figures.games) == (len(left), len({position[:2] for position in left}))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pipeline.errors import FileError
 from pipeline.games.base import Game, States
 from pipeline.games.replay import IllegalRecord, replay
-from pipeline.methods.base import IndexArray, Wanted
+from pipeline.methods.base import IndexArray, Positions
 from pipeline.storage.chunks import ORIGIN, Columns, ColumnTypes
 from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, Shard
 
@@ -50,7 +50,7 @@ def column_types(game: Game) -> ColumnTypes:
 
 
 def make_examples(
-    game: Game, shards: Sequence[Shard], wanted: Wanted, td_lambda: NDArray[np.float32] | None = None
+    game: Game, shards: Sequence[Shard], wanted: Positions, td_lambda: NDArray[np.float32] | None = None
 ) -> Columns:
     """The examples of the wanted positions, in their order; columns as in column_types and chunks.ORIGIN.
 
@@ -106,7 +106,7 @@ class _GameTable:
     row  [N] where each wanted position's game stands   ply  [N] its ply; the other arrays are [G]
     """
 
-    def __init__(self, shards: Sequence[Shard], wanted: Wanted) -> None:
+    def __init__(self, shards: Sequence[Shard], wanted: Positions) -> None:
         self.shards = shards
         first_game = np.cumsum([0, *(shard.num_games for shard in shards)])
         keys, row = np.unique(first_game[wanted.shard] + wanted.game, return_inverse=True)
@@ -208,7 +208,7 @@ def _td_values(table: _GameTable, movers: NDArray[np.int8], td_lambda: NDArray[n
 
 
 def _policies(
-    game: Game, table: _GameTable, positions: Wanted, row: IndexArray, to_move: NDArray[np.int8]
+    game: Game, table: _GameTable, positions: Positions, row: IndexArray, to_move: NDArray[np.int8]
 ) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
     """policy [n, A]: normalised root visits; weight [n]: 1 where they are a target. Zeros where nothing was visited.
 
@@ -246,7 +246,7 @@ def _policies(
 
 
 def _replies(
-    game: Game, table: _GameTable, wanted: Wanted, next_to_move: NDArray[np.int8]
+    game: Game, table: _GameTable, wanted: Positions, next_to_move: NDArray[np.int8]
 ) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
     """reply [N, A]: the policy target of the position after each wanted one; weight [N]: 1 where there is one.
 
@@ -258,7 +258,7 @@ def _replies(
     weight = np.zeros(len(wanted), np.uint8)
     goes_on = np.flatnonzero(wanted.ply + 1 < table.lengths[table.row])
     row = table.row[goes_on]
-    after = Wanted(wanted.shard[goes_on], wanted.game[goes_on], wanted.ply[goes_on] + 1)
+    after = Positions(wanted.shard[goes_on], wanted.game[goes_on], wanted.ply[goes_on] + 1)
     policy, counts = _policies(game, table, after, row, next_to_move[goes_on])
     reply[goes_on] = policy * counts[:, None]
     weight[goes_on] = counts

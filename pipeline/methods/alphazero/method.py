@@ -13,7 +13,7 @@ from pipeline.errors import UsageError
 from pipeline.games.base import AnyGame, Game
 from pipeline.methods.alphazero import examples
 from pipeline.methods.alphazero.actor import TreeActor
-from pipeline.methods.base import Actor, ActorJob, Grown, IndexArray, Method, Objective, Wanted, Weights
+from pipeline.methods.base import Actor, ActorJob, Grown, IndexArray, Method, Objective, Positions, Weights
 from pipeline.networks.architecture import Architecture, parse_size, random_weights
 from pipeline.networks.growing import grow, grown_architecture
 from pipeline.players.base import Player
@@ -87,7 +87,7 @@ class AlphaZero(Method):
         return examples.column_types(game)
 
     def examples(
-        self, game: Game, shards: Sequence[Shard], wanted: Wanted, td_lambda: NDArray[np.float32] | None = None
+        self, game: Game, shards: Sequence[Shard], wanted: Positions, td_lambda: NDArray[np.float32] | None = None
     ) -> Columns:
         return examples.make_examples(game, shards, wanted, td_lambda)
 

@@ -11,7 +11,7 @@ from pipeline.config import SearchConfig, SelfplayConfig
 from pipeline.errors import FileError, MuGoError
 from pipeline.games.registry import parse_game
 from pipeline.methods.alphazero.actor import IDLE_OPPONENTS, TreeActor
-from pipeline.methods.alphazero.examples import Wanted, make_examples
+from pipeline.methods.alphazero.examples import Positions, make_examples
 from pipeline.methods.alphazero.recording import GameBuffer
 from pipeline.methods.base import ActorJob, Encounter, Learner, Opponent, game_seeds
 from pipeline.players.base import RESIGN, Boards, Decisions, Player, PlayerFault
@@ -278,7 +278,7 @@ def test_labels_of_games_against_opponents_are_right_for_both_colours(tmp_path, 
     shard = read_shard(write_shard(tmp_path, "000001-a", "w00", spec, games, {}))
     plies = [(index, ply) for index, record in enumerate(games) for ply in range(len(record.moves))]
     which, ply = np.array(plies).T
-    columns = make_examples(game, [shard], Wanted(np.zeros_like(which), which, ply))
+    columns = make_examples(game, [shard], Positions(np.zeros_like(which), which, ply))
     seen = set()
     for row, (index, at) in enumerate(plies):
         record, learners_move = games[index], games[index].learner in (BOTH, at % 2)
@@ -309,7 +309,7 @@ def test_examples_refuse_an_opponents_move_as_a_target(tmp_path):
     flags[theirs] |= POLICY_COUNTS
     shard = read_shard(write_shard(tmp_path, "000001-a", "w00", "tictactoe", [replace(record, flags=flags)], {}))
     with pytest.raises(FileError, match=f"ply {theirs}: "):
-        make_examples(game, [shard], Wanted(np.array([0]), np.array([0]), np.array([theirs])))
+        make_examples(game, [shard], Positions(np.array([0]), np.array([0]), np.array([theirs])))
 
 
 def test_a_game_against_an_opponent_is_the_same_whoever_plays_beside_it():
@@ -610,7 +610,7 @@ def test_a_capped_game_is_read_back_as_examples(tmp_path, algorithm):
     shard = read_shard(write_shard(tmp_path, "000001-a", "w00", "go:5", games, {}))
     which = np.repeat(np.arange(10), shard.lengths)
     ply = np.concatenate([np.arange(length) for length in shard.lengths])
-    columns = make_examples(parse_game("go:5"), [shard], Wanted(np.zeros_like(which), which, ply))
+    columns = make_examples(parse_game("go:5"), [shard], Positions(np.zeros_like(which), which, ply))
     assert (columns["policy_weight"] == shard.flags).all() and 0 < shard.flags.mean() < 1
     sums = columns["policy"].astype(np.float32).sum(axis=1)
     assert sums[shard.flags == 1] == pytest.approx(1.0, abs=5e-3)

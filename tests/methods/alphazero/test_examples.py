@@ -12,7 +12,7 @@ from pipeline.errors import FileError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.methods.alphazero.batch import make_batch
-from pipeline.methods.alphazero.examples import Wanted, column_types, make_examples
+from pipeline.methods.alphazero.examples import Positions, column_types, make_examples
 from pipeline.storage.chunks import ORIGIN
 from pipeline.storage.shards import NO_VALUE, POLICY_COUNTS, End, GameRecord, Shard, read_shard, write_shard
 from tests.games.playing import SMALL, symmetries_of_start
@@ -42,14 +42,14 @@ def shard_of(tmp_path: Path, spec: str, *games: GameRecord) -> Shard:
     return read_shard(write_shard(tmp_path, "000001-a", "w00", spec, games, {}))
 
 
-def everything(shards: Sequence[Shard]) -> Wanted:
+def everything(shards: Sequence[Shard]) -> Positions:
     rows = [
         (number, index, ply)
         for number, shard in enumerate(shards)
         for index in range(shard.num_games)
         for ply in range(shard.lengths[index])
     ]
-    return Wanted(*np.array(rows, np.int64).T)
+    return Positions(*np.array(rows, np.int64).T)
 
 
 def examples_of(tmp_path: Path, spec: str, *games: GameRecord) -> dict[str, np.ndarray]:
@@ -168,7 +168,7 @@ def test_td_targets_of_games_with_lambdas_of_their_own(tmp_path: Path, spec: str
     for name in set(columns) - {"value"}:
         np.testing.assert_array_equal(columns[name], plain[name], err_msg=name)
     some = np.flatnonzero(rng.random(len(wanted)) < 0.3)  # the rest of a game counts though it isn't wanted
-    few = Wanted(wanted.shard[some], wanted.game[some], wanted.ply[some])
+    few = Positions(wanted.shard[some], wanted.game[some], wanted.ply[some])
     chosen = make_examples(game, [shard], few, lambdas[few.game])
     np.testing.assert_array_equal(chosen["value"], columns["value"][some])
 
@@ -248,7 +248,7 @@ def test_an_opponent_s_move_is_no_reply(tmp_path: Path, learner: int) -> None:
 def test_an_opponent_s_move_that_claims_to_be_a_target_is_poison(tmp_path: Path) -> None:
     shard = shard_of(tmp_path, "tictactoe", record(FIRST_WINS, 1.0, opponent="random", learner=0))
     for ply in (0, 1):  # found as the reply to what is wanted, and as what is wanted
-        wanted = Wanted(*np.array([[0], [0], [ply]], np.int64))
+        wanted = Positions(*np.array([[0], [0], [ply]], np.int64))
         with pytest.raises(FileError, match="game 0, ply 1: an opponent's move is a policy target"):
             make_examples(parse_game("tictactoe"), [shard], wanted)
 
@@ -349,7 +349,7 @@ def test_positions_come_in_the_order_they_are_wanted_from_any_shards(tmp_path: P
     whole = make_examples(game, shards, all_of_them)
     chosen = np.random.default_rng(1).permutation(len(all_of_them))[:50]
     some = make_examples(
-        game, shards, Wanted(all_of_them.shard[chosen], all_of_them.game[chosen], all_of_them.ply[chosen])
+        game, shards, Positions(all_of_them.shard[chosen], all_of_them.game[chosen], all_of_them.ply[chosen])
     )
     for name, column in some.items():
         np.testing.assert_array_equal(column, whole[name][chosen], err_msg=name)
