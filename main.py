@@ -10,6 +10,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 75 nothing to do yet, 130 Ctrl-C, 1
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import inspect
 import os
@@ -26,8 +27,8 @@ try:
 except ModuleNotFoundError as missing:
     sys.exit(f"mugo: {missing}; run ./rl_loop.sh once, or activate its environment: source .venv/bin/activate")
 
-from pipeline.config import CONFIGS, BenchConfig, EngineConfig, GatherConfig, SelfplayConfig, StageConfig
-from pipeline.errors import SYSTEM_PROBLEMS, MuGoError, explain
+from pipeline.config import CONFIGS, BenchConfig, EngineConfig, GatherConfig, SelfplayConfig, StageConfig, StatusConfig
+from pipeline.errors import SYSTEM_PROBLEMS, MuGoError, UsageError, explain
 from pipeline.help import ABOUT, HELP
 from pipeline.options import options_of
 from pipeline.presets import make_config, preset_headline, preset_names, preset_text, read_preset
@@ -44,7 +45,10 @@ COMMANDS = {  # command → the module with the function of that name
     "bench": "pipeline.bench.command",
     "engine": "pipeline.protocols.engine",
 }
-STARTS_OVER = {"bench", "engine", "show", "presets"}  # interrupted, these keep nothing to go on from
+STARTS_OVER = {"bench", "engine", "show", "status", "presets"}  # interrupted, these keep nothing to go on from
+
+Run = Callable[[str, Any, bool, int], None]
+"""(command, its config, whether its summary is wanted as JSON, how much of it)"""
 
 app = typer.Typer(
     help=ABOUT,
@@ -111,26 +115,63 @@ def reported(command: str) -> Iterator[None]:
         raise fail(str(explain(error.filename2 or error.filename or "disk", error)), 1) from error
 
 
-def add_command(name: str, kind: type[StageConfig]) -> None:
-    """Register ``main.py NAME``, with an option for every field of its config."""
+def add_command(name: str, kind: type[StageConfig], run: Run | None = None) -> None:
+    """Register ``main.py NAME``, with an option for every field of its config. run: what it does, if not run_stage."""
 
     def command(**given: Any) -> None:
         with reported(name):
-            config, as_json, verbose = configured(name, kind, given)
-            from pipeline.reports.progress import ConsoleProgress
-
-            stage: Callable[..., Any] = getattr(importlib.import_module(COMMANDS[name]), name)
-            with ConsoleProgress(quiet=verbose == 0) as progress:
-                summary = stage(config, progress)
-            if summary is not None:
-                print_summary(summary, as_json, verbose)
-            if INTERRUPTS.first is not None:
-                raise KeyboardInterrupt
+            (run or run_stage)(name, *configured(name, kind, given))
 
     parameters = options_of(name, kind, has_summary=name != "engine")
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     app.command(name, help=HELP[name])(command)
+
+
+def run_stage(name: str, config: StageConfig, as_json: bool, verbose: int) -> None:
+    """Call a command's function and print its summary."""
+    from pipeline.reports.progress import ConsoleProgress
+
+    stage: Callable[..., Any] = getattr(importlib.import_module(COMMANDS[name]), name)
+    with ConsoleProgress(quiet=verbose == 0) as progress:
+        summary = stage(config, progress)
+    if summary is not None:
+        print_summary(summary, as_json, verbose)
+    if INTERRUPTS.first is not None:
+        raise KeyboardInterrupt
+
+
+def run_status(name: str, config: StatusConfig, as_json: bool, verbose: int) -> None:
+    """Print a run's status in one of its forms; with --watch its screen again and again."""
+    from pipeline.reports.status import status
+
+    if config.watch + config.prometheus + as_json > 1:
+        raise UsageError("--watch, --prometheus and --json exclude each other; choose one")
+    if config.prometheus:
+        from pipeline.reports.status_metrics import exposition
+
+        print(exposition(status(config)), end="")
+        return
+    if as_json or verbose > 1:
+        print_summary(status(config), as_json, verbose)
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    from pipeline.reports.status_screen import screen
+
+    console = Console()
+    if not config.watch:
+        console.print(screen(status(config)))
+        return
+    with contextlib.ExitStack() as stack:
+        show: Callable[..., None] = console.print  # not on a terminal: one screen after the other
+        if console.is_terminal:
+            live = stack.enter_context(Live(console=console, screen=True, auto_refresh=False))
+            show = functools.partial(live.update, refresh=True)
+        while True:
+            show(screen(status(config)))
+            time.sleep(config.seconds)
 
 
 def configured(name: str, kind: type[StageConfig], given: dict[str, Any]) -> tuple[StageConfig, bool, int]:
@@ -164,6 +205,7 @@ for command_name, config_class in CONFIGS.items():
     add_command(command_name, config_class)
 add_command("bench", BenchConfig)
 add_command("engine", EngineConfig)
+add_command("status", StatusConfig, run_status)
 
 
 @app.command(help=HELP["show"])

@@ -402,6 +402,15 @@ class BenchConfig(StageConfig):
     seconds: float = Field(10.0, gt=0, description="Seconds per measurement; each is repeated and paired.")
 
 
+class StatusConfig(StageConfig):
+    directory: Path = Field(
+        Path("."), description="Folder of the run, with data/ and saved_models/.", json_schema_extra={"argument": True}
+    )
+    watch: bool = Field(False, description="Renew the screen until Ctrl-C.")
+    seconds: float = Field(5.0, ge=0.5, description="With --watch: seconds between two screens.")
+    prometheus: bool = Field(False, description="Print metrics in the text format of Prometheus.")
+
+
 CONFIGS: dict[str, type[StageConfig]] = {
     "init": InitConfig,
     "selfplay": SelfplayConfig,

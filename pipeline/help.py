@@ -140,6 +140,19 @@ Writes:  nothing
 Exit:    0 shown, 1 missing, damaged or not one of MuGo's files, 2 wrong usage
 Example: python main.py show saved_models/best_model
 """,
+    "status": """Show on one screen where a run stands, whether it is running, finished, or a copy from elsewhere.
+
+Generation, the stage at work, champion, speed, window, losses, the last match, ratings, disk, workers, and warnings:
+damaged files, no new games, a rising hold-out loss, a disk that will soon be full. Everything comes from the run's
+files. Which stage is at work shows in the locks held on this machine and in the newest games; where they don't tell,
+it says unknown. Rates are those of the last hour that has games. Damaged files are named and left out.
+
+\b
+Reads:   data/ and saved_models/ of the run
+Writes:  nothing
+Exit:    0 shown, 1 no run in this folder, 2 wrong usage, 130 --watch ended by Ctrl-C
+Example: python main.py status runs/go9 --watch
+""",
     "pool": """Print or change the pool of opponents, which plays tournaments and self-play's --opponents pool:MODE.
 
 When the pool is full, its lowest rated member leaves, but never the one just added. An unrated member counts as the

@@ -20,6 +20,15 @@ def duration(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
 
 
+def long_duration(seconds: float) -> str:
+    """E.g. "12 s", "8 min", "3.5 h", "12 days"."""
+    for unit, length, most in (("s", 1, 90), ("min", 60, 90), ("h", 3600, 72)):
+        if seconds < most * length:
+            digits = 1 if unit == "h" and seconds < 10 * length else 0
+            return f"{seconds / length:.{digits}f} {unit}"
+    return f"{seconds / 86_400:,.0f} days"
+
+
 def results(wins: int, draws: int, losses: int) -> str:
     """E.g. "60 won, 2 drawn, 2 lost"."""
     return f"{wins:,} won, {draws:,} drawn, {losses:,} lost"

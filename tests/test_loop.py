@@ -16,9 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.config import StatusConfig
 from pipeline.games.registry import parse_game
 from pipeline.methods.alphazero.examples import column_types
 from pipeline.reports.show import show
+from pipeline.reports.status import RUNNING, status
 from pipeline.storage.chunks import newest_complete_set, read_chunk
 from pipeline.storage.matches import list_matches, read_match
 from pipeline.storage.models import list_models, read_info, read_model, read_promotions, resolve_champion
@@ -115,6 +117,11 @@ def run(tmp_path: Path):  # type: ignore[no-untyped-def]
 def test_a_generation_from_nothing_and_a_rerun(run: Run) -> None:
     said = run.finish(generations=1)
     run.check(generations=1)
+    found = status(StatusConfig(directory=run.folder))
+    positions = sum(meta.positions for meta in newest_shards(run.folder / "data/selfplay"))
+    assert (found.generation, found.play.positions, found.warnings) == (1, positions, ())
+    assert found.match is not None and found.match.decision != "not decided"
+    assert found.trainings[-1].policy_loss is not None and found.loop != RUNNING and "train" not in found.stages
     for wanted in ("champion", "policy loss", "next:", "--generations 6"):
         assert wanted in said
     before = sorted(path for path in run.folder.rglob("*") if path.is_file() and "log" not in path.name)

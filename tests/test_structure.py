@@ -169,3 +169,8 @@ def test_help_imports_nothing_heavy() -> None:
 
 def test_show_does_not_need_torch() -> None:
     assert "torch" not in imported_by("import pipeline.reports.show, pipeline.reports.show_run")
+
+
+def test_status_imports_nothing_slow() -> None:
+    loaded = imported_by("import pipeline.reports.status, pipeline.reports.status_screen")
+    assert not {"torch", "numba", "scipy", "h5py", "openvino"} & loaded

@@ -8,9 +8,10 @@ from itertools import chain
 from pathlib import Path
 
 from pipeline.errors import FileError, UsageError
+from pipeline.reports.run_files import is_run
 from pipeline.reports.show_match import show_match
 from pipeline.reports.show_records import show_chunk, show_shard, show_sidecar
-from pipeline.reports.show_run import is_run, models_table, show_run
+from pipeline.reports.show_run import models_table, show_run
 from pipeline.reports.tables import described, flattened, table
 from pipeline.storage import atomic, layout
 from pipeline.storage.chunks import list_sets

@@ -10,6 +10,7 @@ from typing import Any
 
 from pipeline.errors import FileError
 from pipeline.matches.statistics import score_of
+from pipeline.reports.run_files import DATA, EVALUATE, SELFPLAY, TOURNAMENT, TRAINING
 from pipeline.reports.show_match import counted_games
 from pipeline.reports.tables import described, table
 from pipeline.storage import layout
@@ -17,15 +18,10 @@ from pipeline.storage.matches import Match, list_matches, read_match
 from pipeline.storage.models import ModelInfo, list_models, read_info, resolve_champion
 from pipeline.storage.shards import newest_shards
 
-SELFPLAY, TRAINING, EVALUATE = Path("data/selfplay"), Path("data/training_data"), Path("data/evaluate")
-TOURNAMENT, RATINGS = Path("data/tournament"), Path("data/ratings.json")
+RATINGS = DATA / layout.RATINGS
 CHAMPION = layout.SAVED_MODELS / layout.CHAMPION
 LOSSES = ("policy", "value")  # the terms of the loss that every game has
 NO_COUNTS: Mapping[str, Counter[str]] = {}
-
-
-def is_run(path: Path) -> bool:
-    return (path / layout.SAVED_MODELS).is_dir() or (path / SELFPLAY).is_dir()
 
 
 def show_run(directory: Path) -> Iterator[str]:

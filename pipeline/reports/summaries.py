@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,8 @@ def summary_json(summary: Any) -> str:
     def plain(value: Any) -> Any:
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return dataclasses.asdict(value)
+        if isinstance(value, datetime):
+            return value.isoformat(timespec="seconds")
         return value.item() if isinstance(value, np.generic) else str(value)  # a path
 
     return json.dumps(summary, indent=2, default=plain)

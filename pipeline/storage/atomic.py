@@ -284,6 +284,24 @@ def file_lock(path: Path, on_wait: Callable[[], None] | None = None, wait: bool 
         os.close(descriptor)
 
 
+def held_locks() -> set[tuple[int, int]] | None:
+    """(device, inode) of the files that processes of this machine have locked; None if the system doesn't list them.
+
+    Takes no lock, so it can't get into anybody's way. Doesn't see processes of other machines and containers.
+    """
+    try:
+        lines = Path("/proc/locks").read_text().splitlines()  # Linux
+    except OSError:
+        return None
+    held = set()
+    for line in lines:
+        match line.split():  # 67: FLOCK ADVISORY WRITE 2897 fe:00:2154544 0 EOF
+            case [_, "FLOCK", _, _, _, where, *_]:
+                major, minor, inode = where.split(":")
+                held.add((os.makedev(int(major, 16), int(minor, 16)), int(inode)))
+    return held
+
+
 def sweep(folder: Path) -> list[str]:
     """Remove the temporary files that killed processes of this host left in this folder; returns their names.
 
@@ -296,7 +314,7 @@ def sweep(folder: Path) -> list[str]:
         return []
     for name in names:
         temporary = layout.parse_temporary_name(name)
-        if temporary is None or temporary.host != layout.this_host() or _is_alive(temporary.pid):
+        if temporary is None or temporary.host != layout.this_host() or is_alive(temporary.pid):
             continue
         path = folder / name
         with suppress(OSError):
@@ -308,7 +326,8 @@ def sweep(folder: Path) -> list[str]:
     return removed
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Whether this machine has a process of that number."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -193,7 +193,7 @@ def set_champion(saved_models: Path, target: Path, entry: dict[str, Any], over: 
         text = os.path.relpath(target, os.path.realpath(saved_models))
         previous = os.readlink(link) if link.is_symlink() else None
         line = {"champion": text, "previous": previous, "time": atomic.utc_now(), **json.loads(json.dumps(entry))}
-        journal = _read_journal(saved_models)
+        journal = read_journal(saved_models)
         if previous == text and journal and _reason(journal[-1]) == _reason(line):
             return target
         present = Path(os.path.realpath(link)) if os.path.exists(link) else None
@@ -211,7 +211,7 @@ def read_promotions(saved_models: Path) -> list[dict[str, Any]]:
     if _intent_path(saved_models).exists():
         with atomic.file_lock(saved_models / layout.CHAMPION):
             _settle(saved_models)
-    return _read_journal(saved_models)
+    return read_journal(saved_models)
 
 
 def _reason(line: dict[str, Any]) -> dict[str, Any]:
@@ -228,7 +228,7 @@ def _settle(saved_models: Path) -> None:
     if not intent.exists():
         return
     line = atomic.read_json(intent, "a promotion that is under way")
-    journal = _read_journal(saved_models)
+    journal = read_journal(saved_models)
     happened = link.is_symlink() and os.readlink(link) == line.get("champion")
     if happened and (not journal or journal[-1] != line):
         atomic.append_line(saved_models / layout.PROMOTIONS, json.dumps(line, ensure_ascii=False))
@@ -236,7 +236,8 @@ def _settle(saved_models: Path) -> None:
         intent.unlink()
 
 
-def _read_journal(saved_models: Path) -> list[dict[str, Any]]:
+def read_journal(saved_models: Path) -> list[dict[str, Any]]:
+    """Like read_promotions, but writes nothing: a promotion that a kill interrupted may be missing."""
     path = saved_models / layout.PROMOTIONS
     if not path.exists():
         return []

@@ -1,0 +1,146 @@
+"""One look at all files of a run: sizes, names of shards, temporaries, locks. Opens none of them, takes no lock.
+
+So it costs the same for games of any size, and disturbs nobody. Only data/ and saved_models/ are looked at, because
+what else is in a run's folder isn't the run's. Whatever disappears meanwhile is left out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from pipeline.errors import FileError, explain
+from pipeline.storage import atomic, layout
+
+DATA = Path("data")
+SELFPLAY, TRAINING, EVALUATE, TOURNAMENT = (
+    DATA / name for name in ("selfplay", "training_data", "evaluate", "tournament")
+)
+LOOP_LOCK = DATA / ".rl_loop.lock"
+
+
+def is_run(path: Path) -> bool:
+    return (path / layout.SAVED_MODELS).is_dir() or (path / SELFPLAY).is_dir()
+
+
+class ShardFile(NamedTuple):
+    """A committed shard, known by its sidecar's name alone. Shards sort by age."""
+
+    stem: str  # time and count, as in its name
+    model: str
+    worker: str
+    num_bytes: int  # of shard and sidecar
+
+    @property
+    def time(self) -> datetime:
+        name = layout.parse_shard_name(self.stem + layout.META_SUFFIX)
+        assert name is not None
+        return name.time
+
+    def meta(self, directory: Path) -> Path:
+        """directory: the run's."""
+        return directory / SELFPLAY / self.model / self.worker / (self.stem + layout.META_SUFFIX)
+
+
+@dataclass
+class RunFiles:
+    """What is there; all paths are relative to the run's folder.
+
+    shards       committed ones, oldest first
+    uncommitted  shards without a sidecar, which nobody reads
+    waiting      models that workers have begun to play, before the first shard
+    temporaries  files and folders being written, or left by a kill
+    checkpoints  names of models whose training has begun and hasn't ended
+    num_bytes    by folder: selfplay, training_data, evaluate, …, saved_models
+    model_bytes  of each model's folder, by its name
+    held         lock files that a process of this machine holds; None: the system doesn't tell
+    unreadable   folders that can't be listed
+    """
+
+    shards: list[ShardFile] = field(default_factory=list)
+    uncommitted: list[Path] = field(default_factory=list)
+    waiting: set[str] = field(default_factory=set)
+    temporaries: list[Path] = field(default_factory=list)
+    checkpoints: list[str] = field(default_factory=list)
+    num_bytes: Counter[str] = field(default_factory=Counter)
+    model_bytes: Counter[str] = field(default_factory=Counter)
+    held: set[Path] | None = None
+    unreadable: list[FileError] = field(default_factory=list)
+
+
+def look_at(directory: Path) -> RunFiles:
+    """directory: the run's, with data/ and saved_models/."""
+    files = RunFiles()
+    locked = atomic.held_locks()
+    files.held = None if locked is None else set()
+    folders = [DATA, layout.SAVED_MODELS]
+    while folders:
+        folder = folders.pop()
+        sizes: dict[str, int] = {}  # of the files in it, by name
+        hidden = []
+        try:
+            with os.scandir(directory / folder) as entries:
+                for entry in entries:
+                    if entry.name.startswith("."):
+                        hidden.append(entry.name)
+                    with suppress(FileNotFoundError):
+                        if entry.is_file():
+                            sizes[entry.name] = entry.stat().st_size
+                        elif entry.is_dir(follow_symlinks=False):
+                            folders.append(folder / entry.name)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            files.unreadable.append(explain(directory / folder, error))
+        _take_sizes(files, folder, sizes)
+        for name in hidden:
+            _take_hidden(files, folder / name)
+            if files.held is not None and locked and _file_id(directory / folder / name) in locked:
+                files.held.add(folder / name)
+    files.shards.sort()
+    files.uncommitted.sort()
+    return files
+
+
+def _file_id(path: Path) -> tuple[int, int] | None:
+    """(device, inode); None if it is gone."""
+    with suppress(OSError):
+        stat = path.stat()
+        return stat.st_dev, stat.st_ino
+    return None
+
+
+def _take_hidden(files: RunFiles, path: Path) -> None:
+    if layout.parse_temporary_name(path.name) is not None:
+        files.temporaries.append(path)
+    elif (name := layout.parse_checkpoint_name(path.name)) is not None:
+        files.checkpoints.append(name)
+
+
+def _take_sizes(files: RunFiles, folder: Path, sizes: dict[str, int]) -> None:
+    """sizes: in bytes, of the files that lie directly in the folder."""
+    parts = folder.parts
+    total = sum(sizes.values())
+    files.num_bytes[parts[1] if parts[0] == DATA.name and len(parts) > 1 else parts[0]] += total
+    if parts[0] == layout.SAVED_MODELS.name and len(parts) > 1:
+        files.model_bytes[parts[1]] += total
+    if len(parts) != 4 or folder.parent.parent != SELFPLAY:
+        return
+    model, worker = parts[2:]
+    if not sizes:
+        files.waiting.add(model)
+    for name in filter(layout.is_sidecar_name, sizes):
+        stem = name.removesuffix(layout.META_SUFFIX)
+        num_bytes = sizes[name] + sizes.get(stem + layout.SHARD_SUFFIX, 0)
+        files.shards.append(ShardFile(stem, model, worker, num_bytes))
+    files.uncommitted += [
+        folder / name
+        for name in sizes
+        if name.endswith(layout.SHARD_SUFFIX)
+        and name.removesuffix(layout.SHARD_SUFFIX) + layout.META_SUFFIX not in sizes
+    ]

@@ -1,0 +1,478 @@
+"""``status``: where a run stands, from its files alone, whether it is running, finished or a copy from elsewhere.
+
+Terms: *the last hour* is the hour up to the newest shard, so that a run that ended yesterday has rates too. Rates of
+games and positions are per hour of the clock, training and matches included; evaluations per second are self-play's
+while it plays. Shards are counted by their names. Sidecars are opened for two reasons only: for the rates at most
+MOST_READ, spread evenly over the last hour, which stand for all of it; and for the number of positions those newer than
+the newest model's window, which says what was played before.
+
+What no file says is None. Takes no lock and writes nothing. Damaged and half-written files become warnings.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import TypeVar
+
+from pipeline.config import StatusConfig
+from pipeline.errors import FileError
+from pipeline.matches.statistics import Score, score_of, wilson_interval
+from pipeline.phrases import counted, long_duration
+from pipeline.progress import SILENT, Progress
+from pipeline.reports.run_files import (
+    DATA,
+    EVALUATE,
+    LOOP_LOCK,
+    SELFPLAY,
+    TOURNAMENT,
+    TRAINING,
+    RunFiles,
+    ShardFile,
+    is_run,
+    look_at,
+)
+from pipeline.storage import atomic, layout
+from pipeline.storage.matches import list_matches, read_match, read_summary
+from pipeline.storage.models import ModelInfo, list_models, read_info, read_journal, resolve_champion
+from pipeline.storage.ratings import read_ratings
+from pipeline.storage.shards import ShardMeta, read_meta
+
+RATES_OVER = timedelta(hours=1)
+MOST_READ = 400  # sidecars, of the last hour and of those since the newest window
+MODELS_SHOWN = 8
+PLAYERS_SHOWN = 5
+PLAYING_SECONDS = 60  # a shard younger than this says that self-play is at work
+QUIET_SECONDS = 900  # a loop that commits no shard for this long, and three times its longest break, is worth a warning
+FULL_SOON_SECONDS = 86_400
+
+RUNNING, NOT_SEEN, UNKNOWN = "running", "not seen here", "unknown"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Play:
+    """Self-play. Rates are None where fewer than two shards tell."""
+
+    shards: int
+    positions: int | None  # of all games so far; None: too many sidecars would have to be read
+    newest_shard: datetime | None
+    games_per_hour: float | None
+    positions_per_hour: float | None
+    evaluations_per_second: float | None
+
+
+@dataclass(frozen=True)
+class WindowFill:
+    """The window that the newest model was trained on."""
+
+    positions: int
+    capacity: int  # that the window had grown to
+    max_positions: int
+
+
+@dataclass(frozen=True)
+class Training:
+    """A model's losses at the end of its training. None: not measured, or not trained at all."""
+
+    model: str
+    created: datetime | None
+    policy_loss: float | None
+    policy_loss_holdout: float | None
+    value_loss: float | None
+    value_loss_holdout: float | None
+    holdout_loss_before: float | None  # of everything that is trained on, when the training began
+    holdout_loss_after: float | None
+
+
+@dataclass(frozen=True)
+class LastMatch:
+    """The newest match of a challenger with the champion; wins and points are the challenger's."""
+
+    challenger: str
+    champion: str
+    games: int  # to be played at most
+    games_played: int
+    wins: int
+    draws: int
+    losses: int
+    points_share: float
+    points_share_low: float  # of the 95 % interval
+    points_share_high: float
+    points_share_needed: float | None  # None: not by a threshold, or not known yet
+    decision: str  # promoted, not promoted, not decided
+
+
+@dataclass(frozen=True)
+class PlayerRating:
+    player: str
+    elo: float  # Bradley-Terry's
+    elo_error: float  # half of the 95 % interval
+
+
+@dataclass(frozen=True)
+class Disk:
+    """bytes_per_second: by which games and models grow; None: not known."""
+
+    used_bytes: dict[str, int]  # by folder
+    free_bytes: int
+    bytes_per_second: float | None
+    seconds_until_full: float | None
+
+
+@dataclass(frozen=True)
+class WorkerSeen:
+    """A self-play worker that committed shards in the last hour."""
+
+    worker: str
+    shards: int  # in that hour
+    newest_shard: datetime
+
+
+@dataclass(frozen=True)
+class StatusSummary:
+    """A run at a moment. Times are UTC.
+
+    generation  of the newest model
+    loop        whether a process of this machine holds the lock of rl_loop.sh: running, not seen here, unknown
+    stages      at work now: self-play by its newest games, the others by the locks that they hold
+    stage       the same in a word; "none" is at work, "unknown": files don't tell
+    begun       models whose training has begun and hasn't ended
+    promotions  so far, without the first model
+    trainings   of the newest models, oldest first
+    """
+
+    directory: Path
+    time: datetime
+    game: str | None
+    generation: int | None
+    loop: str
+    stages: tuple[str, ...]
+    stage: str
+    begun: tuple[str, ...]
+    champion: str | None
+    champion_since: datetime | None
+    promotions: int
+    play: Play
+    window: WindowFill | None
+    trainings: tuple[Training, ...]
+    match: LastMatch | None
+    ratings: tuple[PlayerRating, ...]
+    disk: Disk
+    workers: tuple[WorkerSeen, ...]
+    warnings: tuple[str, ...]
+
+
+def status(config: StatusConfig, progress: Progress = SILENT, now: datetime | None = None) -> StatusSummary:
+    """Raises FileError if the folder is not that of a run. now: another time than the clock's."""
+    directory = config.directory
+    if not is_run(directory):
+        found = "no run in this folder" if directory.is_dir() else "no such folder"
+        raise FileError(directory, f"{found}; wanted one with {layout.SAVED_MODELS}/ or {SELFPLAY}/ in it")
+    return _Look(directory, now or datetime.now(UTC)).summary()
+
+
+class _Look:
+    """Collects the facts and, on the way, warnings."""
+
+    def __init__(self, directory: Path, now: datetime) -> None:
+        self.directory, self.now = directory, now
+        self.warnings: list[str] = []
+        self.files: RunFiles = look_at(directory)
+        newest = self.files.shards[-1].time if self.files.shards else None
+        self.newest_shard = newest
+        self.last_hour = _since(self.files.shards, newest - RATES_OVER) if newest else []
+
+    def summary(self) -> StatusSummary:
+        saved_models = self.directory / layout.SAVED_MODELS
+        models = self.readable(lambda: list_models(saved_models)) or []
+        infos = [info for path in models[-MODELS_SHOWN:] if (info := self.readable(partial(read_info, path)))]
+        journal = self.readable(lambda: read_journal(saved_models)) or []
+        champion = self.readable(lambda: resolve_champion(saved_models / layout.CHAMPION)) if models else None
+        last = journal[-1] if journal else {}
+        is_last = champion is not None and str(last.get("champion")) == champion.name
+        numbers = [name.number for path in models if (name := layout.parse_model_name(path.name))]
+        trainings = tuple(_training(info) for info in infos)
+        play = self.play(infos)
+        match = self.last_match()
+        disk = self.disk(trainings)
+        has_begun = self.has_begun_to_play(champion.name if champion else "", trainings)
+        loop, stages = self.at_work(has_begun)
+        self.warn(loop, trainings, disk)
+        return StatusSummary(
+            directory=self.directory.resolve(),
+            time=self.now,
+            game=infos[-1].game if infos else None,
+            generation=numbers[-1] if numbers else None,
+            loop=loop,
+            stages=stages,
+            stage=self.stage(loop, stages),
+            begun=tuple(sorted(self.files.checkpoints)),
+            champion=champion.name if champion else None,
+            champion_since=_time(last.get("time")) if is_last else None,
+            promotions=sum(line.get("previous") is not None for line in journal),
+            play=play,
+            window=next(filter(None, map(_window, reversed(infos))), None),
+            trainings=trainings,
+            match=match,
+            ratings=self.ratings(),
+            disk=disk,
+            workers=self.workers(),
+            warnings=tuple(dict.fromkeys(self.warnings)),
+        )
+
+    def readable(self, read: Callable[[], T]) -> T | None:
+        """What read() finds; None and a warning if it is damaged."""
+        try:
+            return read()
+        except FileError as error:
+            self.warnings.append(str(error))
+            return None
+
+    def play(self, infos: Sequence[ModelInfo]) -> Play:
+        """infos: of the newest models, whose windows know how many positions were played before."""
+        shards = self.files.shards
+        windows = (info.manifest.get("window") for info in reversed(infos))
+        known = next((one for one in windows if isinstance(one, dict) and "latest_shard" in one), {})
+        latest, before = str(known.get("latest_shard", "")), known.get("total_positions", 0)
+        new = [shard for shard in shards if shard.stem + layout.SHARD_SUFFIX > latest]
+        all_known = len(new) <= MOST_READ and isinstance(before, int)
+        sample = self.last_hour[:: -max(1, math.ceil(len(self.last_hour) / MOST_READ))]
+        metas = {shard: meta for shard in {*sample, *(new if all_known else ())} if (meta := self.meta(shard))}
+        return Play(
+            shards=len(shards),
+            positions=before + sum(metas[one].positions for one in new if one in metas) if all_known else None,
+            newest_shard=self.newest_shard,
+            games_per_hour=_hourly(_per_second(self.last_hour, metas, lambda meta: meta.games)),
+            positions_per_hour=_hourly(_per_second(self.last_hour, metas, lambda meta: meta.positions)),
+            evaluations_per_second=self.evaluations_per_second(metas),
+        )
+
+    def meta(self, shard: ShardFile) -> ShardMeta | None:
+        path = shard.meta(self.directory)
+        try:
+            return read_meta(path)
+        except FileError as error:
+            if path.exists():
+                self.warnings.append(str(error))
+            return None
+
+    def evaluations_per_second(self, metas: dict[ShardFile, ShardMeta]) -> float | None:
+        """Of the newest model's games in the last hour, all workers together."""
+        by_worker: dict[str, list[ShardFile]] = defaultdict(list)
+        for shard in self.last_hour:
+            if shard.model == self.last_hour[-1].model:
+                by_worker[shard.worker].append(shard)
+        rates = [_per_second(shards, metas, lambda meta: meta.evaluations) for shards in by_worker.values()]
+        return sum(filter(None, rates)) if any(rates) else None
+
+    def last_match(self) -> LastMatch | None:
+        folders = self.readable(lambda: list_matches(self.directory / EVALUATE)) or []
+        return self.readable(lambda: _match(folders[-1])) if folders else None
+
+    def ratings(self) -> tuple[PlayerRating, ...]:
+        path = self.directory / DATA / layout.RATINGS
+        found = self.readable(lambda: read_ratings(path)) if path.exists() else None
+        return tuple(
+            PlayerRating(one.name, one.bradley_terry, one.bradley_terry_error)
+            for one in (found.players[:PLAYERS_SHOWN] if found else ())
+        )
+
+    def disk(self, trainings: Sequence[Training]) -> Disk:
+        """Games grow by the last hour's rate, models by the newest one's size per generation."""
+        free = shutil.disk_usage(self.directory).free
+        growth = []
+        seconds = (self.last_hour[-1].time - self.last_hour[0].time).total_seconds() if self.last_hour else 0.0
+        if seconds > 0:
+            growth.append(sum(shard.num_bytes for shard in self.last_hour[1:]) / seconds)
+        times = [(one.model, one.created) for one in trainings[-2:] if one.created]
+        if len(times) == 2 and (seconds := (times[1][1] - times[0][1]).total_seconds()) > 0:
+            growth.append(self.files.model_bytes[times[1][0]] / seconds)
+        rate = sum(growth) if growth else None
+        used = dict(sorted(self.files.num_bytes.items()))
+        return Disk(used, free, rate, free / rate if rate else None)
+
+    def workers(self) -> tuple[WorkerSeen, ...]:
+        seen: dict[str, list[ShardFile]] = defaultdict(list)
+        for shard in self.last_hour:
+            seen[shard.worker].append(shard)
+        return tuple(WorkerSeen(name, len(shards), shards[-1].time) for name, shards in sorted(seen.items()))
+
+    def age(self) -> float:
+        """Seconds since the newest shard; infinite without one."""
+        return (self.now - self.newest_shard).total_seconds() if self.newest_shard else math.inf
+
+    def has_begun_to_play(self, champion: str, trainings: Sequence[Training]) -> bool:
+        """Whether there are signs of self-play since the newest training."""
+        created = trainings[-1].created if trainings else None
+        is_newer = created is not None and self.newest_shard is not None and self.newest_shard > created
+        return is_newer or champion in self.files.waiting
+
+    def at_work(self, has_begun_to_play: bool) -> tuple[str, tuple[str, ...]]:
+        """(loop, stages) of StatusSummary.
+
+        Self-play holds no lock: either its newest shard is young, or the loop, which runs one stage at a time, has
+        begun it in this generation, and no other stage has begun since.
+        """
+        held = self.files.held
+        loop = UNKNOWN if held is None else RUNNING if LOOP_LOCK in held else NOT_SEEN
+        folders = {_folder_of_lock(path) for path in held or ()}
+        at_work = [
+            ("gather", TRAINING in folders),
+            ("train", any(layout.parse_checkpoint_name(folder.name) for folder in folders)),
+            ("evaluate", bool({EVALUATE, EVALUATE / layout.REQUIRED} & folders)),
+            ("tournament", TOURNAMENT in folders),
+        ]
+        stages = [name for name, is_at_work in at_work if is_at_work]
+        is_young = abs(self.age()) < PLAYING_SECONDS
+        if (is_young or has_begun_to_play) and not stages if loop == RUNNING else is_young:
+            stages.insert(0, "selfplay")
+        return loop, tuple(stages)
+
+    def stage(self, loop: str, stages: Sequence[str]) -> str:
+        if stages:
+            return ", ".join(stages)
+        return "none" if loop == NOT_SEEN and self.age() > QUIET_SECONDS else UNKNOWN
+
+    def warn(self, loop: str, trainings: Sequence[Training], disk: Disk) -> None:
+        """What somebody should look into, beside damaged files."""
+        self.warnings += map(str, self.files.unreadable)
+        times = [shard.time for shard in self.files.shards[-MOST_READ:]]
+        breaks = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
+        if loop == RUNNING and times and self.age() > max(QUIET_SECONDS, 3 * max(breaks, default=0.0)):
+            self.warnings.append(
+                f"no new games for {long_duration(self.age())}, though the loop is running; see its log"
+            )
+        if self.age() < -PLAYING_SECONDS:
+            self.warnings.append(
+                f"the newest shard is {long_duration(-self.age())} ahead of this machine's clock; "
+                "shards sort by time: set the clocks of all machines"
+            )
+        rises = [
+            (one.holdout_loss_before, one.holdout_loss_after)
+            for one in trainings[-2:]
+            if one.holdout_loss_before is not None and one.holdout_loss_after is not None
+        ]
+        if len(rises) == 2 and all(after > before for before, after in rises):
+            self.warnings.append(
+                f"the hold-out loss rose in the last two trainings, from {rises[-1][0]:.4g} to {rises[-1][1]:.4g} in "
+                f"{trainings[-1].model}: the network learns its examples by heart; a larger window, fewer epochs or "
+                "a lower learning rate help"
+            )
+        if disk.seconds_until_full is not None and disk.seconds_until_full < FULL_SOON_SECONDS:
+            self.warnings.append(f"the disk is full in {long_duration(disk.seconds_until_full)} at this rate")
+        left = [path for path in self.files.temporaries if _is_left_over(path)]
+        if left:
+            self.warnings.append(
+                f"{counted(len(left), 'temporary file')} of killed processes, e.g. {left[0]}; nobody reads them, the "
+                "command that wrote them removes them when it runs again"
+            )
+        old = f"{self.now - timedelta(seconds=QUIET_SECONDS):{layout.TIME_FORMAT}}"
+        lost = [path for path in self.files.uncommitted if path.name < old]
+        if lost:
+            self.warnings.append(
+                f"{counted(len(lost), 'shard')} without a .meta file, e.g. {lost[0]}; nobody reads them: remove them, "
+                "or copy the .meta files as well"
+            )
+
+
+def _per_second(
+    shards: Sequence[ShardFile], metas: dict[ShardFile, ShardMeta], count: Callable[[ShardMeta], int]
+) -> float | None:
+    """A rate from the first shard's time to the last one's. The first shard's games began before: they don't count.
+
+    metas: of these shards, or of a sample that stands for them. None if they don't tell.
+    """
+    known = [count(metas[shard]) for shard in shards[1:] if shard in metas]
+    seconds = (shards[-1].time - shards[0].time).total_seconds() if shards else 0.0
+    return sum(known) / len(known) * len(shards[1:]) / seconds if known and seconds > 0 else None
+
+
+def _hourly(per_second: float | None) -> float | None:
+    return None if per_second is None else 3600 * per_second
+
+
+def _since(shards: Sequence[ShardFile], start: datetime) -> list[ShardFile]:
+    """shards: oldest first."""
+    first = f"{start.astimezone(UTC):{layout.TIME_FORMAT}}"
+    return [shard for shard in shards if shard.stem >= first]
+
+
+def _folder_of_lock(lock: Path) -> Path:
+    """The folder that tells which stage holds a lock: of a tournament's own lock, the tournament's."""
+    return TOURNAMENT if lock == layout.lock_path(TOURNAMENT) else lock.parent
+
+
+def _is_left_over(path: Path) -> bool:
+    name = layout.parse_temporary_name(path.name)
+    return name is not None and name.host == layout.this_host() and not atomic.is_alive(name.pid)
+
+
+def _time(text: object) -> datetime | None:
+    try:
+        return datetime.fromisoformat(str(text)).astimezone(UTC)
+    except ValueError:
+        return None
+
+
+def _number(values: object, *names: str) -> float | None:
+    """A finite number in nested objects of JSON; None if it isn't there."""
+    for name in names:
+        values = values.get(name) if isinstance(values, dict) else None
+    is_number = isinstance(values, int | float) and not isinstance(values, bool) and math.isfinite(values)
+    return float(values) if is_number else None  # type: ignore[arg-type]
+
+
+def _training(info: ModelInfo) -> Training:
+    def metric(part: str, name: str) -> float | None:
+        return _number(info.manifest, "metrics", part, name)
+
+    return Training(
+        model=info.name,
+        created=_time(info.created),
+        policy_loss=metric("train", "policy"),
+        policy_loss_holdout=metric("holdout_after", "policy"),
+        value_loss=metric("train", "value"),
+        value_loss_holdout=metric("holdout_after", "value"),
+        holdout_loss_before=metric("holdout_before", "total"),
+        holdout_loss_after=metric("holdout_after", "total"),
+    )
+
+
+def _window(info: ModelInfo) -> WindowFill | None:
+    numbers = [_number(info.manifest, "window", name) for name in ("positions", "capacity", "max_positions")]
+    positions, capacity, most = (None if number is None else int(number) for number in numbers)
+    if positions is None or most is None:
+        return None
+    return WindowFill(positions, most if capacity is None else capacity, most)
+
+
+def _match(folder: Path) -> LastMatch:
+    """From its summary, or from its games while it isn't decided. Raises FileError."""
+    summary = read_summary(folder)
+    names = layout.parse_match_name(folder.name)
+    counts = [_number(summary, name) for name in ("wins", "draws", "losses", "games")]
+    decision = "not decided"
+    needed = None
+    if summary is not None and names is not None and None not in counts:
+        wins, draws, losses, games = (int(count or 0) for count in counts)
+        score = Score(wins, draws, losses)
+        decision = "promoted" if summary.get("promoted") else "not promoted"
+        points = _number(summary, "points_needed")
+        needed = points / games if points is not None and games else None
+    else:
+        match = read_match(folder, with_summary=False)
+        names, score, games = (match.header.challenger, match.header.champion), score_of(match.games), match.num_games
+        needed = match.header.threshold
+    low, high = wilson_interval(score)
+    return LastMatch(
+        *names, games, score.games, score.wins, score.draws, score.losses, score.share, low, high, needed, decision
+    )

@@ -1,0 +1,108 @@
+"""``status --prometheus``: its facts in the text exposition format, for scrapers.
+
+Names begin with mugo_; units are base units (seconds, bytes, ratios). What isn't known is left out.
+Source: Prometheus, "Exposition formats", version 0.0.4, and "Metric and label naming".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from pipeline.reports.status import RUNNING, UNKNOWN, StatusSummary
+
+STAGES = ("selfplay", "gather", "train", "evaluate", "tournament")
+HOUR = 3600.0
+
+Samples = list[tuple[dict[str, str], float | None]]
+"""(labels, value) of one metric; None: unknown."""
+
+
+def exposition(summary: StatusSummary) -> str:
+    """The whole text, with a newline at its end."""
+    lines = []
+    for name, kind, meaning, samples in _metrics(summary):
+        known = [(labels, value) for labels, value in samples if value is not None]
+        if known:
+            lines += [f"# HELP mugo_{name} {_escaped(meaning)}", f"# TYPE mugo_{name} {kind}"]
+            lines += [f"mugo_{name}{_labels(labels)} {value!r}" for labels, value in known]
+    return "\n".join(lines) + "\n"
+
+
+def _metrics(summary: StatusSummary) -> Iterator[tuple[str, str, str, Samples]]:
+    """(name, type, help, samples)"""
+    play, window, disk = summary.play, summary.window, summary.disk
+
+    def gauge(name: str, meaning: str, value: float | None) -> tuple[str, str, str, Samples]:
+        return name, "gauge", meaning, [({}, value)]
+
+    about = {"directory": str(summary.directory), "game": summary.game or "", "champion": summary.champion or ""}
+    yield "info", "gauge", "The run, its game and its champion; always 1.", [(about, 1)]
+    yield gauge("generation", "Generation of the newest model.", summary.generation)
+    running = None if summary.loop == UNKNOWN else int(summary.loop == RUNNING)
+    yield gauge("loop_running", "1 if a process of this machine holds the lock of rl_loop.sh.", running)
+    stages: Samples = [({"stage": name}, int(name in summary.stages)) for name in STAGES]
+    known = stages if summary.stage != UNKNOWN else []
+    yield "stage_running", "gauge", "1 for the stages that are at work.", known
+    since = _timestamp(summary.champion_since)
+    yield gauge("champion_since_timestamp_seconds", "When the champion was promoted.", since)
+    yield "promotions_total", "counter", "Promotions so far, without the first model.", [({}, summary.promotions)]
+    yield "positions_total", "counter", "Positions of all games so far.", [({}, play.positions)]
+    yield gauge("shards", "Shards of games on the disk.", play.shards)
+    yield gauge("newest_shard_timestamp_seconds", "When the newest shard was written.", _timestamp(play.newest_shard))
+    rates = (("games", play.games_per_hour), ("positions", play.positions_per_hour))
+    for name, rate in rates:
+        per_second = None if rate is None else rate / HOUR
+        yield gauge(f"{name}_per_second", f"Rate of {name} over the last hour, whatever ran.", per_second)
+    evaluations = play.evaluations_per_second
+    yield gauge("evaluations_per_second", "Rate of evaluations while self-play ran.", evaluations)
+    if window is not None:
+        yield gauge("window_positions", "Positions in the newest model's window.", window.positions)
+        yield gauge("window_capacity_positions", "Positions that the window could hold then.", window.capacity)
+        yield gauge("window_max_positions", "Positions that it may ever hold.", window.max_positions)
+    for one in summary.trainings[-1:]:
+        losses: Samples = [
+            ({"model": one.model, "term": "policy", "set": "training"}, one.policy_loss),
+            ({"model": one.model, "term": "policy", "set": "holdout"}, one.policy_loss_holdout),
+            ({"model": one.model, "term": "value", "set": "training"}, one.value_loss),
+            ({"model": one.model, "term": "value", "set": "holdout"}, one.value_loss_holdout),
+        ]
+        yield "loss", "gauge", "Loss of the newest model at the end of its training.", losses
+    if (match := summary.match) is not None:
+        players = {"challenger": match.challenger, "champion": match.champion}
+        counts = (("won", match.wins), ("drawn", match.draws), ("lost", match.losses))
+        games: Samples = [({**players, "result": name}, count) for name, count in counts]
+        yield "match_games", "gauge", "Games of the last match, by the challenger's result.", games
+        for name, meaning, share in (
+            ("ratio", "Share of the points", match.points_share),
+            ("low_ratio", "Lower end of its 95 % interval", match.points_share_low),
+            ("high_ratio", "Upper end of its 95 % interval", match.points_share_high),
+            ("needed_ratio", "Share that promotes", match.points_share_needed),
+        ):
+            text = f"{meaning}, of the challenger in the last match."
+            yield f"match_points_{name}", "gauge", text, [(players, share)]
+    ratings: Samples = [({"player": one.player}, one.elo) for one in summary.ratings]
+    yield "rating_elo", "gauge", "Bradley-Terry ratings of the best players.", ratings
+    used: Samples = [({"folder": folder}, size) for folder, size in disk.used_bytes.items()]
+    yield "disk_used_bytes", "gauge", "Size of the run's files.", used
+    yield gauge("disk_free_bytes", "Free on the disk that holds the run.", disk.free_bytes)
+    yield gauge("disk_growth_bytes_per_second", "How fast games and models grow.", disk.bytes_per_second)
+    yield gauge("disk_full_in_seconds", "Until the disk is full at this rate.", disk.seconds_until_full)
+    seen: Samples = [({"worker": one.worker}, _timestamp(one.newest_shard)) for one in summary.workers]
+    yield "worker_newest_shard_timestamp_seconds", "gauge", "When each worker wrote its newest shard.", seen
+    yield gauge("warnings", "Warnings that the screen shows.", len(summary.warnings))
+
+
+def _timestamp(time: datetime | None) -> float | None:
+    return None if time is None else time.timestamp()
+
+
+def _labels(labels: dict[str, str]) -> str:
+    pairs = ",".join(f'{name}="{_escaped(value, quoted=True)}"' for name, value in labels.items())
+    return f"{{{pairs}}}" if pairs else ""
+
+
+def _escaped(text: str, quoted: bool = False) -> str:
+    """As the format wants it: of help texts backslashes and line feeds, of quoted label values quotes, too."""
+    text = text.replace("\\", r"\\").replace("\n", r"\n")
+    return text.replace('"', r"\"") if quoted else text

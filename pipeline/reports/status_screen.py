@@ -1,0 +1,184 @@
+"""The screen of ``status``: its facts as panels for a terminal, by rich. Knows no files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from rich.box import ROUNDED
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from pipeline.phrases import counted, long_duration, percent, results
+from pipeline.reports.status import LastMatch, StatusSummary, Training
+
+NOTHING = "–"
+BAR_WIDTH = 40
+WORKERS_SHOWN = 4
+TITLE, GOOD, BAD, DIM = "bold cyan", "green", "yellow", "dim"
+BYTES = ("B", "kB", "MB", "GB", "TB")
+EIGHTHS = "▁▂▃▄▅▆▇█"
+
+Rows = list[tuple[str, str | Text]]
+"""(name, value) of each fact."""
+
+
+def screen(summary: StatusSummary) -> RenderableType:
+    """Two columns where the terminal is wide enough, then the trainings, the last match, and what to look into."""
+    grid = Table.grid(expand=True, padding=(0, 0))
+    grid.add_column(ratio=1)
+    grid.add_column(ratio=1)
+    now, play = _now(summary), _play(summary)
+    height = max(len(now), len(play))
+    for rows in (now, play):
+        rows += [("", "")] * (height - len(rows))
+    grid.add_row(_panel("now", _facts(now)), _panel("self-play and disk", _facts(play)))
+    parts: list[RenderableType] = [_title(summary), grid]
+    if summary.trainings:
+        parts.append(_panel("training", _trainings(summary.trainings, summary.champion)))
+    if summary.match is not None:
+        played = f"{summary.match.games_played} of {counted(summary.match.games, 'game')}"
+        parts.append(_panel(f"last match: {played}", _match(summary.match)))
+    if summary.ratings:
+        rated: Rows = [(one.player, f"{one.elo:.0f} ± {one.elo_error:.0f}") for one in summary.ratings]
+        parts.append(_panel("ratings (Bradley–Terry, Elo)", _facts(rated)))
+    parts.append(_warnings(summary.warnings))
+    return Group(*parts)
+
+
+def _title(summary: StatusSummary) -> RenderableType:
+    text = Text.assemble((str(summary.directory), "bold"), (f"  {summary.game or ''}", DIM))
+    return Padding(text.append(f"  {summary.time:%Y-%m-%d %H:%M:%S} UTC", DIM), (0, 2))
+
+
+def _panel(title: str, content: RenderableType) -> Panel:
+    return Panel(content, title=Text(title, TITLE), title_align="left", box=ROUNDED, border_style=DIM)
+
+
+def _facts(rows: Rows) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for name, value in rows:
+        table.add_row(Text(name, DIM), Text(value) if isinstance(value, str) else value)
+    return table
+
+
+def _now(summary: StatusSummary) -> Rows:
+    rows: Rows = [
+        ("generation", _count(summary.generation)),
+        ("running now", Text(summary.stage, GOOD if summary.stages else DIM)),
+        ("loop", summary.loop),
+        ("champion", summary.champion or "none yet"),
+        ("  since", _ago(summary.champion_since, summary.time)),
+        ("promotions", f"{summary.promotions:,}"),
+    ]
+    if summary.begun:
+        rows.append(("unfinished", ", ".join(summary.begun)))
+    newest_first = sorted(summary.workers, key=lambda worker: worker.newest_shard, reverse=True)
+    for worker in newest_first[:WORKERS_SHOWN]:
+        rows.append((f"worker {worker.worker}", f"games {_ago(worker.newest_shard, summary.time)}"))
+    if len(newest_first) > WORKERS_SHOWN:
+        rows.append(("", f"and {len(newest_first) - WORKERS_SHOWN} more"))
+    return rows
+
+
+def _play(summary: StatusSummary) -> Rows:
+    play, window, disk = summary.play, summary.window, summary.disk
+    rows: Rows = [
+        ("positions", _count(play.positions)),
+        ("games/h", _count(play.games_per_hour)),
+        ("positions/h", _count(play.positions_per_hour)),
+        ("evaluations/s", _count(play.evaluations_per_second)),
+    ]
+    if window is not None:
+        share = window.positions / max(1, window.max_positions)
+        rows.append(("window", Text.assemble(_bar(share, 12), f" {percent(share, 0)}")))
+        rows.append(("", Text(f"{window.positions:,} of {window.max_positions:,}", DIM)))
+    rows.append(("disk", f"{_size(sum(disk.used_bytes.values()))}, {_size(disk.free_bytes)} free"))
+    if disk.bytes_per_second and disk.seconds_until_full is not None:
+        rows.append(
+            ("  full in", f"{long_duration(disk.seconds_until_full)} (+{_size(3600 * disk.bytes_per_second)}/h)")
+        )
+    return rows
+
+
+def _trainings(trainings: Sequence[Training], champion: str | None) -> RenderableType:
+    table = Table(box=None, padding=(0, 3, 0, 0), pad_edge=False, header_style=DIM)
+    table.add_column("model")
+    for name in ("policy loss", "held out", "value loss", "held out"):
+        table.add_column(name, justify="right")
+    for one in trainings:
+        losses = (one.policy_loss, one.policy_loss_holdout, one.value_loss, one.value_loss_holdout)
+        mark = Text.assemble(one.model, (" *", GOOD) if one.model == champion else "")
+        table.add_row(mark, *(NOTHING if loss is None else f"{loss:.3f}" for loss in losses))
+    held_out = [one.policy_loss_holdout for one in trainings if one.policy_loss_holdout is not None]
+    if len(held_out) < 2:
+        return table
+    curve = Text.assemble(("policy loss held out  ", DIM), sparkline(held_out), ("   * the champion", DIM))
+    return Group(table, curve)
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """A bar per value, the smallest lowest."""
+    low, high = min(values), max(values)
+    steps = [0.0 if high == low else (value - low) / (high - low) for value in values]
+    return "".join(EIGHTHS[round(step * (len(EIGHTHS) - 1))] for step in steps)
+
+
+def _match(match: LastMatch) -> RenderableType:
+    title = Text.assemble((match.challenger, "bold"), " against ", (match.champion, "bold"), ": ")
+    title.append(f"{results(match.wins, match.draws, match.losses)}; ")
+    title.append(match.decision, GOOD if match.decision == "promoted" else DIM)
+    needed = f", needed {percent(match.points_share_needed)}" if match.points_share_needed is not None else ""
+    low, high = 100 * match.points_share_low, 100 * match.points_share_high
+    said = f" {percent(match.points_share)} ({low:.0f}–{high:.0f}){needed}"
+    return Group(title, Text.assemble(interval_bar(match), said) if match.games_played else Text("no game played yet"))
+
+
+def interval_bar(match: LastMatch) -> Text:
+    """From 0 to 100 % of the points: the interval shaded, the score in it, | where a promotion begins."""
+
+    def column(share: float) -> int:
+        return min(BAR_WIDTH - 1, int(share * BAR_WIDTH))
+
+    cells = [("─", DIM)] * BAR_WIDTH
+    for i in range(column(match.points_share_low), column(match.points_share_high) + 1):
+        cells[i] = ("━", "cyan")
+    if match.points_share_needed is not None:
+        cells[column(match.points_share_needed)] = ("|", "bold")
+    cells[column(match.points_share)] = ("●", "bold cyan")
+    return Text.assemble(*cells)
+
+
+def _bar(share: float, width: int) -> Text:
+    filled = round(min(max(share, 0.0), 1.0) * width)
+    return Text.assemble(("█" * filled, "cyan"), ("░" * (width - filled), DIM))
+
+
+def _warnings(warnings: Sequence[str]) -> RenderableType:
+    if not warnings:
+        return Padding(Text("no warnings", DIM), (0, 2))
+    return Panel(
+        Group(*(Text(warning) for warning in warnings)),
+        title=Text("warnings", f"bold {BAD}"), title_align="left", box=ROUNDED, border_style=BAD,
+    )  # fmt: skip
+
+
+def _ago(time: datetime | None, now: datetime) -> str:
+    if time is None:
+        return "unknown"
+    return f"{long_duration(max(0.0, (now - time).total_seconds()))} ago"
+
+
+def _count(number: float | None) -> str:
+    return "unknown" if number is None else f"{number:,.0f}"
+
+
+def _size(num_bytes: float) -> str:
+    """E.g. "82.9 GB"; powers of 1000."""
+    power = 0
+    while num_bytes >= 1000 and power < len(BYTES) - 1:
+        num_bytes, power = num_bytes / 1000, power + 1
+    return f"{num_bytes:.{1 if power and num_bytes < 100 else 0}f} {BYTES[power]}"

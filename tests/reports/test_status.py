@@ -1,0 +1,399 @@
+"""``status``: what it finds out from a run's files, what it warns of, and the forms in which it says so."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+import re
+import sys
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+import main
+from pipeline.config import StatusConfig
+from pipeline.errors import FileError
+from pipeline.phrases import long_duration
+from pipeline.reports import status as status_module
+from pipeline.reports.status import NOT_SEEN, RUNNING, UNKNOWN, StatusSummary, status
+from pipeline.reports.status_metrics import exposition
+from pipeline.reports.status_screen import screen, sparkline
+from pipeline.reports.summaries import summary_json
+from pipeline.storage import atomic, layout
+from pipeline.storage.matches import match_lock, write_summary
+from pipeline.storage.models import set_champion
+from pipeline.storage.ratings import RatedPlayer, Ratings, write_ratings
+from pipeline.storage.shards import write_shard
+from tests.reports.test_show import make_match, make_model, match_game, player
+from tests.reports.test_show_records import LEFT_COLUMN, record
+
+NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+sees_locks = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux lists the locks held")
+
+
+def metrics(before: float, after: float) -> dict[str, object]:
+    train = {"policy": 1.5, "value": 0.75}
+    return {"train": train, "holdout_before": {"total": before}, "holdout_after": {"policy": 1.625, "total": after}}
+
+
+def shard_at(run: Path, time: datetime, worker: str = "w00", model: str = "000000-m", evaluations: int = 0) -> Path:
+    """A shard of two games with seven positions, as if written at that time."""
+    games = [record(LEFT_COLUMN), record([4, 0])]
+    path = write_shard(run / "data/selfplay", model, worker, "tictactoe", games, {"generation": 0}, evaluations)
+    name = layout.ShardName(time, 1)
+    os.rename(path.with_suffix(".meta"), path.with_name(name.meta))
+    return path.rename(path.with_name(name.shard))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Two models, of which the first is the champion; three shards within two minutes; a match of three games."""
+    models = tmp_path / "saved_models"
+    models.mkdir()
+    first = make_model(models, 0, [], {})
+    window = {"positions": 60, "capacity": 80, "max_positions": 100, "total_positions": 93, "latest_shard": "20261101"}
+    second = make_model(models, 1, [first], {"metrics": metrics(2.5, 2.25), "window": window})
+    set_champion(models, models / first, {"reason": "init"})
+    for seconds in (150, 90, 30):
+        shard_at(tmp_path, NOW - timedelta(seconds=seconds), evaluations=600)
+    match = make_match(tmp_path / f"data/evaluate/{second}-vs-{first}", (player(second), player(first)), [[0], [0]])
+    match.add([match_game(index, LEFT_COLUMN, 1) for index in (0, 1, 2)])
+    return tmp_path
+
+
+def look(run: Path, now: datetime = NOW) -> StatusSummary:
+    return status(StatusConfig(directory=run), now=now)
+
+
+def text_of(summary: StatusSummary, width: int = 80) -> str:
+    out = io.StringIO()
+    Console(file=out, width=width).print(screen(summary))
+    return out.getvalue()
+
+
+# What it finds
+
+
+def test_facts_of_a_run(run: Path) -> None:
+    summary = look(run)
+    assert (summary.game, summary.generation, summary.champion, summary.promotions) == ("tictactoe", 1, "000000-m", 0)
+    assert summary.champion_since is not None and not summary.warnings and not summary.ratings
+    assert summary.play.shards == 3 and summary.play.positions == 93 + 21
+    assert summary.play.newest_shard == NOW - timedelta(seconds=30)
+    assert summary.window is not None and summary.window.positions == 60 and summary.window.max_positions == 100
+    training = summary.trainings[-1]
+    assert (training.policy_loss, training.policy_loss_holdout, training.value_loss_holdout) == (1.5, 1.625, None)
+    assert [(one.worker, one.shards) for one in summary.workers] == [("w00", 3)]
+    assert summary.disk.used_bytes.keys() == {"data", "evaluate", "saved_models", "selfplay"}
+
+
+def test_rates_are_from_the_first_shard_to_the_last_of_the_last_hour(run: Path) -> None:
+    shard_at(run, NOW - timedelta(hours=3))
+    play = look(run).play  # two shards of two games and seven positions within two minutes
+    assert play.games_per_hour == pytest.approx(4 * 30) and play.positions_per_hour == pytest.approx(14 * 30)
+    assert play.evaluations_per_second == pytest.approx(2 * 600 / 120)
+    later = look(run, NOW + timedelta(days=400)).play  # a run that ended long ago has the same
+    assert later == play
+
+
+def test_rates_of_several_workers_add_up(run: Path) -> None:
+    for seconds in (140, 80):
+        shard_at(run, NOW - timedelta(seconds=seconds), "w01", evaluations=300)
+    summary = look(run)
+    assert summary.play.evaluations_per_second == pytest.approx(2 * 600 / 120 + 300 / 60)
+    assert [(one.worker, one.shards) for one in summary.workers] == [("w00", 3), ("w01", 2)]
+
+
+def test_of_many_shards_a_few_are_opened(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status_module, "MOST_READ", 10)
+    opened = []
+    read_meta = status_module.read_meta
+    monkeypatch.setattr(status_module, "read_meta", lambda path: opened.append(path) or read_meta(path))
+    for seconds in range(200, 3000, 60):
+        shard_at(run, NOW - timedelta(seconds=seconds))
+    play = look(run).play
+    assert play.shards == 50 and len(opened) == 10
+    assert play.games_per_hour == pytest.approx(49 * 2 / (2930 / 3600), rel=1e-3)
+    assert play.positions is None  # nobody counted those since the newest window
+
+
+def test_match_before_and_after_its_decision(run: Path) -> None:
+    match = look(run).match
+    assert match is not None and match.decision == "not decided"
+    assert (match.games, match.games_played, match.wins, match.losses) == (4, 3, 2, 1)
+    folder = run / "data/evaluate/000001-m-vs-000000-m"
+    write_summary(folder, {"games": 4, "wins": 2, "draws": 0, "losses": 1, "points_needed": 2.0, "promoted": True})
+    match = look(run).match
+    assert match is not None and match.decision == "promoted" and match.points_share_needed == 0.5
+    assert (
+        match.points_share == pytest.approx(2 / 3) and 0 < match.points_share_low < 2 / 3 < match.points_share_high < 1
+    )
+
+
+def test_ratings_best_first(run: Path) -> None:
+    players = [RatedPlayer(name="000001-m@16", bradley_terry=120.0), RatedPlayer(name="random", kind="random")]
+    ratings = Ratings(game="tictactoe", anchor="random", anchor_elo=0, matches=1, games=3, players=players)
+    write_ratings(run / "data/ratings.json", ratings)
+    assert [one.player for one in look(run).ratings] == ["000001-m@16", "random"]
+
+
+def test_run_that_has_hardly_begun(tmp_path: Path) -> None:
+    (tmp_path / "data/selfplay").mkdir(parents=True)
+    summary = look(tmp_path)
+    assert summary.generation is summary.champion is summary.match is summary.play.games_per_hour is None
+    assert summary.play.positions == 0 and "none yet" in text_of(summary) and exposition(summary).endswith("\n")
+
+
+def test_what_is_no_run_is_an_error(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(FileError, match="wanted one with saved_models/ or data/selfplay/"):
+            look(path)
+        assert CliRunner().invoke(main.app, ["status", str(path)]).exit_code == 1
+
+
+def test_nothing_is_written(run: Path) -> None:
+    (run / "saved_models/.promotions.jsonl.intent").write_text("{}")  # a promotion that a kill interrupted
+
+    def listing() -> dict[Path, int]:
+        return {path: path.stat().st_mtime_ns for path in [run, *run.rglob("*")]}
+
+    before = listing()
+    look(run)
+    assert listing() == before
+
+
+# What is at work
+
+
+@sees_locks
+def test_locks_tell_the_stage(run: Path) -> None:
+    assert (look(run).loop, look(run).stages) == (NOT_SEEN, ("selfplay",))  # its newest shard is young
+    training = run / "data/training_data"
+    checkpoint = layout.checkpoint_path(run / "saved_models/000002-m")
+    for folder in (training, checkpoint):
+        folder.mkdir()
+    late = NOW + timedelta(minutes=5)
+    for stage, lock in (
+        ("gather", atomic.file_lock(training / "sets")),
+        ("train", atomic.file_lock(checkpoint / "checkpoint.safetensors")),
+        ("evaluate", match_lock(run / "data/evaluate/000001-m-vs-000000-m")),
+        ("evaluate", match_lock(run / "data/evaluate/required/000001-m-vs-random")),
+        ("tournament", match_lock(run / "data/tournament")),
+    ):
+        with lock:
+            assert look(run, late).stage == stage
+    assert look(run, late).begun == ("000002-m",)
+
+
+@sees_locks
+def test_loop_that_holds_its_lock(run: Path) -> None:
+    late = NOW + timedelta(minutes=5)
+    with ExitStack() as stack:
+        lock = stack.enter_context(open(run / "data/.rl_loop.lock", "w"))
+        assert look(run, late).loop == NOT_SEEN and look(run, late).stage == UNKNOWN
+        assert look(run, NOW + timedelta(hours=1)).stage == "none"
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        # The newest model is younger than the newest shard, so nobody can tell what the loop does now.
+        assert look(run, late).loop == RUNNING and look(run, late).stage == UNKNOWN
+        (run / "data/selfplay/000000-m/w07").mkdir()  # self-play makes its folder before it plays
+        assert look(run, late).stage == "selfplay"
+        stack.enter_context(match_lock(run / "data/evaluate/000001-m-vs-000000-m"))
+        assert look(run).stage == "evaluate"  # though a shard is young: the loop runs one stage at a time
+
+
+def test_where_the_system_lists_no_locks(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(atomic, "held_locks", lambda: None)
+    summary = look(run, NOW + timedelta(hours=5))
+    assert summary.loop == UNKNOWN and summary.stage == UNKNOWN
+    assert "mugo_loop_running" not in exposition(summary) and "mugo_stage_running" not in exposition(summary)
+
+
+# What it warns of
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "data/selfplay/000000-m/w00/20261121T115930.000000-000001.meta",
+        "saved_models/000001-m/model.json",
+        "data/evaluate/000001-m-vs-000000-m/games.jsonl",
+        "data/evaluate/000001-m-vs-000000-m/summary.json",
+        "data/ratings.json",
+    ],
+)
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\x00\xff", b'{"format": "x"}'])
+def test_damaged_files_are_named(run: Path, file: str, content: bytes) -> None:
+    (run / file).write_bytes(content)
+    summary = look(run)
+    assert summary.play.shards == 3
+    if file.endswith("summary.json") and content.startswith(b'{"format'):
+        assert summary.match is not None  # nothing is missing that isn't in the games as well
+    else:
+        assert any(str(run / file) in warning for warning in summary.warnings)
+        assert Path(file).name in text_of(summary, width=300)
+    json.loads(summary_json(summary))
+
+
+def test_odd_numbers_in_a_manifest_count_as_unknown(run: Path) -> None:
+    path = run / "saved_models/000001-m/model.json"
+    raw = json.loads(path.read_text())
+    raw["manifest"] = {"metrics": {"train": {"policy": float("nan"), "value": "x"}, "holdout_after": None}, "window": 3}
+    path.write_text(json.dumps(raw))
+    summary = look(run)
+    assert summary.trainings[-1].policy_loss is summary.trainings[-1].value_loss is summary.window is None
+    json.loads(summary_json(summary), parse_constant=lambda name: pytest.fail(name))
+
+
+def test_champion_that_is_gone(run: Path) -> None:
+    link = run / "saved_models/best_model"
+    link.unlink()
+    link.symlink_to("000009-gone")
+    summary = look(run)
+    assert summary.champion is None and "000009-gone" in summary.warnings[0]
+
+
+@sees_locks
+def test_loop_without_new_games(run: Path) -> None:
+    with open(run / "data/.rl_loop.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert not look(run, NOW + timedelta(minutes=10)).warnings
+        assert look(run, NOW + timedelta(hours=2)).warnings == (
+            "no new games for 2.0 h, though the loop is running; see its log",
+        )
+        shard_at(run, NOW - timedelta(hours=8))  # breaks like this one are usual here
+        assert not look(run, NOW + timedelta(hours=2)).warnings
+
+
+def test_holdout_loss_that_rises_twice(run: Path) -> None:
+    make_model(run / "saved_models", 2, [], {"metrics": metrics(2.25, 2.375)})
+    assert not look(run).warnings
+    make_model(run / "saved_models", 3, [], {"metrics": metrics(2.375, 2.5)})
+    assert "from 2.375 to 2.5 in 000003-m" in look(run).warnings[0]
+
+
+def test_disk_that_will_be_full(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = look(run).disk
+    assert disk.bytes_per_second is not None
+    sizes = [path.stat().st_size for path in (run / "data/selfplay").rglob("*") if path.is_file()]
+    assert disk.bytes_per_second >= sum(sizes) * 2 / 3 / 120 * 0.99
+    free = type("usage", (), {"free": round(disk.bytes_per_second * 7200)})
+    monkeypatch.setattr(status_module.shutil, "disk_usage", lambda path: free)
+    summary = look(run)
+    assert summary.disk.seconds_until_full == pytest.approx(7200, rel=0.01)
+    assert summary.warnings == ("the disk is full in 2.0 h at this rate",)
+
+
+def test_what_kills_and_copies_leave_behind(run: Path) -> None:
+    worker = run / "data/selfplay/000000-m/w00"
+    dead = f".x.gz~{layout.this_host()}~{2**22 + 5}~0123abcd.tmp"
+    for name in (dead, ".y.gz~elsewhere~5~0123abcd.tmp", layout.temporary_path(worker / "z.gz").name):
+        (worker / name).touch()
+    (worker / layout.ShardName(NOW - timedelta(seconds=1), 9).shard).touch()  # its sidecar follows
+    lost = worker / layout.ShardName(NOW - timedelta(hours=1), 9).shard
+    lost.touch()
+    warnings = look(run).warnings
+    assert len(warnings) == 2
+    assert "1 temporary file of killed processes" in warnings[0] and dead in warnings[0]
+    assert "1 shard without a .meta file" in warnings[1] and lost.name in warnings[1]
+
+
+def test_clocks_that_disagree(run: Path) -> None:
+    assert "ahead of this machine's clock" in look(run, NOW - timedelta(minutes=10)).warnings[0]
+
+
+# How it says so
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_screen_fits_the_terminal(run: Path, width: int) -> None:
+    for seconds in range(9):
+        shard_at(run, NOW - timedelta(seconds=seconds), f"w{seconds + 1:02d}")
+    text = text_of(look(run), width)
+    assert max(map(len, text.splitlines())) <= width
+    for wanted in ("generation", "000000-m", "selfplay", "1.625", "60 of 100", "and 6 more", "no warnings"):
+        assert wanted in text
+    assert "000001-m against 000000-m" in text and "●" in text
+
+
+def test_sparkline() -> None:
+    assert sparkline([3.0, 1.0, 2.0]) == "█▁▅" and sparkline([1.0, 1.0]) == "▁▁"
+
+
+def test_json_has_times_and_units(run: Path) -> None:
+    result = CliRunner().invoke(main.app, ["status", str(run), "--json"])
+    printed = json.loads(result.stdout)
+    assert printed["generation"] == 1 and printed["play"]["positions"] == 114
+    assert printed["play"]["newest_shard"] == "2026-11-21T11:59:30+00:00"
+
+
+LABEL = r'[a-z_]+="(?:[^"\\\n]|\\[\\"n])*"'
+SAMPLE = re.compile(rf"mugo_[a-z_]+(\{{{LABEL}(,{LABEL})*\}})? -?[0-9.e+-]+")
+
+
+def test_prometheus_text_is_well_formed(run: Path) -> None:
+    odd = run.rename(run.with_name('a "b"\\c\nd'))
+    text = CliRunner().invoke(main.app, ["status", str(odd), "--prometheus"]).stdout
+    assert text.endswith("\n") and '/a \\"b\\"\\\\c\\nd"' in text
+    kinds: dict[str, str] = {}
+    described = ""
+    seen = set()
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            described = line.split()[2]
+        elif line.startswith("# TYPE "):
+            _, _, name, kind = line.split()
+            assert name == described and name not in kinds and kind in ("gauge", "counter")
+            assert (kind == "counter") == name.endswith("_total")
+            kinds[name] = kind
+        else:
+            assert SAMPLE.fullmatch(line), line
+            assert re.split(r"[{ ]", line)[0] == described
+            assert line.rpartition(" ")[0] not in seen
+            seen.add(line.rpartition(" ")[0])
+    assert {
+        "mugo_generation",
+        "mugo_positions_total",
+        "mugo_disk_free_bytes",
+        "mugo_match_points_ratio",
+    } <= kinds.keys()
+
+
+def test_forms_exclude_each_other(run: Path) -> None:
+    result = CliRunner().invoke(main.app, ["status", str(run), "--json", "--prometheus"])
+    assert result.exit_code == 2 and "choose one" in result.stderr
+
+
+def test_watching_shows_screen_after_screen(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    naps = []
+
+    def sleep(seconds: float) -> None:
+        naps.append(seconds)
+        if len(naps) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(main.time, "sleep", sleep)
+    result = CliRunner().invoke(main.app, ["status", str(run), "--watch", "--seconds", "0.5"])
+    assert result.exit_code == 130 and naps == [0.5] * 3
+    assert result.stdout.count("generation") == 3 and "run the same command again" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (89, "89 s"),
+        (90, "2 min"),
+        (5399, "90 min"),
+        (5400, "1.5 h"),
+        (90_000, "25 h"),
+        (864e3, "10 days"),
+    ],
+)
+def test_long_durations(seconds: float, text: str) -> None:
+    assert long_duration(seconds) == text
