@@ -374,11 +374,20 @@ class TournamentConfig(ArenaConfig):
 
 
 class EngineConfig(SearchConfig):
-    protocol: str = Field("gomocup", pattern="^(gomocup)$", description="gomocup: of Gomocup and Piskvork, for Gomoku.")
+    protocol: str | None = Field(
+        None,
+        pattern="^(gtp|gomocup)$",
+        description="gtp: the Go Text Protocol, of Sabaki, GoGui and KGS; gomocup: of Gomocup and Piskvork "
+        "[default: gomocup for Gomoku, gtp for other games].",
+    )
     model: Path = Field(Path("saved_models/best_model"), description="Directory of the model that plays.")
     readouts: int = Field(
         800, ge=0, description="Most simulations per move; fewer where the manager's time limits demand it."
     )
+    resign_threshold: float = Field(
+        -1.0, ge=-1, lt=0, description="GTP: resign at a value this low, two moves in a row; -1 = never."
+    )
+    ponder: bool = Field(False, description="GTP: search on while the opponent thinks.")
     noise_weight: float = Field(0.0, ge=0, le=1, description="Share of Dirichlet noise in the root prior.")
     backend: Backend = "auto"
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -222,6 +223,25 @@ class AnyGame(ABC):
     gomocup: GomocupRules | None = None  # the Gomocup protocol plays it
     has_chance = False  # whether to_move() may be CHANCE
     pass_action: int | None = None  # the action that passes
+
+    can_set_up: bool = False  # whether position() and with_turn() work
+
+    def without_move_limit(self) -> Self:
+        """The same game without a limit on its length that its rules don't need: for games against others."""
+        return self
+
+    def position(self, first: Sequence[int], second: Sequence[int], to_move: int | None = None) -> States:
+        """[1, S] with these stones of the first and of the second player, nothing played before.
+
+        to_move: whose turn it is; None: as the numbers of stones say, or the first player's.
+
+        Raises IllegalMove if the rules know no such position.
+        """
+        raise NotImplementedError(f"{self.spec} begins at its initial position")
+
+    def with_turn(self, states: States, to_move: int) -> States:
+        """[B, S] the same boards with this player to move and the games going on, even after their last moves."""
+        raise NotImplementedError(f"{self.spec}: players take turns")
 
     def chance(self, states: States) -> FloatArray:
         """[B, O] float32: the probability of each outcome, rows sum to 1. Only asked where chance is to move."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.games.base import Actions, AnyGame, BoolArray, FloatArray, History, IntArray, Rows, States
+from pipeline.games.base import Actions, AnyGame, BoolArray, FloatArray, History, IntArray, KeyArray, Rows, States
 
 
 class Boards:
@@ -26,6 +26,12 @@ class Boards:
         self.states[rows] = self.game.initial(len(rows))
         self.history.lengths[rows] = 0
         self.history.append(rows, self.game.keys(self.states[rows]))
+
+    def place(self, row: int, state: NDArray[np.int16], keys: KeyArray) -> None:
+        """Put a row at this position [S]; keys [t]: of every position of its game so far, this one's last."""
+        self.states[row] = state
+        self.history.keys[row, : len(keys)] = keys
+        self.history.lengths[row] = len(keys)
 
     def advance(self, rows: Rows, actions: Actions) -> None:
         """Play actions [n] in rows [n]. Raises IllegalMove; then nothing has changed."""

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.config import available_cores
 from pipeline.errors import naming
-from pipeline.games.base import Game, Planes
+from pipeline.games.base import Evaluate, Evaluation, Game, Planes
 from pipeline.games.registry import parse_game
 from pipeline.networks.architecture import Architecture
+from pipeline.networks.backends import MIN_BATCH
 from pipeline.networks.inference import Evaluator, make_evaluators
 from pipeline.progress import Progress
 from pipeline.storage.models import Model
+
+if TYPE_CHECKING:
+    from pipeline.networks.estimates import Estimates
 
 CALIBRATION_POSITIONS, CALIBRATION_GAMES = 512, 16
 
@@ -31,6 +39,39 @@ def load_evaluators(
             progress=progress,
             calibration=calibration_positions(parse_game(model.info.game)) if backend in ("auto", "int8") else None,
         )
+
+
+def load_tree_evaluator(model: Model, leaves: int, backend: str, progress: Progress) -> Evaluate:
+    """An evaluator for batches of up to `leaves` positions of one tree, each split over the cores.
+
+    Raises FileError as load_evaluators does.
+    """
+    threads = max(1, min(available_cores(), leaves // MIN_BATCH))  # smaller batches cost as much as these
+    share = -(-leaves // threads)
+    evaluators = load_evaluators(model, share, threads, backend, progress)
+    if len(evaluators) == 1 or evaluators[0].engine.device != "cpu":
+        return evaluators[0] if threads == 1 else load_evaluators(model, leaves, 1, backend, progress)[0]
+    pool = ThreadPoolExecutor(threads - 1, thread_name_prefix="evaluator")
+
+    def evaluate(planes: Planes) -> Evaluation:
+        count = max(1, min(threads, len(planes) // MIN_BATCH))
+        if count == 1 and len(planes) <= share:
+            return evaluators[0](planes)
+        parts = np.array_split(planes, max(count, -(-len(planes) // share)))
+        others = [pool.submit(evaluators[i], part) for i, part in enumerate(parts[1:], start=1)]
+        answers = [evaluators[0](parts[0]), *(other.result() for other in others)]
+        logits, values = zip(*answers, strict=True)
+        return np.concatenate(logits), np.concatenate(values)
+
+    return evaluate
+
+
+def load_estimator(model: Model) -> Callable[[Planes], Estimates]:
+    """Ownership and score of single positions; see networks/estimates.py. Raises FileError that names the model."""
+    from pipeline.networks.estimates import estimator
+
+    with naming(model.path):
+        return estimator(Architecture.from_dict(model.info.architecture), model.weights)
 
 
 @cache

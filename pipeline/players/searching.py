@@ -14,6 +14,7 @@ from pipeline.search.batch import BatchSearch
 
 FEW_ROWS = 8  # a thread with fewer games fills its batch with several leaves of one tree
 MOST_LEAVES = 8
+MOST_LEAVES_ALONE, READOUTS_PER_LEAF_ALONE = 32, 25
 READOUTS_PER_LEAF = 16  # pending leaves search blindly: at most one per this many readouts
 
 
@@ -22,6 +23,13 @@ def leaves_per_tree(rows: int, readouts: int) -> int:
     if rows >= FEW_ROWS:
         return 1
     return max(1, min(MOST_LEAVES, readouts // READOUTS_PER_LEAF))
+
+
+def leaves_of_one_tree(readouts: int) -> int:
+    """The same where a single game has the whole machine: enough for a batch on each of two cores, if many readouts
+    follow; see LOG.md for what searching so blindly costs.
+    """
+    return max(1, min(MOST_LEAVES_ALONE, readouts // READOUTS_PER_LEAF_ALONE))
 
 
 class SearchPlayer(Player):

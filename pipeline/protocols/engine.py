@@ -13,14 +13,17 @@ from typing import TextIO
 from pipeline.config import EngineConfig
 from pipeline.errors import UsageError
 from pipeline.games.registry import parse_game
-from pipeline.players.loading import load_evaluators
-from pipeline.players.searching import leaves_per_tree
+from pipeline.players.loading import load_estimator, load_tree_evaluator
+from pipeline.players.searching import leaves_of_one_tree
 from pipeline.progress import SILENT, Progress
+from pipeline.protocols.findings import Findings
 from pipeline.protocols.gomocup import Gomocup
+from pipeline.protocols.gtp import Gtp
+from pipeline.protocols.lines import CommandLines
 from pipeline.protocols.session import SearchSession
-from pipeline.storage.models import read_model, resolve_champion
+from pipeline.storage.models import Model, read_model, resolve_champion
 
-LONGEST_LINE = 4096  # characters; longer lines are read in pieces, to bound memory
+LONGEST_LINE = {"gtp": 65_536, "gomocup": 4096}  # characters
 
 
 def engine(
@@ -36,17 +39,31 @@ def engine(
     commands, answers = commands or sys.stdin, answers or sys.stdout
     model = read_model(resolve_champion(config.model))
     game = parse_game(model.info.game)
-    if game.gomocup is None:
-        raise UsageError(f"engine --protocol {config.protocol}: {model.path} plays {game.spec}; wanted a Gomoku model")
+    protocol = config.protocol or ("gomocup" if game.gomocup else "gtp")
+    if protocol == "gomocup" and not game.gomocup:
+        raise UsageError(f"engine --protocol {protocol}: {model.path} plays {game.spec}; wanted a Gomoku model")
     progress.say(f"loading {config.model}; kernels and network are compiled when this machine sees them first")
-    leaves = leaves_per_tree(1, config.readouts)  # a single game can't fill a batch with one leaf per tree
-    (evaluate,) = load_evaluators(model, leaves, 1, config.backend, progress)
-    session = SearchSession(game, evaluate, config.search_config(), config.readouts, leaves)
+    session, findings = open_session(model, config, progress)
     session.warm_up()
+
+    def write(text: str) -> None:
+        answers.write(text)
+        answers.flush()
+
+    lines = CommandLines(commands, LONGEST_LINE[protocol])
+    if protocol == "gtp":
+        Gtp(session, findings, config.resign_threshold, config.ponder).run(lines, write)
+        return
     gomocup = Gomocup(session)
-    for line in iter(lambda: commands.readline(LONGEST_LINE), ""):
+    while not gomocup.ended and (line := lines.next()) is not None:
         for answer in gomocup.answer(line):
-            answers.write(answer + "\n")
-            answers.flush()
-        if gomocup.ended:
-            return
+            write(answer + "\n")
+
+
+def open_session(model: Model, config: EngineConfig, progress: Progress = SILENT) -> tuple[SearchSession, Findings]:
+    """A session in which this model plays its game, and what reads its findings. Games end only by their rules."""
+    game = parse_game(model.info.game).without_move_limit()
+    leaves = leaves_of_one_tree(config.readouts)
+    evaluate = load_tree_evaluator(model, leaves, config.backend, progress)
+    session = SearchSession(game, evaluate, config.search_config(), config.readouts, leaves)
+    return session, Findings(session, load_estimator(model) if game.can_set_up else None)

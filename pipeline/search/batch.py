@@ -18,12 +18,14 @@ each move from the root's evaluation alone; or mixed: Gumbel where begin() is as
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.config import SearchConfig
 from pipeline.errors import MuGoError
 from pipeline.games.base import Actions, BoolArray, FloatArray, Game, IntArray, KeyArray, Planes, Rows
 from pipeline.games.boards import Boards
 from pipeline.search import gumbel, kernels, puct
+from pipeline.search.candidates import Candidate, candidates
 from pipeline.search.tree import EDGE_ARRAYS, NO_PARENT, ROOT, Leaves, empty_tree
 
 RootTable = tuple[IntArray, FloatArray]  # visits and priors [n, A]
@@ -87,6 +89,11 @@ class BatchSearch(Boards):
             array[rows] = 0
         self._tree.streams[rows] = seeds
         self._active[rows] = False
+
+    def place(self, row: int, state: NDArray[np.int16], keys: KeyArray) -> None:
+        super().place(row, state, keys)
+        self._tree.num_nodes[row] = self._tree.num_edges[row] = self._tree.remaining[row] = 0
+        self._active[row] = False
 
     def advance(self, rows: Rows, actions: Actions) -> None:
         """Play actions [n] in rows [n] and keep the subtrees below them. Ends the rows' searches.
@@ -231,6 +238,15 @@ class BatchSearch(Boards):
         pruned = visits.copy()
         puct.prune_forced(self._tree, rows, self._forced, self._config.c_puct, pruned)
         return pruned
+
+    def candidates(self, row: int) -> list[Candidate]:
+        """The root's visited moves, most visited first; if there are none, all legal ones, likeliest first."""
+        return candidates(self._tree, row)
+
+    def room(self, row: int) -> int:
+        """How many readouts begin() may give this row now; at most max_readouts."""
+        free = self._tree.node.shape[1] - int(self._tree.num_nodes[row]) - self.num_leaves - 1
+        return max(0, min(self.max_readouts, free))
 
     # --- inside ----------------------------------------------------------------------------------------------------
 

@@ -1,20 +1,27 @@
 """Game records in SGF, the format that every Go program opens: FF[4], one game a file, UTF-8.
 
-Writes games that say how (Game.sgf). Doesn't read SGF.
+Writes games that say how (Game.sgf), and reads the main line of any record of such a game, handicap and setup stones
+included. Doesn't read variations, nor stones that are set up after the first move.
 Coordinates are letters from the upper left corner, column first; a pass is an empty move.
 Source: https://www.red-bean.com/sgf/
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from pipeline.games.base import Game
+from pipeline.errors import MuGoError
+from pipeline.games.base import Game, States
 from pipeline.games.replay import replay_one
 
 COLOURS = "BW"  # the first player is black
+SETUP = ("AB", "AW", "AE")
+MOST_BYTES = 4 << 20
+
+_TOKEN = re.compile(r"(?P<mark>[();])|(?P<name>[A-Za-z]+)|\[(?P<value>(?:[^\]\\]|\\.)*)\]", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,106 @@ def game_sgf(
         _property("C", text.comment),
     ]
     return f"(;{''.join(header)}\n" + "\n".join(nodes) + ")\n"
+
+
+@dataclass(frozen=True)
+class SgfRecord:
+    """The main line of a record.
+
+    start  [1, S] the position before the first move; None: the game's initial one
+    moves  (player, action), players need not take turns
+    black, white, result  as the record names them; may be empty
+    """
+
+    start: States | None
+    moves: list[tuple[int, int]]
+    black: str = ""
+    white: str = ""
+    result: str = ""
+
+
+def read_sgf(data: bytes, game: Game) -> SgfRecord:
+    """Read the first game of a collection. Doesn't check moves against the rules; whoever plays them does.
+
+    Raises MuGoError for what isn't SGF, another game or size, or a point off the board.
+    """
+    nodes = _main_line(data)
+    root, form = nodes[0], game.sgf
+    if form is None:
+        raise MuGoError(f"{game.spec} isn't written in SGF")
+    kind, size = root.get("GM", ["1"])[0].strip(), root.get("SZ", ["19"])[0].strip()
+    if kind != str(form.game):
+        raise MuGoError(f"SGF: GM[{kind[:10]}] is another game; {game.spec} is GM[{form.game}]")
+    if size.partition(":")[0] != str(game.board_shape[1]):
+        raise MuGoError(f"SGF: the board is {size[:10]}; {game.spec} is played on {game.board_shape[1]}")
+    start = _start(root, game)
+    moves = []
+    for number, node in enumerate(nodes):
+        if number and any(name in node for name in SETUP):
+            raise MuGoError(f"SGF: stones are set up in node {number}, after the first; only moves can follow")
+        for player, colour in enumerate(COLOURS):
+            for text in node.get(colour, []):
+                moves.append((player, _action(text.strip(), game)))
+    named = {key: root.get(name, [""])[0].strip() for key, name in (("black", "PB"), ("white", "PW"), ("result", "RE"))}
+    return SgfRecord(start, moves, **named)
+
+
+def _start(root: dict[str, list[str]], game: Game) -> States | None:
+    stones = [[point for text in root.get(name, []) for point in _points(text, game)] for name in SETUP[:2]]
+    to_move = root.get("PL", ["W" if stones[0] and not stones[1] else "B"])[0].strip().upper()[:1]
+    if not any(stones):
+        return None
+    if not game.can_set_up:
+        raise MuGoError(f"SGF: stones are set up, and {game.spec} begins at its initial position")
+    return game.position(stones[0], stones[1], int(to_move == "W"))
+
+
+def _points(text: str, game: Game) -> list[int]:
+    """Of a point, or of a rectangle ``aa:cc`` in SGF's compressed lists."""
+    corners = [divmod(_action(part.strip(), game), game.board_shape[1]) for part in text.split(":")]
+    (top, left), (bottom, right) = corners[0], corners[-1]
+    width = game.board_shape[1]
+    return [row * width + column for row in range(top, bottom + 1) for column in range(left, right + 1)]
+
+
+def _action(text: str, game: Game) -> int:
+    """The inverse of _point. ``tt`` is a pass, too, as in FF[3], on boards up to 19×19."""
+    height, width = game.board_shape
+    if text == "" or (text == "tt" and max(height, width) <= 19):
+        if game.pass_action is None:
+            raise MuGoError(f"SGF: a pass, and {game.spec} has none")
+        return game.pass_action
+    column, row = (ord(letter) - ord("a") for letter in text) if len(text) == 2 else (-1, -1)
+    if not (0 <= column < width and 0 <= row < height):
+        raise MuGoError(f"SGF: [{text[:10]}] is no point of {game.spec}")
+    return row * width + column
+
+
+def _main_line(data: bytes) -> list[dict[str, list[str]]]:
+    """The properties of the nodes from the root along the first variations."""
+    if len(data) > MOST_BYTES:
+        raise MuGoError(f"SGF: {len(data):,} bytes; at most {MOST_BYTES:,} are read")
+    charset = re.search(rb"CA\[([\w-]{1,20})\]", data)
+    try:
+        text = data.decode(charset[1].decode() if charset else "utf-8", errors="replace")
+    except LookupError:
+        text = data.decode("utf-8", errors="replace")
+    begin = text.find("(;")
+    if begin < 0:
+        raise MuGoError("SGF: no game found; wanted a text that begins with (;")
+    nodes: list[dict[str, list[str]]] = []
+    name = ""
+    for match in _TOKEN.finditer(text, begin):
+        mark, word, value = match["mark"], match["name"], match["value"]
+        if mark == ";":
+            nodes.append({})
+        elif mark == ")":
+            break  # of the first variation: what follows are others
+        elif word:
+            name = "".join(letter for letter in word if letter.isupper())
+        elif value is not None and nodes:
+            nodes[-1].setdefault(name, []).append(re.sub(r"\\(\r\n|\n|.)", r"\1", value, flags=re.DOTALL))
+    return nodes
 
 
 def _point(game: Game, move: int) -> str:

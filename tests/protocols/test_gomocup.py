@@ -315,7 +315,7 @@ def test_odd_bytes_end_no_game(tmp_path: Path) -> None:
 
 def test_a_model_of_another_game_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="plays tictactoe; wanted a Gomoku model"):
-        engine(EngineConfig(model=make_model(tmp_path)))
+        engine(EngineConfig(protocol="gomocup", model=make_model(tmp_path)))
 
 
 def test_a_public_client_plays_a_game(tmp_path: Path) -> None:

@@ -16,14 +16,14 @@ decides it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import UsageError
+from pipeline.errors import IllegalMove, UsageError
 from pipeline.games.base import (
     Actions,
     BoolArray,
@@ -38,11 +38,12 @@ from pipeline.games.base import (
     States,
 )
 from pipeline.games.go import features, kernels
-from pipeline.games.go.board import OFF_BOARD, points_around
+from pipeline.games.go.board import BLACK, EMPTY, OFF_BOARD, WHITE, count_liberties, points_around
 from pipeline.games.go.heuristic import move_scores
 from pipeline.games.stones import GTP_COLUMNS, REFUSALS, BoardGame, square_board
 
 DEFAULT_KOMI = 7.5
+LONGEST = 10_000  # plies of a game without a move limit: superko ends every game, in theory after many more
 # Area scoring, superko, no suicide: of the names that other programs know, the Chinese rules come closest.
 SGF_RULES = "Chinese"
 ZOBRIST_SEED = 20260119  # part of no file format: keys never leave a process
@@ -52,6 +53,7 @@ class Go(BoardGame, OneAnalysis):
     """See the module docstring for the rules, ``kernels`` for the state's layout."""
 
     columns, examples = GTP_COLUMNS, "e.g. D4 or pass"
+    can_set_up = True
     refusals: ClassVar[Mapping[int, str]] = {
         **REFUSALS,
         kernels.SUICIDE: "suicide",
@@ -117,6 +119,35 @@ class Go(BoardGame, OneAnalysis):
         last = self.num_points + kernels.LAST
         states[:, last : last + kernels.NUM_LAST] = -1
         return states
+
+    def without_move_limit(self) -> Self:
+        return type(self)(self.size, self.komi, LONGEST)
+
+    def position(self, first: Sequence[int], second: Sequence[int], to_move: int | None = None) -> States:
+        state = self.initial(1)
+        for stone, points in ((BLACK, first), (WHITE, second)):
+            for point in points:
+                if not 0 <= point < self.num_points:
+                    raise IllegalMove(f"{self.spec}: {point} is no point of the board")
+                if state[0, point] != EMPTY:
+                    raise IllegalMove(f"{self.spec}: two stones on {self.action_name(point)}")
+                state[0, point] = stone
+        key = np.bitwise_xor.reduce([*self._zobrist[list(first), 0], *self._zobrist[list(second), 1], np.uint64(0)])
+        words = state[0, self.num_points :]
+        kernels.store_key(words, kernels.KEY, key)
+        words[kernels.TO_MOVE] = to_move or 0
+        words[kernels.STONES] = words[kernels.MAX_STONES] = len(first) + len(second)
+        stamps, lists = np.zeros(self.num_points + 2, np.int32), np.empty((3, self.num_points + 1), np.int16)
+        for point in (*first, *second):
+            if not count_liberties(state[0], point, 1, self._neighbours, stamps, lists)[0]:
+                raise IllegalMove(f"{self.spec}: the stone on {self.action_name(point)} has no liberty")
+        return state
+
+    def with_turn(self, states: States, to_move: int) -> States:
+        after = states.copy()
+        words = after[:, self.num_points :]
+        words[:, kernels.TO_MOVE], words[:, kernels.OVER] = to_move, 0  # one more pass ends it again
+        return after
 
     def play(self, states: States, actions: Actions, history: History) -> States:
         actions = np.asarray(actions, np.int32)

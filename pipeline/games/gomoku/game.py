@@ -135,7 +135,7 @@ class Gomoku(RowGame, OneAnalysis):
         states[:, self.num_points + kernels.LAST] = -1
         return states
 
-    def position(self, first: Sequence[int], second: Sequence[int]) -> States:
+    def position(self, first: Sequence[int], second: Sequence[int], to_move: int | None = None) -> States:
         """[1, S] with these stones of the first and of the second player on the board, no pairs captured, and as many
         plies; whoever has fewer stones is to move, the first player if they have equally many.
 
@@ -143,7 +143,7 @@ class Gomoku(RowGame, OneAnalysis):
         aren't those of players who take turns, or a five stands already.
         """
         state = self.initial(1)
-        if len(first) - len(second) not in (0, 1):
+        if len(first) - len(second) not in ((0, 1) if to_move is None else (to_move,)):
             raise IllegalMove(f"{len(first)} and {len(second)} stones: no position of {self.spec}")
         everywhere = [*first, *second]
         twice = sorted({self.action_name(point) for point in everywhere if everywhere.count(point) > 1})

@@ -1,0 +1,30 @@
+"""Where handicap stones stand: GTP's fixed_handicap, on the boards and in the order of its table.
+
+Source: GTP version 2, 4.1.1 "Fixed Handicap Placement".
+"""
+
+from __future__ import annotations
+
+
+def most_handicap(size: int) -> int:
+    """Stones of the largest fixed handicap: 9 on odd boards from 9×9, 4 on even ones from 8×8 and on 7×7, else 0."""
+    if size < 7:
+        return 0
+    return 9 if size % 2 and size > 7 else 4
+
+
+def fixed_handicap(size: int, stones: int) -> list[int]:
+    """The points, row-major from the top left. Raises ValueError for a number that GTP doesn't place."""
+    if not 2 <= stones <= most_handicap(size):
+        raise ValueError(f"{stones} handicap stones on {size}×{size}; wanted 2 to {most_handicap(size)}")
+    low = 3 if size > 12 else 2  # the edge is line 0
+    middle, high = size // 2, size - 1 - low
+    # (column, row from below): GTP's order, D4 first on 19×19
+    corners = [(low, low), (high, high), (low, high), (high, low)]
+    sides = [(low, middle), (high, middle), (middle, low), (middle, high)]
+    chosen = corners[: min(stones, 4)]
+    if stones >= 6:
+        chosen += sides[: 4 if stones >= 8 else 2]
+    if stones in (5, 7, 9):
+        chosen.append((middle, middle))
+    return [(size - 1 - row) * size + column for column, row in chosen]

@@ -1,0 +1,94 @@
+"""``Clock``: how long a player may think about its next move, under the time settings of GTP and KGS.
+
+Three systems: *absolute*, all moves within the main time; *canadian*, after it so many stones in each period; and
+*byoyomi* (Japanese), after it so many periods for one move each, a period that isn't used up begins anew. Times are in
+seconds. The clock spends main time as if so many more moves were to come; a period is spent but for a margin.
+Source: GTP version 2, 6.3.4; KGS, "kgs-time_settings".
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+MARGIN_SECONDS = 0.15  # of every limit, for everything but thinking
+MARGIN_SHARE = 0.02
+MOST_SECONDS = 1e9
+LEAST_MOVES_LEFT = 12  # that main time must last for, however long the game has been
+
+
+@dataclass(frozen=True)
+class TimeSettings:
+    """main: for the whole game. period: seconds of byo-yomi, for `stones` moves (canadian) or one (byoyomi).
+
+    periods  byoyomi's number of periods; 0: canadian or absolute
+    """
+
+    main: float
+    period: float = 0.0
+    stones: int = 0
+    periods: int = 0
+
+    def __post_init__(self) -> None:
+        for number in (self.main, self.period):
+            if not 0 <= number < MOST_SECONDS:
+                raise ValueError(f"{number:g} seconds")
+
+
+class Clock:
+    """One player's. Without settings there is no limit. It counts down by itself between start() and stop(); what a
+    manager says with set_left() replaces that.
+    """
+
+    def __init__(self, settings: TimeSettings | None = None) -> None:
+        self.settings = settings
+        self._started: float | None = None
+        begin = settings or TimeSettings(0.0)
+        self._main, self._left = begin.main, begin.period  # seconds
+        self._stones = begin.stones  # that the present period is for
+
+    def set_left(self, seconds: float, stones: int) -> None:
+        """stones 0: seconds of main time are left; else of the period, for so many stones (byoyomi: so many periods).
+
+        Raises ValueError for a negative time or number. Without settings, the time is main time, absolute.
+        """
+        if not 0 <= seconds < MOST_SECONDS or stones < 0:
+            raise ValueError(f"{seconds:g} seconds, {stones} stones")
+        if self.settings is None:
+            self.settings = TimeSettings(seconds)
+        self._main, self._left = (seconds, self.settings.period) if stones == 0 else (0.0, seconds)
+        self._stones = stones or self.settings.stones
+
+    def seconds(self, moves_left: int) -> float | None:
+        """For the next move; None without a limit. moves_left: that this player will make, about."""
+        settings = self.settings
+        if settings is None or (settings.period > 0 and not settings.stones and not settings.periods):
+            return None  # GTP: a period for no stones is no limit
+        for_one = self._left if settings.periods else self._left / max(1, self._stones)
+        if self._main <= 0:
+            return _less_margin(for_one, self._left)
+        return _less_margin(max(self._main / max(LEAST_MOVES_LEFT, moves_left), for_one), self._main + for_one)
+
+    def start(self) -> None:
+        self._started = time.monotonic()
+
+    def stop(self) -> None:
+        """A move was made: take off what passed since start()."""
+        if self._started is None:
+            return
+        used, self._started = time.monotonic() - self._started, None
+        settings = self.settings
+        if settings is None:
+            return
+        from_main = min(used, self._main)
+        self._main -= from_main
+        if settings.periods or from_main == used:
+            return  # a period of byoyomi begins anew with each move
+        self._left, self._stones = max(0.0, self._left - (used - from_main)), self._stones - 1
+        if self._stones <= 0:
+            self._left, self._stones = settings.period, settings.stones
+
+
+def _less_margin(seconds: float, most: float) -> float:
+    """seconds, but never so many that a margin of `most` isn't left."""
+    return max(0.0, min(seconds, most - MARGIN_SECONDS - MARGIN_SHARE * most))

@@ -1,0 +1,93 @@
+"""What a search found, under the names of KataGo's analysis: shared by GTP's and the JSON protocol, and the board page.
+
+Everything here is seen by the player to move; whoever reports another viewpoint turns it.
+
+    winrate    (value + 1) / 2: a draw counts as half a win          utility  the value, in [-1, 1]
+    lcb        lower end of the 95 % interval of the winrate, as if each readout were a game won or lost
+    scoreLead  points, estimated by the network without search
+    prior      the network's policy, without noise                   order    0 is the best
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pipeline.games.base import FloatArray, Planes
+from pipeline.protocols.session import Position, SearchSession
+from pipeline.search.candidates import Candidate
+
+if TYPE_CHECKING:
+    from pipeline.networks.estimates import Estimates
+
+Z = 1.96  # two-sided, 95 %
+
+
+def winrate(value_to_move: float) -> float:
+    return (value_to_move + 1) / 2
+
+
+class Findings:
+    """Reads a session: what its search and its network make of the position it stands at."""
+
+    def __init__(self, session: SearchSession, estimate: Callable[[Planes], Estimates] | None) -> None:
+        """estimate: None where the game has no score and its points no owners that would tell more than the board."""
+        self.session, self._estimate = session, estimate
+        self._of: Position | None = None  # the position that the two below belong to
+        self._ownership: FloatArray | None = None
+        self._leads: dict[int | None, float] = {}  # by move; None: of the position itself
+
+    def ownership(self) -> FloatArray | None:
+        """[P] in [-1, 1], +1 the player to move."""
+        self._look(())
+        return self._ownership
+
+    def lead(self) -> float | None:
+        self._look(())
+        return self._leads.get(None)
+
+    def candidates(self, most: int) -> list[dict[str, Any]]:
+        """The fields of the best moves, at most so many, best first; ``pv`` is a list of names of moves."""
+        found = self.session.candidates()[:most]
+        self._look([candidate.action for candidate in found])
+        return [self._fields(order, candidate) for order, candidate in enumerate(found)]
+
+    def root(self) -> dict[str, Any]:
+        """The same of the position itself."""
+        value = self.session.value_to_move()
+        visits = sum(candidate.visits for candidate in self.session.candidates())
+        return {"visits": visits, "utility": value, "winrate": winrate(value), **self._score(self.lead())}
+
+    def _fields(self, order: int, candidate: Candidate) -> dict[str, Any]:
+        game, share = self.session.game, winrate(candidate.value_to_move)
+        spread = Z * math.sqrt(max(share * (1 - share), 0.0) / max(candidate.visits, 1))
+        return {
+            "move": game.action_name(candidate.action),
+            "visits": candidate.visits,
+            "utility": candidate.value_to_move,
+            "winrate": share,
+            **self._score(self._leads.get(candidate.action)),
+            "prior": candidate.prior,
+            "lcb": max(0.0, share - spread),
+            "order": order,
+            "pv": [game.action_name(action) for action in candidate.variation],
+        }
+
+    @staticmethod
+    def _score(lead: float | None) -> dict[str, float]:
+        return {} if lead is None else {"scoreLead": lead, "scoreMean": lead}
+
+    def _look(self, actions: Sequence[int]) -> None:
+        """Estimate the position and those after these moves, unless that is known already."""
+        if self._estimate is None:
+            return
+        here = self.session.here()
+        if self._of is None or not (here.state == self._of.state).all() or len(here.keys) != len(self._of.keys):
+            self._of, self._ownership, self._leads = here, None, {}
+        new = [action for action in actions if action not in self._leads]
+        if new or self._ownership is None:
+            found = self._estimate(self.session.planes(new))
+            self._ownership = found.ownership[0]
+            self._leads[None] = float(found.score[0])
+            self._leads.update(zip(new, (-found.score[1:]).tolist(), strict=True))

@@ -1,0 +1,50 @@
+"""``CommandLines``: a manager's lines, read in a thread of their own, so that a search can see that one has come."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from typing import TextIO
+
+WAITING_LINES = 1024  # read ahead at most; then the manager's pipe fills up
+TOO_LONG = "\0too long"  # instead of a line that is longer than the limit; no protocol has such a command
+
+
+class CommandLines:
+    """Lines without their ends, in order. next() gives None at the end of the input, and from then on.
+
+    longest: characters of a line with its end; a longer one is read to its end, to bound memory, and given as TOO_LONG.
+    """
+
+    def __init__(self, stream: TextIO, longest: int) -> None:
+        self._stream, self._longest = stream, longest
+        self._queue: queue.Queue[str | None] = queue.Queue(WAITING_LINES)
+        threading.Thread(target=self._read, name="commands", daemon=True).start()
+
+    def next(self) -> str | None:
+        """The next line; waits for it."""
+        line = self._queue.get()
+        if line is None:
+            self._queue.put(None)
+        return line
+
+    def waiting(self) -> bool:
+        """Whether next() would return at once."""
+        return not self._queue.empty()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a line, but not longer; whether one is there. Only the thread that calls next() may."""
+        with self._queue.not_empty:
+            return self._queue.not_empty.wait_for(self._queue._qsize, seconds) > 0  # type: ignore[attr-defined]
+
+    def _read(self) -> None:
+        try:
+            while line := self._stream.readline(self._longest):
+                if len(line) == self._longest and not line.endswith("\n"):
+                    while (rest := self._stream.readline(self._longest)) and not rest.endswith("\n"):
+                        pass
+                    line = TOO_LONG
+                self._queue.put(line.rstrip("\r\n"))
+        except (OSError, ValueError):  # the stream was closed
+            pass
+        self._queue.put(None)
