@@ -21,6 +21,7 @@ DATA = Path("data")
 SELFPLAY, TRAINING, EVALUATE, TOURNAMENT = (
     DATA / name for name in ("selfplay", "training_data", "evaluate", "tournament")
 )
+TOPS = (DATA, layout.SAVED_MODELS)
 LOOP_LOCK = DATA / ".rl_loop.lock"
 
 
@@ -31,16 +32,11 @@ def is_run(path: Path) -> bool:
 class ShardFile(NamedTuple):
     """A committed shard, known by its sidecar's name alone. Shards sort by age."""
 
-    stem: str  # time and count, as in its name
+    time: datetime
+    stem: str  # time and count, as its name has them
     model: str
     worker: str
     num_bytes: int  # of shard and sidecar
-
-    @property
-    def time(self) -> datetime:
-        name = layout.parse_shard_name(self.stem + layout.META_SUFFIX)
-        assert name is not None
-        return name.time
 
     def meta(self, directory: Path) -> Path:
         """directory: the run's."""
@@ -78,7 +74,8 @@ def look_at(directory: Path) -> RunFiles:
     files = RunFiles()
     locked = atomic.held_locks()
     files.held = None if locked is None else set()
-    folders = [DATA, layout.SAVED_MODELS]
+    folders = list(TOPS)
+    followed: set[Path] = set()
     while folders:
         folder = folders.pop()
         sizes: dict[str, int] = {}  # of the files in it, by name
@@ -88,11 +85,15 @@ def look_at(directory: Path) -> RunFiles:
                 for entry in entries:
                     if entry.name.startswith("."):
                         hidden.append(entry.name)
-                    with suppress(FileNotFoundError):
+                    try:
                         if entry.is_file():
                             sizes[entry.name] = entry.stat().st_size
-                        elif entry.is_dir(follow_symlinks=False):
+                        elif entry.is_dir() and (
+                            not entry.is_symlink() or _leads_elsewhere(directory, entry.path, followed)
+                        ):
                             folders.append(folder / entry.name)
+                    except FileNotFoundError:
+                        continue
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -105,6 +106,19 @@ def look_at(directory: Path) -> RunFiles:
     files.shards.sort()
     files.uncommitted.sort()
     return files
+
+
+def _leads_elsewhere(directory: Path, link: str, followed: set[Path]) -> bool:
+    """Whether a link leads to files that aren't counted anyway, e.g. to games on another disk; best_model doesn't.
+
+    followed: where the links before led; extended.
+    """
+    real = Path(os.path.realpath(link))
+    tops = [Path(os.path.realpath(directory / top)) for top in TOPS]
+    if real in followed or any(real.is_relative_to(top) or top.is_relative_to(real) for top in tops):
+        return False
+    followed.add(real)
+    return True
 
 
 def _file_id(path: Path) -> tuple[int, int] | None:
@@ -132,12 +146,15 @@ def _take_sizes(files: RunFiles, folder: Path, sizes: dict[str, int]) -> None:
     if len(parts) != 4 or folder.parent.parent != SELFPLAY:
         return
     model, worker = parts[2:]
+    if not layout.is_model_folder_name(model) or not layout.is_worker_name(worker):
+        return
     if not sizes:
         files.waiting.add(model)
-    for name in filter(layout.is_sidecar_name, sizes):
-        stem = name.removesuffix(layout.META_SUFFIX)
-        num_bytes = sizes[name] + sizes.get(stem + layout.SHARD_SUFFIX, 0)
-        files.shards.append(ShardFile(stem, model, worker, num_bytes))
+    for name, num_bytes in sizes.items():
+        if name.endswith(layout.META_SUFFIX) and (parsed := layout.parse_shard_name(name)) is not None:
+            stem = name.removesuffix(layout.META_SUFFIX)
+            of_both = num_bytes + sizes.get(stem + layout.SHARD_SUFFIX, 0)
+            files.shards.append(ShardFile(parsed.time, stem, model, worker, of_both))
     files.uncommitted += [
         folder / name
         for name in sizes

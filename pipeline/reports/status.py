@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pipeline.config import StatusConfig
-from pipeline.errors import FileError
+from pipeline.errors import FileError, explain
 from pipeline.matches.statistics import Score, score_of, wilson_interval
 from pipeline.phrases import counted, long_duration
 from pipeline.progress import SILENT, Progress
@@ -189,7 +189,7 @@ class _Look:
         self.files: RunFiles = look_at(directory)
         newest = self.files.shards[-1].time if self.files.shards else None
         self.newest_shard = newest
-        self.last_hour = _since(self.files.shards, newest - RATES_OVER) if newest else []
+        self.last_hour = [shard for shard in self.files.shards if newest and shard.time >= newest - RATES_OVER]
 
     def summary(self) -> StatusSummary:
         saved_models = self.directory / layout.SAVED_MODELS
@@ -206,7 +206,8 @@ class _Look:
         disk = self.disk(trainings)
         has_begun = self.has_begun_to_play(champion.name if champion else "", trainings)
         loop, stages = self.at_work(has_begun)
-        self.warn(loop, trainings, disk)
+        stage = self.stage(loop, stages)
+        self.warn(loop, stage, trainings, disk)
         return StatusSummary(
             directory=self.directory.resolve(),
             time=self.now,
@@ -214,7 +215,7 @@ class _Look:
             generation=numbers[-1] if numbers else None,
             loop=loop,
             stages=stages,
-            stage=self.stage(loop, stages),
+            stage=stage,
             begun=tuple(sorted(self.files.checkpoints)),
             champion=champion.name if champion else None,
             champion_since=_time(last.get("time")) if is_last else None,
@@ -230,12 +231,14 @@ class _Look:
         )
 
     def readable(self, read: Callable[[], T]) -> T | None:
-        """What read() finds; None and a warning if it is damaged."""
+        """What read() finds; None and a warning if it is damaged or can't be read."""
         try:
             return read()
         except FileError as error:
             self.warnings.append(str(error))
-            return None
+        except OSError as error:
+            self.warnings.append(str(explain(error.filename or self.directory, error)))
+        return None
 
     def play(self, infos: Sequence[ModelInfo]) -> Play:
         """infos: of the newest models, whose windows know how many positions were played before."""
@@ -276,11 +279,13 @@ class _Look:
 
     def last_match(self) -> LastMatch | None:
         folders = self.readable(lambda: list_matches(self.directory / EVALUATE)) or []
-        return self.readable(lambda: _match(folders[-1])) if folders else None
+        # Built-in players sort behind all models; a match of theirs is the last one only where there is no other.
+        newest = max(folders, key=lambda folder: (folder.name[:1].isdigit(), folder.name), default=None)
+        return self.readable(partial(_match, newest)) if newest else None
 
     def ratings(self) -> tuple[PlayerRating, ...]:
         path = self.directory / DATA / layout.RATINGS
-        found = self.readable(lambda: read_ratings(path)) if path.exists() else None
+        found = self.readable(lambda: read_ratings(path) if path.exists() else None)
         return tuple(
             PlayerRating(one.name, one.bradley_terry, one.bradley_terry_error)
             for one in (found.players[:PLAYERS_SHOWN] if found else ())
@@ -288,7 +293,8 @@ class _Look:
 
     def disk(self, trainings: Sequence[Training]) -> Disk:
         """Games grow by the last hour's rate, models by the newest one's size per generation."""
-        free = shutil.disk_usage(self.directory).free
+        games = self.directory / SELFPLAY
+        free = shutil.disk_usage(games if games.is_dir() else self.directory).free
         growth = []
         seconds = (self.last_hour[-1].time - self.last_hour[0].time).total_seconds() if self.last_hour else 0.0
         if seconds > 0:
@@ -342,15 +348,14 @@ class _Look:
             return ", ".join(stages)
         return "none" if loop == NOT_SEEN and self.age() > QUIET_SECONDS else UNKNOWN
 
-    def warn(self, loop: str, trainings: Sequence[Training], disk: Disk) -> None:
+    def warn(self, loop: str, stage: str, trainings: Sequence[Training], disk: Disk) -> None:
         """What somebody should look into, beside damaged files."""
         self.warnings += map(str, self.files.unreadable)
         times = [shard.time for shard in self.files.shards[-MOST_READ:]]
         breaks = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
         if loop == RUNNING and times and self.age() > max(QUIET_SECONDS, 3 * max(breaks, default=0.0)):
-            self.warnings.append(
-                f"no new games for {long_duration(self.age())}, though the loop is running; see its log"
-            )
+            quiet = long_duration(self.age())
+            self.warnings.append(f"no new games for {quiet}, though the loop is running (stage: {stage}); see its log")
         if self.age() < -PLAYING_SECONDS:
             self.warnings.append(
                 f"the newest shard is {long_duration(-self.age())} ahead of this machine's clock; "
@@ -400,12 +405,6 @@ def _hourly(per_second: float | None) -> float | None:
     return None if per_second is None else 3600 * per_second
 
 
-def _since(shards: Sequence[ShardFile], start: datetime) -> list[ShardFile]:
-    """shards: oldest first."""
-    first = f"{start.astimezone(UTC):{layout.TIME_FORMAT}}"
-    return [shard for shard in shards if shard.stem >= first]
-
-
 def _folder_of_lock(lock: Path) -> Path:
     """The folder that tells which stage holds a lock: of a tournament's own lock, the tournament's."""
     return TOURNAMENT if lock == layout.lock_path(TOURNAMENT) else lock.parent
@@ -419,7 +418,7 @@ def _is_left_over(path: Path) -> bool:
 def _time(text: object) -> datetime | None:
     try:
         return datetime.fromisoformat(str(text)).astimezone(UTC)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 
@@ -459,12 +458,12 @@ def _match(folder: Path) -> LastMatch:
     """From its summary, or from its games while it isn't decided. Raises FileError."""
     summary = read_summary(folder)
     names = layout.parse_match_name(folder.name)
-    counts = [_number(summary, name) for name in ("wins", "draws", "losses", "games")]
+    counts = [max(0, int(_number(summary, name) or 0)) for name in ("wins", "draws", "losses", "games")]
     decision = "not decided"
     needed = None
-    if summary is not None and names is not None and None not in counts:
-        wins, draws, losses, games = (int(count or 0) for count in counts)
-        score = Score(wins, draws, losses)
+    if summary is not None and names is not None and any(counts):
+        *by_result, games = counts
+        score = Score(*by_result)
         decision = "promoted" if summary.get("promoted") else "not promoted"
         points = _number(summary, "points_needed")
         needed = points / games if points is not None and games else None

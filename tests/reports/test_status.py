@@ -136,6 +136,12 @@ def test_match_before_and_after_its_decision(run: Path) -> None:
     )
 
 
+def test_last_match_is_the_newest_model_s(run: Path) -> None:
+    make_match(run / "data/evaluate/heuristic-vs-random", (player("heuristic"), player("random")), [[0]])
+    match = look(run).match
+    assert match is not None and match.challenger == "000001-m"
+
+
 def test_ratings_best_first(run: Path) -> None:
     players = [RatedPlayer(name="000001-m@16", bradley_terry=120.0), RatedPlayer(name="random", kind="random")]
     ratings = Ratings(game="tictactoe", anchor="random", anchor_elo=0, matches=1, games=3, players=players)
@@ -227,7 +233,7 @@ def test_where_the_system_lists_no_locks(run: Path, monkeypatch: pytest.MonkeyPa
         "data/ratings.json",
     ],
 )
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\x00\xff", b'{"format": "x"}'])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\x00\xff", b'{"format": "x", "wins": -3, "games": null}'])
 def test_damaged_files_are_named(run: Path, file: str, content: bytes) -> None:
     (run / file).write_bytes(content)
     summary = look(run)
@@ -264,7 +270,7 @@ def test_loop_without_new_games(run: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert not look(run, NOW + timedelta(minutes=10)).warnings
         assert look(run, NOW + timedelta(hours=2)).warnings == (
-            "no new games for 2.0 h, though the loop is running; see its log",
+            "no new games for 2.0 h, though the loop is running (stage: unknown); see its log",
         )
         shard_at(run, NOW - timedelta(hours=8))  # breaks like this one are usual here
         assert not look(run, NOW + timedelta(hours=2)).warnings
@@ -301,6 +307,25 @@ def test_what_kills_and_copies_leave_behind(run: Path) -> None:
     assert len(warnings) == 2
     assert "1 temporary file of killed processes" in warnings[0] and dead in warnings[0]
     assert "1 shard without a .meta file" in warnings[1] and lost.name in warnings[1]
+
+
+def test_games_on_another_disk(run: Path) -> None:
+    """A folder that is a link counts; best_model and links that lead back don't count twice."""
+    before = look(run)
+    (run / "data/selfplay").rename(run / "elsewhere")
+    (run / "data/selfplay").symlink_to(run / "elsewhere")
+    for name, target in (("up", run), ("data", run / "data"), ("again", run / "elsewhere")):
+        (run / "elsewhere/000000-m" / name).symlink_to(target)
+    summary = look(run)
+    assert summary.play == before.play and summary.disk.used_bytes["selfplay"] == before.disk.used_bytes["selfplay"]
+
+
+@pytest.mark.parametrize(
+    "name", ["20261399T999999.000000-000001", "20261121T115930.000000", "x", "20260230T000000.0-1"]
+)
+def test_names_that_are_no_shards(run: Path, name: str) -> None:
+    (run / f"data/selfplay/000000-m/w00/{name}.meta").touch()
+    assert look(run).play.shards == 3
 
 
 def test_clocks_that_disagree(run: Path) -> None:
