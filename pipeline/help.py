@@ -108,16 +108,18 @@ Example: python main.py tournament --player random --player heuristic --player s
 """,
     "engine": """Play for another program: answer a protocol with a model's moves.
 
-gomocup is the protocol of Gomocup and Piskvork, for Gomoku. A manager starts this command and talks to it over standard
-input and output. The manager's time limits are kept; a line that makes no sense is answered with ERROR and changes
-nothing. Run it once by hand before a tournament (type START and the size, BEGIN, END): the first time on a machine,
-kernels are compiled and inference is measured, which may take longer than a manager waits.
+gtp is the Go Text Protocol of Sabaki, GoGui and KGS, with analysis (kata-analyze, lz-analyze); other board games have
+its basic commands. gomocup is the protocol of Gomocup and Piskvork, for Gomoku. A manager starts this command and talks
+to it over standard input and output. The manager's time limits are kept; a line that makes no sense is answered with an
+error and changes nothing. A model plays the one board size and komi that it was trained for. Run the command once by
+hand before a tournament: the first time on a machine, kernels are compiled and inference is measured, which may take
+longer than a manager waits.
 
 \b
 Reads:   a model, commands on standard input
 Writes:  answers on standard output
 Exit:    0 ended by the manager, 1 failed, 2 wrong usage
-Example: python main.py engine --protocol gomocup --model saved_models/best_model --readouts 400
+Example: python main.py engine --protocol gtp --model saved_models/best_model --readouts 400
 """,
     "bench": """Measure this machine: inference, self-play, gathering and training, each against its ceiling.
 
