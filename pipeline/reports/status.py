@@ -2,9 +2,9 @@
 
 Terms: *the last hour* is the hour up to the newest shard, so that a run that ended yesterday has rates too. Rates of
 games and positions are per hour of the clock, training and matches included; evaluations per second are self-play's
-while it plays. Shards are counted by their names. Sidecars are opened for two reasons only: for the rates at most
-MOST_READ, spread evenly over the last hour, which stand for all of it; and for the number of positions those newer than
-the newest model's window, which says what was played before.
+while it plays. Shards are counted by their names. Sidecars are opened for two reasons only: those of the last hour for
+the rates, and those newer than the newest model's window, which says what was played before, for the number of
+positions. Of more than MOST_READ, so many stand for all of them, spread evenly.
 
 What no file says is None. Takes no lock and writes nothing. Damaged and half-written files become warnings.
 """
@@ -46,7 +46,7 @@ from pipeline.storage.ratings import read_ratings
 from pipeline.storage.shards import ShardMeta, read_meta
 
 RATES_OVER = timedelta(hours=1)
-MOST_READ = 400  # sidecars, of the last hour and of those since the newest window
+MOST_READ = 250  # sidecars, of the last hour and of those since the newest window
 MODELS_SHOWN = 8
 PLAYERS_SHOWN = 5
 PLAYING_SECONDS = 60  # a shard younger than this says that self-play is at work
@@ -63,7 +63,8 @@ class Play:
     """Self-play. Rates are None where fewer than two shards tell."""
 
     shards: int
-    positions: int | None  # of all games so far; None: too many sidecars would have to be read
+    positions: int  # of all games so far
+    positions_exact: bool  # False: those of the newest games are estimated from a part of them
     newest_shard: datetime | None
     games_per_hour: float | None
     positions_per_hour: float | None
@@ -245,14 +246,15 @@ class _Look:
         shards = self.files.shards
         windows = (info.manifest.get("window") for info in reversed(infos))
         known = next((one for one in windows if isinstance(one, dict) and "latest_shard" in one), {})
-        latest, before = str(known.get("latest_shard", "")), known.get("total_positions", 0)
+        latest, before = str(known.get("latest_shard", "")), int(_number(known, "total_positions") or 0)
         new = [shard for shard in shards if shard.stem + layout.SHARD_SUFFIX > latest]
-        all_known = len(new) <= MOST_READ and isinstance(before, int)
-        sample = self.last_hour[:: -max(1, math.ceil(len(self.last_hour) / MOST_READ))]
-        metas = {shard: meta for shard in {*sample, *(new if all_known else ())} if (meta := self.meta(shard))}
+        sampled = _sample(new)
+        metas = {shard: meta for shard in {*_sample(self.last_hour), *sampled} if (meta := self.meta(shard))}
+        of_new = sum(metas[shard].positions for shard in sampled if shard in metas)
         return Play(
             shards=len(shards),
-            positions=before + sum(metas[one].positions for one in new if one in metas) if all_known else None,
+            positions=before + (round(of_new / len(sampled) * len(new)) if sampled else 0),
+            positions_exact=len(sampled) == len(new),
             newest_shard=self.newest_shard,
             games_per_hour=_hourly(_per_second(self.last_hour, metas, lambda meta: meta.games)),
             positions_per_hour=_hourly(_per_second(self.last_hour, metas, lambda meta: meta.positions)),
@@ -387,6 +389,11 @@ class _Look:
                 f"{counted(len(lost), 'shard')} without a .meta file, e.g. {lost[0]}; nobody reads them: remove them, "
                 "or copy the .meta files as well"
             )
+
+
+def _sample(shards: Sequence[ShardFile]) -> list[ShardFile]:
+    """At most MOST_READ of them, spread evenly, the newest among them."""
+    return list(shards[:: -max(1, math.ceil(len(shards) / MOST_READ))])
 
 
 def _per_second(

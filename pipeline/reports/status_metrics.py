@@ -47,7 +47,7 @@ def _metrics(summary: StatusSummary) -> Iterator[tuple[str, str, str, Samples]]:
     since = _timestamp(summary.champion_since)
     yield gauge("champion_since_timestamp_seconds", "When the champion was promoted.", since)
     yield "promotions_total", "counter", "Promotions so far, without the first model.", [({}, summary.promotions)]
-    yield "positions_total", "counter", "Positions of all games so far.", [({}, play.positions)]
+    yield gauge("positions", "Positions of all games so far; those of many new shards are estimated.", play.positions)
     yield gauge("shards", "Shards of games on the disk.", play.shards)
     yield gauge("newest_shard_timestamp_seconds", "When the newest shard was written.", _timestamp(play.newest_shard))
     rates = (("games", play.games_per_hour), ("positions", play.positions_per_hour))

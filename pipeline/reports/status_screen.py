@@ -87,7 +87,7 @@ def _now(summary: StatusSummary) -> Rows:
 def _play(summary: StatusSummary) -> Rows:
     play, window, disk = summary.play, summary.window, summary.disk
     rows: Rows = [
-        ("positions", _count(play.positions)),
+        ("positions", f"{'' if play.positions_exact else 'about '}{play.positions:,}"),
         ("games/h", _count(play.games_per_hour)),
         ("positions/h", _count(play.positions_per_hour)),
         ("evaluations/s", _count(play.evaluations_per_second)),

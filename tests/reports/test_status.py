@@ -84,7 +84,7 @@ def test_facts_of_a_run(run: Path) -> None:
     summary = look(run)
     assert (summary.game, summary.generation, summary.champion, summary.promotions) == ("tictactoe", 1, "000000-m", 0)
     assert summary.champion_since is not None and not summary.warnings and not summary.ratings
-    assert summary.play.shards == 3 and summary.play.positions == 93 + 21
+    assert summary.play.shards == 3 and summary.play.positions == 93 + 21 and summary.play.positions_exact
     assert summary.play.newest_shard == NOW - timedelta(seconds=30)
     assert summary.window is not None and summary.window.positions == 60 and summary.window.max_positions == 100
     training = summary.trainings[-1]
@@ -120,7 +120,8 @@ def test_of_many_shards_a_few_are_opened(run: Path, monkeypatch: pytest.MonkeyPa
     play = look(run).play
     assert play.shards == 50 and len(opened) == 10
     assert play.games_per_hour == pytest.approx(49 * 2 / (2930 / 3600), rel=1e-3)
-    assert play.positions is None  # nobody counted those since the newest window
+    assert (play.positions, play.positions_exact) == (93 + 50 * 7, False)
+    assert "about 443" in text_of(look(run))
 
 
 def test_match_before_and_after_its_decision(run: Path) -> None:
@@ -383,7 +384,7 @@ def test_prometheus_text_is_well_formed(run: Path) -> None:
             seen.add(line.rpartition(" ")[0])
     assert {
         "mugo_generation",
-        "mugo_positions_total",
+        "mugo_promotions_total",
         "mugo_disk_free_bytes",
         "mugo_match_points_ratio",
     } <= kinds.keys()
