@@ -376,9 +376,9 @@ class TournamentConfig(ArenaConfig):
 class EngineConfig(SearchConfig):
     protocol: str | None = Field(
         None,
-        pattern="^(gtp|gomocup)$",
-        description="gtp: the Go Text Protocol, of Sabaki, GoGui and KGS; gomocup: of Gomocup and Piskvork "
-        "[default: gomocup for Gomoku, gtp for other games].",
+        pattern="^(gtp|gomocup|analysis)$",
+        description="gtp: the Go Text Protocol, of Sabaki, GoGui and KGS; gomocup: of Gomocup and Piskvork; analysis: "
+        "KataGo's JSON, of KaTrain [default: gomocup for Gomoku, gtp for other games].",
     )
     model: Path = Field(Path("saved_models/best_model"), description="Directory of the model that plays.")
     readouts: int = Field(

@@ -115,6 +115,10 @@ error and changes nothing. A model plays the one board size and komi that it was
 hand before a tournament: the first time on a machine, kernels are compiled and inference is measured, which may take
 longer than a manager waits.
 
+analysis is KataGo's JSON protocol, for KaTrain and programs that look at whole games: a query a line, an answer a line.
+Positions of all queries are searched together. The board's size and komi are the model's; --readouts is for queries
+without maxVisits.
+
 \b
 Reads:   a model, commands on standard input
 Writes:  answers on standard output

@@ -14,16 +14,17 @@ from pipeline.config import EngineConfig
 from pipeline.errors import UsageError
 from pipeline.games.registry import parse_game
 from pipeline.players.loading import load_estimator, load_tree_evaluator
-from pipeline.players.searching import leaves_of_one_tree
+from pipeline.players.searching import SearchPlayer, leaves_of_one_tree, leaves_per_tree
 from pipeline.progress import SILENT, Progress
+from pipeline.protocols.analysis import ROWS, Analysis
 from pipeline.protocols.findings import Findings
 from pipeline.protocols.gomocup import Gomocup
 from pipeline.protocols.gtp import Gtp
 from pipeline.protocols.lines import CommandLines
-from pipeline.protocols.session import SearchSession
+from pipeline.protocols.session import SearchSession, tree_room
 from pipeline.storage.models import Model, read_model, resolve_champion
 
-LONGEST_LINE = {"gtp": 65_536, "gomocup": 4096}  # characters
+LONGEST_LINE = {"gtp": 65_536, "gomocup": 4096, "analysis": 1 << 20}  # characters
 
 
 def engine(
@@ -43,13 +44,19 @@ def engine(
     if protocol == "gomocup" and not game.gomocup:
         raise UsageError(f"engine --protocol {protocol}: {model.path} plays {game.spec}; wanted a Gomoku model")
     progress.say(f"loading {config.model}; kernels and network are compiled when this machine sees them first")
-    session, findings = open_session(model, config, progress)
-    session.warm_up()
 
     def write(text: str) -> None:
         answers.write(text)
         answers.flush()
 
+    if protocol == "analysis":
+        analysis = open_analysis(model, config, progress)
+        analysis.warm_up()
+        progress.say("ready for queries")
+        analysis.run(CommandLines(commands, LONGEST_LINE[protocol]), write)
+        return
+    session, findings = open_session(model, config, progress)
+    session.warm_up()
     lines = CommandLines(commands, LONGEST_LINE[protocol])
     if protocol == "gtp":
         Gtp(session, findings, config.resign_threshold, config.ponder).run(lines, write)
@@ -67,3 +74,14 @@ def open_session(model: Model, config: EngineConfig, progress: Progress = SILENT
     evaluate = load_tree_evaluator(model, leaves, config.backend, progress)
     session = SearchSession(game, evaluate, config.search_config(), config.readouts, leaves)
     return session, Findings(session, load_estimator(model) if game.can_set_up else None)
+
+
+def open_analysis(model: Model, config: EngineConfig, progress: Progress = SILENT) -> Analysis:
+    """The same for many positions of any games at once."""
+    game = parse_game(model.info.game).without_move_limit()
+    leaves = leaves_per_tree(1, config.readouts)
+    evaluate = load_tree_evaluator(model, ROWS * leaves, config.backend, progress)
+    settings = config.search_config()
+    room = tree_room(settings, config.readouts)
+    player = SearchPlayer(game, ROWS, evaluate, settings, room, leaves)
+    return Analysis(player, load_estimator(model) if game.can_set_up else None, config.readouts, room)

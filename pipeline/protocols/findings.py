@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipeline.games.base import FloatArray, Planes
-from pipeline.protocols.session import Position, SearchSession
+from pipeline.protocols.session import Position, SearchedRow
 from pipeline.search.candidates import Candidate
 
 if TYPE_CHECKING:
@@ -29,23 +29,23 @@ def winrate(value_to_move: float) -> float:
 
 
 class Findings:
-    """Reads a session: what its search and its network make of the position it stands at."""
+    """Reads a session or a row: what its search and its network make of the position it stands at."""
 
-    def __init__(self, session: SearchSession, estimate: Callable[[Planes], Estimates] | None) -> None:
+    def __init__(self, session: SearchedRow, estimate: Callable[[Planes], Estimates] | None) -> None:
         """estimate: None where the game has no score and its points no owners that would tell more than the board."""
         self.session, self._estimate = session, estimate
-        self._of: Position | None = None  # the position that the two below belong to
-        self._ownership: FloatArray | None = None
-        self._leads: dict[int | None, float] = {}  # by move; None: of the position itself
+        self._of: Position | None = None  # the position that the estimates belong to
+        # Ownership [P] and lead after each move; None: of the position itself.
+        self._estimates: dict[int | None, tuple[FloatArray, float]] = {}
 
-    def ownership(self) -> FloatArray | None:
-        """[P] in [-1, 1], +1 the player to move."""
-        self._look(())
-        return self._ownership
+    def ownership(self, action: int | None = None) -> FloatArray | None:
+        """[P] in [-1, 1], +1 the player to move; action: after this legal move."""
+        self._look([] if action is None else [action])
+        return self._estimates[action][0] if action in self._estimates else None
 
-    def lead(self) -> float | None:
-        self._look(())
-        return self._leads.get(None)
+    def lead(self, action: int | None = None) -> float | None:
+        self._look([] if action is None else [action])
+        return self._estimates[action][1] if action in self._estimates else None
 
     def candidates(self, most: int) -> list[dict[str, Any]]:
         """The fields of the best moves, at most so many, best first; ``pv`` is a list of names of moves."""
@@ -67,7 +67,7 @@ class Findings:
             "visits": candidate.visits,
             "utility": candidate.value_to_move,
             "winrate": share,
-            **self._score(self._leads.get(candidate.action)),
+            **self._score(self.lead(candidate.action)),
             "prior": candidate.prior,
             "lcb": max(0.0, share - spread),
             "order": order,
@@ -84,10 +84,10 @@ class Findings:
             return
         here = self.session.here()
         if self._of is None or not (here.state == self._of.state).all() or len(here.keys) != len(self._of.keys):
-            self._of, self._ownership, self._leads = here, None, {}
-        new = [action for action in actions if action not in self._leads]
-        if new or self._ownership is None:
+            self._of, self._estimates = here, {}
+        new = [action for action in actions if action not in self._estimates]
+        if new or not self._estimates:
             found = self._estimate(self.session.planes(new))
-            self._ownership = found.ownership[0]
-            self._leads[None] = float(found.score[0])
-            self._leads.update(zip(new, (-found.score[1:]).tolist(), strict=True))
+            self._estimates[None] = found.ownership[0], float(found.score[0])
+            for action, owners, score in zip(new, found.ownership[1:], found.score[1:], strict=True):
+                self._estimates[action] = -owners, -float(score)

@@ -14,6 +14,7 @@ from pipeline.config import SearchConfig
 from pipeline.errors import IllegalMove
 from pipeline.games.base import BoolArray, Evaluate, FloatArray, Game, KeyArray, Planes, States
 from pipeline.players.searching import SearchPlayer
+from pipeline.search.batch import BatchSearch
 from pipeline.search.candidates import Candidate
 
 ROW = np.array([0])
@@ -28,7 +29,66 @@ class Position(NamedTuple):
     keys: KeyArray
 
 
-class SearchSession:
+class SearchedRow:
+    """One row of a search, to read: where its game stands, and what was found there so far."""
+
+    def __init__(self, search: BatchSearch, row: int = 0) -> None:
+        self.game = search.game
+        self._search, self._row = search, np.array([row])
+
+    @property
+    def state(self) -> States:
+        """[1, S]"""
+        return self._search.states[self._row[0] : self._row[0] + 1]
+
+    @property
+    def to_move(self) -> int:
+        return int(self.game.to_move(self.state)[0])
+
+    def legal(self) -> BoolArray:
+        """[A]"""
+        return self._search.legal(self._row)[0]
+
+    def here(self) -> Position:
+        history, row = self._search.history, self._row[0]
+        return Position(self.state[0].copy(), history.keys[row, : history.lengths[row]].copy())
+
+    def value_to_move(self) -> float:
+        """In [-1, 1]: the mean of the network's value of the position and those of all readouts so far."""
+        return float(self._search.root_values(self._row)[0])
+
+    def policy(self) -> FloatArray:
+        """[A] float32: the network's policy here; all 0 before the first batch."""
+        return self._search.root_table(self._row)[1][0]
+
+    def candidates(self) -> list[Candidate]:
+        """What was found so far; see search/candidates.py. Empty before the first batch."""
+        return self._search.candidates(int(self._row[0]))
+
+    def room(self) -> int:
+        """How many readouts may still be added to the tree."""
+        return self._search.room(int(self._row[0]))
+
+    def planes(self, actions: Sequence[int] = ()) -> Planes:
+        """[1 + n, C, H, W]: the network's view of this position, and of those after each of these legal moves."""
+        count = 1 + len(actions)
+        states, history = self.state.repeat(count, 0), self._search.history.select(self._row.repeat(count))
+        if actions:
+            later = np.arange(1, count)
+            states[1:] = self.game.play(states[1:], np.array(actions, np.int32), history.select(later))
+            history.append(later, self.game.keys(states[1:]))
+        return self.game.legal_and_observe(states, history)[1]
+
+
+def tree_room(config: SearchConfig, readouts: int) -> int:
+    """How many readouts a search needs room for where whoever asks may want more than `readouts`.
+
+    Gumbel divides its budget from the start, so it never gets more.
+    """
+    return max(readouts, LEAST_ROOM) if config.algorithm == "puct" else readouts
+
+
+class SearchSession(SearchedRow):
     """A SearchPlayer of one row, with a clock. It keeps its tree from move to move; taking a move back drops it.
 
     readouts  of a search at most, where nothing else is said; 0: the raw policy
@@ -36,11 +96,9 @@ class SearchSession:
 
     def __init__(self, game: Game, evaluate: Evaluate, config: SearchConfig, readouts: int, leaves: int = 1) -> None:
         """evaluate: for batches of up to `leaves` positions of the one tree."""
-        self.game = game
         self.readouts = readouts
-        room = max(readouts, LEAST_ROOM) if config.algorithm == "puct" else readouts
-        self._player = SearchPlayer(game, 1, evaluate, config, room, leaves)
-        self._search = self._player.search
+        self._player = SearchPlayer(game, 1, evaluate, config, tree_room(config, readouts), leaves)
+        super().__init__(self._player.search)
         self.restart()
 
     def warm_up(self) -> None:
@@ -65,11 +123,6 @@ class SearchSession:
             self._search.place(0, state[0], self.game.keys(state))
 
     @property
-    def state(self) -> States:
-        """[1, S]"""
-        return self._search.states
-
-    @property
     def moves(self) -> list[int]:
         """The actions since the last restart."""
         return [action for _, action in self._before]
@@ -77,14 +130,6 @@ class SearchSession:
     @property
     def is_over(self) -> bool:
         return bool(self.game.is_over(self.state)[0])
-
-    @property
-    def to_move(self) -> int:
-        return int(self.game.to_move(self.state)[0])
-
-    def legal(self) -> BoolArray:
-        """[A]"""
-        return self._search.legal(ROW)[0]
 
     def play(self, action: int, player: int | None = None) -> None:
         """Make a move, for this player (None: whose turn it is). Raises IllegalMove; then nothing has changed.
@@ -116,10 +161,6 @@ class SearchSession:
         if not self.game.can_set_up:
             raise IllegalMove(f"{self.game.spec}: {'the game is over' if self.is_over else 'out of turn'}")
         self._search.place(0, self.game.with_turn(self.state, player)[0], self.here().keys)
-
-    def here(self) -> Position:
-        history = self._search.history
-        return Position(self.state[0].copy(), history.keys[0, : history.lengths[0]].copy())
 
     def go_to(self, position: Position) -> None:
         """Stand there, with the same moves to take back; the tree is dropped unless that is where we are."""
@@ -161,29 +202,3 @@ class SearchSession:
     def best(self) -> int:
         """The move that the search so far prefers. At least one batch must have been searched since the last move."""
         return int(self._search.choose(ROW, np.zeros(1, np.float32))[0])
-
-    def value_to_move(self) -> float:
-        """In [-1, 1]: the mean of the network's value of the position and those of all readouts so far."""
-        return float(self._search.root_values(ROW)[0])
-
-    def policy(self) -> FloatArray:
-        """[A] float32: the network's policy here; all 0 before the first batch."""
-        return self._search.root_table(ROW)[1][0]
-
-    def candidates(self) -> list[Candidate]:
-        """What was found so far; see search/candidates.py. Empty before the first batch."""
-        return self._search.candidates(0)
-
-    def room(self) -> int:
-        """How many readouts may still be added to the tree."""
-        return self._search.room(0)
-
-    def planes(self, actions: Sequence[int] = ()) -> Planes:
-        """[1 + n, C, H, W]: the network's view of this position, and of those after each of these legal moves."""
-        count = 1 + len(actions)
-        states, history = self.state.repeat(count, 0), self._search.history.select(np.zeros(count, np.int64))
-        if actions:
-            later = np.arange(1, count)
-            states[1:] = self.game.play(states[1:], np.array(actions, np.int32), history.select(later))
-            history.append(later, self.game.keys(states[1:]))
-        return self.game.legal_and_observe(states, history)[1]
