@@ -18,7 +18,7 @@ import signal
 import sys
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -215,12 +215,42 @@ def show(
     ] = Path(),
     game: Annotated[int | None, typer.Option(help="Show this game of a shard or match, counted from 0.")] = None,
     moves: Annotated[bool, typer.Option("--moves", help="Show the board before every move of that game.")] = False,
+    sgf: Annotated[
+        bool, typer.Option("--sgf", help="Print the games of a shard or match as SGF, with what their searches found.")
+    ] = False,
+    sgf_output: Annotated[
+        Path | None,
+        typer.Option(help="The same into files of this folder, one a game; those of the same name are replaced."),
+    ] = None,
 ) -> None:
     with reported("show"):
+        from pipeline.reports.show import game_records
         from pipeline.reports.show import show as describe
 
+        if sgf or sgf_output is not None:
+            if moves:
+                raise UsageError("--moves shows boards, --sgf writes records; choose one")
+            print_or_write(game_records(path, game), sgf_output)
+            return
         for text in describe(path, game=game, moves=moves):
             print(text)
+
+
+def print_or_write(records: Iterable[tuple[str, str]], folder: Path | None) -> None:
+    """Texts with the names of their files: printed one after the other, or written into this folder."""
+    from pipeline.storage import atomic
+
+    count = 0
+    for name, text in records:
+        if folder is None:
+            print(text, end="")
+            continue
+        atomic.make_folder(folder)
+        atomic.write_text(folder / name, text, folder_sync=False)
+        count += 1
+    if folder is not None:
+        atomic.sync(folder)
+        print(f"{count} records in {folder}")
 
 
 @app.command(help=HELP["pool"])

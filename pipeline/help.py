@@ -139,10 +139,14 @@ Example: python main.py bench --game go:9 --network-size b2c32 --seconds 5
 """,
     "show": """Print any of MuGo's files for a person; without a path, the state of the run in this folder.
 
+--sgf prints the games of a shard or match instead, as SGF that Sabaki and other programs open: each move with its
+visits and the winrate before it, and black's winrates as a graph. --sgf-output writes a file a game. A folder stands
+for its newest match or shard.
+
 \b
 Reads:   a game shard (.gz), its .meta file, a chunk (.h5), a model directory, a match directory, promotions.jsonl,
          ratings, a pool, or the folder of a run
-Writes:  nothing
+Writes:  nothing, except with --sgf-output: records in that folder
 Exit:    0 shown, 1 missing, damaged or not one of MuGo's files, 2 wrong usage
 Example: python main.py show saved_models/best_model
 """,

@@ -12,6 +12,7 @@ from pipeline.reports.run_files import is_run
 from pipeline.reports.show_match import show_match
 from pipeline.reports.show_records import show_chunk, show_shard, show_sidecar
 from pipeline.reports.show_run import models_table, show_run
+from pipeline.reports.show_sgf import Named, match_records, shard_records
 from pipeline.reports.tables import described, flattened, table
 from pipeline.storage import atomic, layout
 from pipeline.storage.chunks import list_sets
@@ -54,6 +55,25 @@ def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[s
     if (newest := _newest_in(path)) is None:
         raise FileError(path, f"none of MuGo's files in this folder; wanted {KNOWN}")
     return chain([f"the newest in {path}:"], show(newest, game, moves))
+
+
+def game_records(path: Path, game: int | None = None) -> Iterator[Named]:
+    """File names and SGF records of the games at path, or of this one; a folder stands for its newest match or shard.
+
+    Raises FileError if no games are there or they are damaged, UsageError for games that aren't written in SGF.
+    """
+    if not os.path.lexists(path):
+        raise FileError(path, "no such file; wanted a game shard or a match directory")
+    if path.suffix == layout.SHARD_SUFFIX and not path.is_dir():
+        return shard_records(path, game)
+    if (match := _match_of(path)) is not None:
+        return match_records(match, int(path.stem) if path.suffix == SGF_SUFFIX and game is None else game)
+    if path.is_dir():
+        if matches := list_matches(path):
+            return match_records(matches[-1], game)
+        if (shard := _newest_shard(path)) is not None:
+            return shard_records(shard, game)
+    raise UsageError(f"show {path}: --sgf is for game shards and matches")
 
 
 def _match_of(path: Path) -> Path | None:

@@ -55,8 +55,8 @@ def show_shard(path: Path, index: int | None, moves: bool) -> Iterator[str]:
     meta = read_meta(path) if layout.meta_path(path).exists() else None
     shard = read_shard(path, meta)
     game = recorded_game(shard.game_spec)
-    if index is not None and not 0 <= index < shard.num_games:
-        raise UsageError(f"show --game: found {index}; {path} holds games 0 to {shard.num_games - 1}")
+    if index is not None:
+        checked_index(shard, index)
     if index is None:
         yield shard_header(shard, committed=meta is not None)
         yield ""
@@ -68,6 +68,13 @@ def show_shard(path: Path, index: int | None, moves: bool) -> Iterator[str]:
         raise FileError(path, f"damaged: game {index or 0}: {error}") from error
     if index is None:
         yield from more(path)
+
+
+def checked_index(shard: Shard, index: int) -> int:
+    """The number of a game. Raises UsageError if the shard has no such game."""
+    if not 0 <= index < shard.num_games:
+        raise UsageError(f"show --game: found {index}; {shard.path} holds games 0 to {shard.num_games - 1}")
+    return index
 
 
 def shard_header(shard: Shard, committed: bool) -> str:

@@ -41,11 +41,17 @@ def sgf_name(index: int) -> str:
 
 
 def game_sgf(
-    game: Game, moves: Sequence[int], text: SgfText, comments: Sequence[str] = (), resigned: bool = False
+    game: Game,
+    moves: Sequence[int],
+    text: SgfText,
+    comments: Sequence[str] = (),
+    resigned: bool = False,
+    winrates: Sequence[float | None] = (),
 ) -> str:
     """The record of one game from the initial position.
 
     comments: one per move, "" for none; may be shorter than moves. resigned: the player to move after them gave up.
+    winrates: black's, in percent, before each move, None where unknown: SBKV, which Sabaki shows, of the node before.
     The result is computed from the moves: RE[B+7.5] in Go, RE[B+] in Gomoku, RE[0] for a draw, RE[B+R] where white
     resigned, RE[?] if the game isn't over. The rules of Gomoku are the options of its spec, or "free".
     Raises IllegalMove for a move that the rules forbid.
@@ -53,9 +59,10 @@ def game_sgf(
     form = game.sgf
     assert form is not None, f"{game.spec} isn't written in SGF"
     *before, state = replay_one(game, moves)
+    shown = [_property("SBKV", "" if winrate is None else f"{winrate:.2f}") for winrate in winrates]
     nodes = [
-        f";{COLOURS[int(game.to_move(here)[0])]}[{_point(game, move)}]" + _property("C", comment or "")
-        for here, move, comment in zip_longest(before, moves, comments[: len(moves)])
+        f";{COLOURS[int(game.to_move(here)[0])]}[{_point(game, move)}]{winrate or ''}" + _property("C", comment or "")
+        for here, move, winrate, comment in zip_longest(before, moves, shown[1 : len(moves)], comments[: len(moves)])
     ]
     result = "?"
     if game.is_over(state)[0]:
@@ -77,6 +84,7 @@ def game_sgf(
         _property("EV", text.event),
         _property("RO", text.round),
         _property("RE", result),
+        *shown[:1],
         _property("C", text.comment),
     ]
     return f"(;{''.join(header)}\n" + "\n".join(nodes) + ")\n"

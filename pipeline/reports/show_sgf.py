@@ -1,0 +1,130 @@
+"""``show --sgf``: games of shards and matches as SGF records with what their searches found, for Sabaki and others.
+
+A move's comment is about the search that chose it: black's winrate, the mover's value, visits and the moves visited
+most. SBKV, from which Sabaki draws a game's winrates, is black's in percent in the position that a node shows, which is
+the one after its move: it comes from the search before the next move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.errors import FileError, IllegalMove, UsageError
+from pipeline.games.base import Game
+from pipeline.games.registry import recorded_game
+from pipeline.games.replay import replay_one
+from pipeline.reports.show_records import checked_index, top_moves
+from pipeline.storage import layout
+from pipeline.storage.matches import MatchGame, read_match
+from pipeline.storage.sgf import SgfText, game_sgf, sgf_name
+from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord, Shard, read_meta, read_shard
+
+Named = tuple[str, str]
+"""A file name and what it holds."""
+
+
+def shard_records(path: Path, index: int | None) -> Iterator[Named]:
+    """The records of a shard's games, or of this one. Raises UsageError for a game without SGF."""
+    meta = read_meta(path) if layout.meta_path(path).exists() else None
+    shard = read_shard(path, meta)
+    game = _written_in_sgf(path, shard.game_spec)
+    for number in range(shard.num_games) if index is None else [checked_index(shard, index)]:
+        yield f"{path.stem}-{sgf_name(number)}", _shard_record(game, shard, number)
+
+
+def match_records(path: Path, index: int | None) -> Iterator[Named]:
+    """The same of a match."""
+    match = read_match(path)
+    game = _written_in_sgf(path, match.header.game)
+    games = sorted(match.games, key=lambda one: one.index)
+    if index is not None and not any(one.index == index for one in games):
+        raise UsageError(f"show --game: game {index} of {path} isn't there; it has {len(games)} games so far")
+    names = (match.header.challenger, match.header.champion)
+    for one in games:
+        if index is None or one.index == index:
+            black, white = names if one.challenger_player == 0 else names[::-1]
+            text = SgfText(black, white, event=match.folder.name, round=str(one.index), comment=f"end: {one.end}")
+            yield f"{match.folder.name}-{sgf_name(one.index)}", _match_record(path, game, one, text)
+
+
+def _written_in_sgf(path: Path, spec: str) -> Game:
+    game = recorded_game(spec)
+    if game.sgf is None:
+        raise UsageError(f"show --sgf: {path} holds games of {spec}, which isn't written in SGF")
+    return game
+
+
+def _shard_record(game: Game, shard: Shard, number: int) -> str:
+    record = shard.game(number)
+    names = [shard.model, shard.model]
+    if record.opponent is not None and record.learner != BOTH:
+        names[1 - record.learner] = record.opponent
+    text = SgfText(
+        names[0],
+        names[1],
+        event=f"self-play of {shard.model}, worker {shard.header.get('worker')}",
+        round=str(number),
+        comment=f"id {record.game_id:016x}; end: {record.end.name.lower()}; shard {shard.path.name}",
+    )
+    values = [
+        None if flags & NO_VALUE else float(value)
+        for flags, value in zip(record.flags.tolist(), record.root_values, strict=True)
+    ]
+    try:
+        movers = _movers(game, record.moves.tolist())
+        ends = np.cumsum(record.visit_lengths, dtype=np.int64).tolist()
+        comments = [
+            _comment(value, mover, _search_of(game, record, ply, mover, ends[ply]))
+            for ply, (value, mover) in enumerate(zip(values, movers, strict=True))
+        ]
+        winrates = [_black_winrate(value, mover) for value, mover in zip(values, movers, strict=True)]
+        resigned = record.end == End.RESIGNED
+        return game_sgf(game, record.moves.tolist(), text, comments, resigned, winrates)
+    except IllegalMove as error:
+        raise FileError(shard.path, f"damaged: game {number}: {error}") from error
+
+
+def _match_record(path: Path, game: Game, one: MatchGame, text: SgfText) -> str:
+    try:
+        movers = _movers(game, one.moves)
+        comments = [
+            _comment(value, mover, "opening" if ply < one.opening_plies else "")
+            for ply, (value, mover) in enumerate(zip(one.values_to_move, movers, strict=True))
+        ]
+        winrates = [_black_winrate(value, mover) for value, mover in zip(one.values_to_move, movers, strict=True)]
+        return game_sgf(game, one.moves, text, comments, one.end == "resigned", winrates)
+    except IllegalMove as error:
+        raise FileError(path, f"damaged: game {one.index}: {error}") from error
+
+
+def _movers(game: Game, moves: Sequence[int]) -> list[int]:
+    """Who made each move. Raises IllegalMove."""
+    return [int(game.to_move(state)[0]) for state in replay_one(game, moves)][: len(moves)]
+
+
+def _search_of(game: Game, record: GameRecord, ply: int, mover: int, end: int) -> str:
+    """What was visited before a move, or who else made it. end: of its visits in the record's columns."""
+    if record.learner not in (BOTH, mover):
+        return f"by {record.opponent}"
+    visits = slice(end - int(record.visit_lengths[ply]), end)
+    counts = record.visit_counts[visits]
+    total = int(counts.sum())
+    kind = "" if record.flags[ply] & POLICY_COUNTS else " of a cheap search"
+    return f"{total} visits{kind}: {top_moves(game, record.visit_actions[visits], counts, unit='×')}" if total else ""
+
+
+def _comment(value: float | None, mover: int, found: str) -> str:
+    """One line for each thing that is known."""
+    winrate = _black_winrate(value, mover)
+    valued = "" if winrate is None else f"black's winrate {winrate:.1f}%, value {value:+.3f} to move"
+    return "\n".join(filter(None, [valued, found]))
+
+
+def _black_winrate(value_to_move: float | None, mover: int) -> float | None:
+    """In percent; a draw counts as half a win."""
+    if value_to_move is None:
+        return None
+    return 50 * (1 + (value_to_move if mover == 0 else -value_to_move))
