@@ -27,7 +27,16 @@ try:
 except ModuleNotFoundError as missing:
     sys.exit(f"mugo: {missing}; run ./rl_loop.sh once, or activate its environment: source .venv/bin/activate")
 
-from pipeline.config import CONFIGS, BenchConfig, EngineConfig, GatherConfig, SelfplayConfig, StageConfig, StatusConfig
+from pipeline.config import (
+    CONFIGS,
+    BenchConfig,
+    EngineConfig,
+    GatherConfig,
+    PlayConfig,
+    SelfplayConfig,
+    StageConfig,
+    StatusConfig,
+)
 from pipeline.errors import SYSTEM_PROBLEMS, MuGoError, UsageError, explain
 from pipeline.help import ABOUT, HELP
 from pipeline.options import options_of
@@ -44,8 +53,10 @@ COMMANDS = {  # command → the module with the function of that name
     "tournament": "pipeline.ratings.tournament",
     "bench": "pipeline.bench.command",
     "engine": "pipeline.protocols.engine",
+    "play": "pipeline.protocols.terminal",
 }
-STARTS_OVER = {"bench", "engine", "show", "status", "presets"}  # interrupted, these keep nothing to go on from
+STARTS_OVER = {"bench", "engine", "play", "show", "status", "presets"}  # interrupted, these keep nothing to go on from
+WITHOUT_SUMMARY = {"engine", "play"}
 
 Run = Callable[[str, Any, bool, int], None]
 """(command, its config, whether its summary is wanted as JSON, how much of it)"""
@@ -122,7 +133,7 @@ def add_command(name: str, kind: type[StageConfig], run: Run | None = None) -> N
         with reported(name):
             (run or run_stage)(name, *configured(name, kind, given))
 
-    parameters = options_of(name, kind, has_summary=name != "engine")
+    parameters = options_of(name, kind, has_summary=name not in WITHOUT_SUMMARY)
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     app.command(name, help=HELP[name])(command)
@@ -205,6 +216,7 @@ for command_name, config_class in CONFIGS.items():
     add_command(command_name, config_class)
 add_command("bench", BenchConfig)
 add_command("engine", EngineConfig)
+add_command("play", PlayConfig)
 add_command("status", StatusConfig, run_status)
 
 

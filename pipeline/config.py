@@ -392,6 +392,19 @@ class EngineConfig(SearchConfig):
     backend: Backend = "auto"
 
 
+class PlayConfig(StageConfig):
+    model: str = Field("saved_models/best_model", description="Who plays: a model's directory, heuristic or random.")
+    readouts: int = Field(400, ge=0, description="A model's simulations per move.")
+    colour: str = Field("b", pattern="^(b|w)$", description="Yours: b moves first, w second.")
+    game: str | None = Field(
+        None, description="Against heuristic and random: the game spec [default: go:9]; a model plays its own."
+    )
+    seed: int | None = Field(
+        None, ge=0, description="Fixes what random and heuristic choose among equals [default: another every time]."
+    )
+    backend: Backend = "auto"
+
+
 class BenchConfig(StageConfig):
     what: str = Field(
         "pipeline",

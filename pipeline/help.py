@@ -125,6 +125,18 @@ Writes:  answers on standard output
 Exit:    0 ended by the manager, 1 failed, 2 wrong usage
 Example: python main.py engine --protocol gtp --model saved_models/best_model --readouts 400
 """,
+    "play": """Play a game in the terminal against a model or a built-in player.
+
+Moves are typed in the game's notation (D4, pass); the board is drawn after each. hint shows the moves that a model
+considers, undo takes back a move and its reply, sgf FILE saves the game, help lists what else can be typed. The first
+time on a machine, kernels are compiled and inference is measured, which takes a while.
+
+\b
+Reads:   a model; moves and commands on standard input
+Writes:  boards on standard output; records where sgf FILE says so
+Exit:    0 ended by quit or the end of the input, 1 failed, 2 wrong usage, 130 Ctrl-C
+Example: python main.py play --model heuristic --game gomoku:9 --colour w
+""",
     "bench": """Measure this machine: inference, self-play, gathering and training, each against its ceiling.
 
 Self-play is measured against the bare network on the same batches, training on chunks against training on one batch in

@@ -6,7 +6,6 @@ goes to standard error. Writes no files.
 
 from __future__ import annotations
 
-import io
 import sys
 from typing import TextIO
 
@@ -20,7 +19,7 @@ from pipeline.protocols.analysis import ROWS, Analysis
 from pipeline.protocols.findings import Findings
 from pipeline.protocols.gomocup import Gomocup
 from pipeline.protocols.gtp import Gtp
-from pipeline.protocols.lines import CommandLines
+from pipeline.protocols.lines import CommandLines, accept_any_bytes
 from pipeline.protocols.session import SearchSession, tree_room
 from pipeline.storage.models import Model, read_model, resolve_champion
 
@@ -34,9 +33,7 @@ def engine(
 
     Raises FileError for a model that can't be loaded, UsageError for one whose game the protocol can't play.
     """
-    for stream in (sys.stdin, sys.stdout):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a byte that isn't UTF-8 must not end the game
+    accept_any_bytes()
     commands, answers = commands or sys.stdin, answers or sys.stdout
     model = read_model(resolve_champion(config.model))
     game = parse_game(model.info.game)

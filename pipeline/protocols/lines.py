@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import queue
+import sys
 import threading
 from typing import TextIO
 
 WAITING_LINES = 1024  # read ahead at most; then the manager's pipe fills up
 TOO_LONG = "\0too long"  # instead of a line that is longer than the limit; no protocol has such a command
+
+
+def accept_any_bytes() -> None:
+    """On standard input and output: a byte that isn't UTF-8 must not end a game."""
+    for stream in (sys.stdin, sys.stdout):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 class CommandLines:
