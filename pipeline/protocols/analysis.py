@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pipeline.networks.estimates import Estimates
 
 ROWS = 8  # positions searched at a time
+LINES_PER_BATCH = 16  # read at most between two batches: whoever sends many gets the first answers soon
 MOST_MOVES = 5000  # of a query
 MOST_NAMES = 10  # of unknown fields in a warning
 ALL_MOVES = 1 << 16
@@ -139,7 +140,9 @@ class Analysis:
         """Answer until the end of the lines, and then what is still unanswered. write must send at once."""
         self._write, more = write, True
         while more or self.busy:
-            while more and (not self.busy or lines.waiting()):
+            for _ in range(LINES_PER_BATCH):
+                if not more or (self.busy and not lines.waiting()):
+                    break
                 line = lines.next()
                 if line is None:
                     more = False

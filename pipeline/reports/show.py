@@ -73,7 +73,7 @@ def game_records(path: Path, game: int | None = None) -> Iterator[Named]:
             return match_records(matches[-1], game)
         if (shard := _newest_shard(path)) is not None:
             return shard_records(shard, game)
-    raise UsageError(f"show {path}: --sgf is for game shards and matches")
+    raise UsageError(f"show {path}: --sgf is for game shards, matches and folders of them")
 
 
 def _match_of(path: Path) -> Path | None:
