@@ -34,6 +34,7 @@ from pipeline.config import (
     GatherConfig,
     PlayConfig,
     SelfplayConfig,
+    ServeConfig,
     StageConfig,
     StatusConfig,
 )
@@ -54,9 +55,11 @@ COMMANDS = {  # command → the module with the function of that name
     "bench": "pipeline.bench.command",
     "engine": "pipeline.protocols.engine",
     "play": "pipeline.protocols.terminal",
+    "serve": "pipeline.protocols.board_page.command",
 }
-STARTS_OVER = {"bench", "engine", "play", "show", "status", "presets"}  # interrupted, these keep nothing to go on from
-WITHOUT_SUMMARY = {"engine", "play"}
+# Interrupted, these keep nothing to go on from.
+STARTS_OVER = {"bench", "engine", "play", "serve", "show", "status", "presets"}
+WITHOUT_SUMMARY = {"engine", "play", "serve"}
 
 Run = Callable[[str, Any, bool, int], None]
 """(command, its config, whether its summary is wanted as JSON, how much of it)"""
@@ -217,6 +220,7 @@ for command_name, config_class in CONFIGS.items():
 add_command("bench", BenchConfig)
 add_command("engine", EngineConfig)
 add_command("play", PlayConfig)
+add_command("serve", ServeConfig)
 add_command("status", StatusConfig, run_status)
 
 

@@ -1,4 +1,4 @@
-# Sourced by rl_loop.sh and test.sh, never run by itself: the Python environment, and commands that signals reach.
+# Sourced by rl_loop.sh, test.sh and play.sh, never run by itself: the Python environment, and commands that signals reach.
 #
 #   set_up EXTRAS    makes or repairs .venv and installs what constraints.txt pins, with these extras of pyproject.toml;
 #                    sets $python. Does nothing, in milliseconds, when .venv was made from the same constraints.txt and
@@ -10,6 +10,7 @@
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 child=
+next_step="run the same command again to go on where it stood" # said when a signal has stopped everything
 
 say() { printf '%s  %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
 
@@ -37,7 +38,7 @@ stop() {
         kill -TERM "$child" 2>/dev/null || true
         wait "$child" || true
     fi
-    say "stopped; run the same command again to go on where it stood"
+    say "stopped; $next_step"
     exit "$1"
 }
 

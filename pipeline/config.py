@@ -405,6 +405,20 @@ class PlayConfig(StageConfig):
     backend: Backend = "auto"
 
 
+class ServeConfig(StageConfig):
+    port: int = Field(8000, ge=0, le=65535, description="Port of this machine to listen at; 0 = any that is free.")
+    model: list[Path] = Field(
+        [],
+        description="Directory of a model to play against; may be given several times "
+        "[default: saved_models/best_model if there is one].",
+    )
+    readouts: int = Field(
+        400, ge=0, le=10_000, description="Simulations per move of a model, unless the page chooses another number."
+    )
+    browser: bool = Field(True, description="Open the page in a browser.")
+    backend: Backend = "auto"
+
+
 class BenchConfig(StageConfig):
     what: str = Field(
         "pipeline",

@@ -137,6 +137,19 @@ Writes:  boards on standard output; records where sgf FILE says so
 Exit:    0 ended by quit or the end of the input, 1 failed, 2 wrong usage, 130 Ctrl-C
 Example: python main.py play --model heuristic --game gomoku:9 --colour w
 """,
+    "serve": """Play against a model in the browser, and look at what it thinks.
+
+The page lets you play Go, Gomoku, Othello, connect four and tic-tac-toe against models, heuristic and random, with
+hints, win rates, territory, undo and SGF records; docs/play.md describes it. It is served to this machine only, needs
+no network, and lives as long as the command: Ctrl-C ends it, and the games with it. Needs the extra `serve`, which
+./play.sh installs.
+
+\b
+Reads:   models
+Writes:  nothing
+Exit:    1 a model can't be loaded, the port is taken or the extra is missing, 2 wrong usage, 130 ended by Ctrl-C
+Example: python main.py serve --model saved_models/best_model --readouts 400
+""",
     "bench": """Measure this machine: inference, self-play, gathering and training, each against its ceiling.
 
 Self-play is measured against the bare network on the same batches, training on chunks against training on one batch in

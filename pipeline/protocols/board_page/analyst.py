@@ -1,0 +1,111 @@
+"""``Analyst``: a model that chooses moves and explains positions for all tables that play its game, one at a time.
+
+Whatever it says of a position is seen by the player to move there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipeline.errors import MuGoError
+from pipeline.games.base import States
+from pipeline.protocols.findings import Findings, winrate
+from pipeline.protocols.session import SearchSession
+
+MOST_WAITING = 8  # searches that wait for one model; more are turned away
+MOST_CANDIDATES = 8
+SEARCH_SECONDS = 30.0
+
+
+class Refused(MuGoError):
+    """A request that can't be followed now; status: of HTTP."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Line:
+    """A position and how it came about: start [1, S] (None: the initial one), then (player, action)."""
+
+    start: States | None
+    moves: tuple[tuple[int, int], ...]
+
+
+class Analyst:
+    """A search session behind a lock. Its tree is kept where a line goes on from the one before it.
+
+    stopping: set when the server ends; searches then stop after their batch
+    """
+
+    def __init__(
+        self, name: str, spec: str, session: SearchSession, findings: Findings, stopping: threading.Event
+    ) -> None:
+        """name, spec: the model's name, and the game that it plays."""
+        self.name, self.spec = name, spec
+        self._session, self._findings, self._stopping = session, findings, stopping
+        self._lock, self._places = threading.Lock(), threading.Semaphore(MOST_WAITING)
+        self._start: States | None = None
+        self._players: list[int] = []  # who made the moves of the session
+
+    def choose(self, line: Line, readouts: int, stale: Callable[[], bool]) -> tuple[int, dict[str, Any]]:
+        """(the move to play, what was found). stale: whether nobody wants the answer any more; the search then ends."""
+        with self._searched(line, readouts, stale) as session:
+            return session.best(), self._found()
+
+    def analyse(self, line: Line, readouts: int, stale: Callable[[], bool]) -> dict[str, Any]:
+        """What was found: see _found. stale: as for choose."""
+        with self._searched(line, readouts, stale):
+            return self._found()
+
+    @contextlib.contextmanager
+    def _searched(self, line: Line, readouts: int, stale: Callable[[], bool]) -> Iterator[SearchSession]:
+        """Wait for the session, and search the line's last position. Raises Refused if too many wait already."""
+        if not self._places.acquire(blocking=False):
+            raise Refused(503, f"{self.name} has {MOST_WAITING} searches waiting; try again in a moment")
+        try:
+            with self._lock:
+                self._stand_at(line)
+                until = time.monotonic() + SEARCH_SECONDS
+                self._session.search_until(
+                    lambda: time.monotonic() >= until or self._stopping.is_set() or stale(), readouts
+                )
+                yield self._session
+        finally:
+            self._places.release()
+
+    def _stand_at(self, line: Line) -> None:
+        """Play the line in the session, from where it parts from the line before."""
+        session = self._session
+        if line.start is not self._start:
+            self._start, self._players = line.start, []
+            session.restart(line.start)
+        common, before = 0, tuple(zip(self._players, session.moves, strict=True))
+        while common < min(len(before), len(line.moves)) and before[common] == line.moves[common]:
+            common += 1
+        for _ in before[common:]:
+            session.undo()
+        del self._players[common:]
+        for player, action in line.moves[common:]:
+            session.play(action, player)
+            self._players.append(player)
+
+    def _found(self) -> dict[str, Any]:
+        """candidates: as in findings.py; policy [A]; winrate; visits; lead and ownership [P], or None."""
+        ownership = self._findings.ownership()
+        return {
+            "candidates": self._findings.candidates(MOST_CANDIDATES),
+            "policy": self._session.policy(),
+            "winrate": winrate(self._session.value_to_move()),
+            "visits": self._findings.root()["visits"],
+            "lead": self._findings.lead(),
+            "ownership": None if ownership is None else np.asarray(ownership),
+        }

@@ -1,0 +1,271 @@
+"""The server's HTTP: the page's files, and JSON about tables.
+
+    GET   /                              the page; /page.js, /page.css, /icon.svg
+    GET   /api/options                   games, opponents and limits to choose from
+    POST  /api/games                     begin a game (NewGame) → the table's view
+    POST  /api/records?opponent=…        begin with an SGF record, the request's body
+    GET   /api/games/ID?ply=N            the view: the game, and the position before move N
+    GET   /api/games/ID/sgf              the game as a file
+    POST  /api/games/ID/VERB             play, reply, undo, rewind, resign, analyse → the view afterwards
+
+A view is described in table.py. Every error is {"error": one sentence} with HTTP's number for it. What takes time runs
+in threads, so that the server goes on answering.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from pipeline.errors import MuGoError
+from pipeline.games.base import Game
+from pipeline.games.registry import parse_game
+from pipeline.games.stones import BoardGame
+from pipeline.protocols.board_page.analyst import Analyst, Refused
+from pipeline.protocols.board_page.limits import Guard, read_body
+from pipeline.protocols.board_page.table import HEURISTIC, NOBODY, RANDOM, Table, Tables
+from pipeline.storage.sgf import SgfRecord, read_sgf
+
+MOST_READOUTS = 10_000
+# Games to play without a model, behind those of the models.
+GAMES = ("go:9", "go:13", "go:19", "gomoku:15", "othello:8", "connect4", "tictactoe")
+FILES = {
+    "/": ("page.html", "text/html"),
+    "/page.js": ("page.js", "text/javascript"),
+    "/page.css": ("page.css", "text/css"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
+
+Wanted = TypeVar("Wanted", bound=BaseModel)
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NewGame(Body):
+    """human: whose stones the person plays, 0 the first player; None: both sides. readouts: of the opponent."""
+
+    game: str = Field(max_length=100)
+    opponent: str = Field(max_length=200)
+    human: int | None = Field(0, ge=0, le=1)
+    readouts: int = Field(ge=0, le=MOST_READOUTS)
+
+
+class NewRecord(Body):
+    game: str = Field("", max_length=100)  # which to try first
+    readouts: int = Field(0, ge=0, le=MOST_READOUTS)
+
+
+class At(Body):
+    """ply: how many moves the page knows; for views and analyses, the position to look at."""
+
+    ply: int = Field(ge=0, le=100_000)
+
+
+class Look(Body):
+    ply: int | None = Field(None, ge=0, le=100_000)
+
+
+class Move(At):
+    move: str = Field(max_length=10)
+
+
+class Rewind(At):
+    to: int = Field(ge=0, le=100_000)
+
+
+class Analysis(At):
+    readouts: int = Field(ge=0, le=MOST_READOUTS)
+
+
+VERBS: Mapping[str, tuple[type[At], Callable[[Table, Any], None]]] = {
+    "play": (Move, lambda table, body: table.play(body.move, body.ply)),
+    "reply": (At, lambda table, body: table.reply(body.ply)),
+    "undo": (At, lambda table, body: table.undo(body.ply)),
+    "rewind": (Rewind, lambda table, body: table.rewind(body.ply, body.to)),
+    "resign": (At, lambda table, body: table.resign(body.ply)),
+    "analyse": (Analysis, lambda table, body: table.analyse(body.ply, body.readouts)),
+}
+
+
+class Hall:
+    """The models at this server, the games that can be played, and the tables."""
+
+    def __init__(self, analysts: list[Analyst], readouts: int) -> None:
+        """readouts: of an opponent, unless the page says otherwise."""
+        self.readouts = min(readouts, MOST_READOUTS)
+        self.analysts = {analyst.name: analyst for analyst in analysts}
+        specs = [*(analyst.spec for analyst in analysts), *GAMES]
+        self.games: dict[str, Game] = {game.spec: game for game in map(parse_game, specs)}
+        self.tables = Tables()
+
+    def options(self) -> dict[str, Any]:
+        return {
+            "games": [
+                {"spec": spec, "opponents": [*self._models(spec), *self._built_ins(game), NOBODY]}
+                for spec, game in self.games.items()
+            ],
+            "readouts": self.readouts,
+            "most_readouts": MOST_READOUTS,
+        }
+
+    def new_game(self, body: NewGame) -> Table:
+        game = self.games.get(body.game)
+        if game is None:
+            raise Refused(400, f"game: found {body.game[:40]!r}; wanted one of {', '.join(self.games)}")
+        models = self._models(body.game)
+        known = [*models, *self._built_ins(game), NOBODY]
+        if body.opponent not in known:
+            raise Refused(400, f"opponent: found {body.opponent[:40]!r}; wanted one of {', '.join(known)}")
+        human = None if body.opponent == NOBODY else body.human
+        if human is None and body.opponent != NOBODY:
+            raise Refused(400, f"human: an opponent plays one side, so say which is yours: 0 or 1, or choose {NOBODY}")
+        return self._seated(game, body.opponent, human, body.readouts, None)
+
+    def new_record(self, data: bytes, body: NewRecord) -> Table:
+        """A table of this record, of the first game that it fits."""
+        specs = sorted(self.games, key=lambda spec: spec != body.game)
+        problems = []
+        for game in (self.games[spec] for spec in specs):
+            if game.sgf is None:
+                continue
+            try:
+                record = read_sgf(data, game)
+            except MuGoError as error:
+                problems.append(error)
+                continue
+            return self._seated(game, NOBODY, None, body.readouts, record)
+        raise Refused(400, str(problems[0]))
+
+    def _seated(self, game: Game, opponent: str, human: int | None, readouts: int, record: SgfRecord | None) -> Table:
+        models = self._models(game.spec)
+        adviser = self.analysts[opponent if opponent in models else models[0]] if models else None
+        assert isinstance(game, BoardGame)
+        table = Table(game, opponent, human, readouts, adviser, record)
+        self.tables.add(table)
+        return table
+
+    def _models(self, spec: str) -> list[str]:
+        return [name for name, analyst in self.analysts.items() if analyst.spec == spec]
+
+    @staticmethod
+    def _built_ins(game: Game) -> list[str]:
+        return [RANDOM] if game.heuristic() is None else [HEURISTIC, RANDOM]
+
+
+def make_app(hall: Hall) -> Starlette:
+    files = {path: (Path(__file__).with_name(name).read_bytes(), kind) for path, (name, kind) in FILES.items()}
+
+    async def file(request: Request) -> Response:
+        content, kind = files[request.url.path]
+        return Response(content, media_type=kind)
+
+    async def options(request: Request) -> Response:
+        return JSONResponse(await run_in_threadpool(hall.options))
+
+    async def new_game(request: Request) -> Response:
+        body = parsed(NewGame, await read_body(request))
+        return await seen(lambda: hall.new_game(body))
+
+    async def new_record(request: Request) -> Response:
+        wanted, data = asked(NewRecord, request), await read_body(request)
+        return await seen(lambda: hall.new_record(data, wanted))
+
+    async def look(request: Request) -> Response:
+        wanted = asked(Look, request)
+        return await seen(lambda: hall.tables.find(request.path_params["id"]), wanted.ply)
+
+    async def sgf(request: Request) -> Response:
+        text = await run_in_threadpool(lambda: hall.tables.find(request.path_params["id"]).sgf())
+        named = {"content-disposition": 'attachment; filename="game.sgf"'}
+        return Response(text, media_type="application/x-go-sgf", headers=named)
+
+    async def act(request: Request) -> Response:
+        name = request.path_params["verb"]
+        if name not in VERBS:
+            raise HTTPException(404, f"found {name[:20]!r}; wanted one of {', '.join(VERBS)}")
+        kind, verb = VERBS[name]
+        body = parsed(kind, await read_body(request))
+
+        def acted() -> Table:
+            table = hall.tables.find(request.path_params["id"])
+            verb(table, body)
+            return table
+
+        return await seen(acted, body.ply if name == "analyse" else None)
+
+    async def seen(find: Callable[[], Table], ply: int | None = None) -> Response:
+        return JSONResponse(await run_in_threadpool(lambda: find().view(ply)))
+
+    return Starlette(
+        routes=[
+            *(Route(path, file) for path in FILES),
+            Route("/api/options", options),
+            Route("/api/games", new_game, methods=["POST"]),
+            Route("/api/records", new_record, methods=["POST"]),
+            Route("/api/games/{id}", look),
+            Route("/api/games/{id}/sgf", sgf),
+            Route("/api/games/{id}/{verb}", act, methods=["POST"]),
+        ],
+        middleware=[Middleware(Guard)],
+        exception_handlers={
+            HTTPException: _http_error,
+            MuGoError: _foreseen,
+            ClientDisconnect: _gone,
+            Exception: _bug,
+        },
+    )
+
+
+def parsed(kind: type[Wanted], body: bytes) -> Wanted:
+    """Raises HTTPException 400 that says in one sentence what is wrong."""
+    try:
+        return kind.model_validate_json(body, strict=True)
+    except ValidationError as error:
+        raise HTTPException(400, _sentence(error)) from None
+
+
+def asked(kind: type[Wanted], request: Request) -> Wanted:
+    """The same from the address's query."""
+    try:
+        return kind.model_validate(dict(request.query_params))
+    except ValidationError as error:
+        raise HTTPException(400, _sentence(error)) from None
+
+
+def _sentence(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    where = ".".join(str(part)[:20] for part in first["loc"][:3])
+    return f"{where}: {first['msg']}" if where else str(first["msg"])
+
+
+def _failed(status: int, problem: str, headers: Mapping[str, str] | None = None) -> Response:
+    return JSONResponse({"error": problem}, status, headers)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _failed(error.status_code, error.detail, error.headers)
+
+
+async def _foreseen(request: Request, error: Exception) -> Response:
+    return _failed(error.status if isinstance(error, Refused) else 400, str(error))
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    return _failed(400, "the request ended in the middle")
+
+
+async def _bug(request: Request, error: Exception) -> Response:
+    return _failed(500, "this is a bug; the terminal that runs the server shows where")

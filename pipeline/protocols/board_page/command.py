@@ -1,0 +1,115 @@
+"""``serve``: listen on this machine, and open the page in a browser.
+
+Loads the models first, so that whoever opens the page never waits for compilers. Ends with Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import threading
+import webbrowser
+from pathlib import Path
+
+from pipeline.config import EngineConfig, ServeConfig
+from pipeline.errors import MuGoError, UsageError
+from pipeline.games.registry import parse_game
+from pipeline.games.stones import BoardGame
+from pipeline.progress import SILENT, Progress
+from pipeline.protocols.board_page.analyst import Analyst
+from pipeline.protocols.engine import open_session
+from pipeline.storage.models import Model, read_model, resolve_champion
+
+ADDRESS = "127.0.0.1"
+CHAMPION = Path("saved_models/best_model")
+MOST_MODELS = 4
+MOST_CONNECTIONS = 100
+
+
+def serve(config: ServeConfig, progress: Progress = SILENT) -> None:
+    """Serve the page until Ctrl-C.
+
+    Raises FileError for a model that can't be loaded, UsageError for one whose game has no board of stones, MuGoError
+    if the extra isn't installed or the port is taken.
+    """
+    try:
+        import uvicorn
+
+        from pipeline.protocols.board_page.app import Hall, make_app
+    except ModuleNotFoundError as missing:
+        raise MuGoError(
+            f"serve needs {missing.name}: run pip install '.[serve]', or let ./play.sh install it"
+        ) from missing
+
+    listening = listen(config.port)
+    address = f"http://{ADDRESS}:{listening.getsockname()[1]}/"
+    stopping = threading.Event()
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            progress.say(f"the page is at {address} and for this machine only; Ctrl-C ends it")
+            if config.browser:
+                threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            stopping.set()
+            await super().shutdown(sockets)
+
+    with listening:
+        analysts = load(config, stopping, progress)
+        if not analysts:
+            progress.say(f"no model at {CHAMPION}: only built-in opponents, and no hints; name models with --model")
+        app = make_app(Hall(analysts, config.readouts))
+        Server(
+            uvicorn.Config(
+                app,
+                http="h11",
+                ws="none",
+                loop="asyncio",
+                log_level="error",
+                access_log=False,
+                server_header=False,
+                limit_concurrency=MOST_CONNECTIONS,
+                timeout_graceful_shutdown=2,
+            )
+        ).run(sockets=[listening])
+
+
+def listen(port: int) -> socket.socket:
+    """A socket at this port of this machine alone. Raises MuGoError if it can't be had."""
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((ADDRESS, port))
+        listening.listen()
+    except OSError as error:
+        listening.close()
+        problem = (
+            "is taken by another program" if error.errno == errno.EADDRINUSE else f"can't be had ({error.strerror})"
+        )
+        raise MuGoError(f"serve: port {port} of {ADDRESS} {problem}; choose another with --port") from error
+    return listening
+
+
+def load(config: ServeConfig, stopping: threading.Event, progress: Progress) -> list[Analyst]:
+    """The models of the config, each ready to search."""
+    paths = config.model or ([CHAMPION] if CHAMPION.exists() else [])
+    if len(paths) > MOST_MODELS:
+        raise UsageError(f"serve: {len(paths)} models; wanted at most {MOST_MODELS}, each takes memory for its tree")
+    models = {model.info.name: model for model in map(_read, paths)}
+    analysts = []
+    for name, model in models.items():
+        progress.say(f"loading {name}; kernels and network are compiled when this machine sees them first")
+        engine = EngineConfig(model=model.path, readouts=config.readouts, backend=config.backend)
+        session, findings = open_session(model, engine, progress)
+        session.warm_up()
+        analysts.append(Analyst(name, model.info.game, session, findings, stopping))
+    return analysts
+
+
+def _read(path: Path) -> Model:
+    model = read_model(resolve_champion(path))
+    if not isinstance(parse_game(model.info.game), BoardGame):
+        raise UsageError(f"serve --model {path}: {model.info.game} has no board of stones, which the page needs")
+    return model

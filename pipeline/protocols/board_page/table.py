@@ -1,0 +1,389 @@
+"""``Table``: one game at the server, and what the page shows of it; ``Tables``: those that are kept.
+
+Thread-safe: a lock guards each table, and no search holds it. What the page gets is JSON: plain numbers, names of moves
+as in action_name, points row by row from the upper left, and every win rate, lead and owner seen by the *first player*,
+but those of candidate moves, which are seen by the player to move.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import IllegalMove
+from pipeline.games.base import BoolArray, History
+from pipeline.games.stones import BoardGame
+from pipeline.protocols.board_page.analyst import Analyst, Line, Refused
+from pipeline.protocols.session import Position
+from pipeline.storage.sgf import SgfRecord, SgfText, game_sgf
+
+NOBODY, RANDOM, HEURISTIC = "nobody", "random", "heuristic"  # opponents that are no models
+MOST_TABLES = 16
+COLOURS = {"connect4": ("Red", "Yellow"), "tictactoe": ("X", "O")}  # other games: black and white
+MOST_MOVES = 1000  # of a game; no record between people is as long
+
+
+class Table:
+    """A game between a person and an opponent, or of a person against themselves.
+
+    human: 0 or 1; None: plays both sides. adviser: the model that hints come from, None where there is none; it is the
+    opponent if that is a model. record: begin with this game.
+    """
+
+    def __init__(
+        self,
+        game: BoardGame,
+        opponent: str,
+        human: int | None,
+        readouts: int,
+        adviser: Analyst | None = None,
+        record: SgfRecord | None = None,
+    ) -> None:
+        """Raises Refused for an opponent that the game hasn't, and for a record that breaks the rules."""
+        self.id = secrets.token_urlsafe(9)
+        self.spec, self.game = game.spec, game.without_move_limit()
+        self.opponent, self.human, self.readouts, self.adviser = opponent, human, readouts, adviser
+        self._heuristic = game.heuristic() if opponent == HEURISTIC else None
+        if opponent == HEURISTIC and self._heuristic is None:
+            raise Refused(400, f"{self.spec} has no heuristic player; choose another opponent")
+        self._colours = COLOURS.get(self.spec.partition(":")[0], ("Black", "White"))
+        self._rng = np.random.default_rng()
+        self._lock = threading.RLock()
+        self._start = None if record is None else record.start
+        self._names = ("", "") if record is None else (record.black, record.white)
+        states = game.initial(1) if self._start is None else self._start
+        self._positions = [Position(states[0].copy(), game.keys(states))]
+        self._moves: list[tuple[int, int]] = []  # (player, action)
+        self._resigned: int | None = None
+        self._winrates: dict[int, float] = {}  # by ply, of the first player
+        self._leads: dict[int, float] = {}
+        self._analyses: dict[int, dict[str, Any]] = {}  # by ply, as the page gets them
+        for number, (player, action) in enumerate([] if record is None else record.moves, start=1):
+            try:
+                self._play(action, player)
+            except Refused as error:
+                raise Refused(400, f"move {number} of the record: {error}") from error
+
+    # What the page asks for
+
+    def play(self, move: str, ply: int) -> None:
+        """A person's move. Raises Refused where it isn't theirs to make or the rules forbid it."""
+        with self._lock:
+            self._check_current(ply)
+            if self.human is not None and self.to_move != self.human:
+                raise Refused(409, f"it is {self._colours[self.to_move]}'s turn, and your opponent plays that colour")
+            try:
+                action = self.game.parse_action(move)
+            except IllegalMove as error:
+                raise Refused(400, f"{move!r} is no move of {self.spec}") from error
+            self._play(action, self.to_move)
+
+    def reply(self, ply: int) -> None:
+        """The opponent's move; nothing happens where it isn't the opponent's turn or the game changed meanwhile."""
+        with self._lock:
+            self._check_current(ply)
+            if self.human is None or self.over or self.to_move == self.human:
+                return
+            line, mover = self._line(ply), self.to_move
+        if self.opponent in (RANDOM, HEURISTIC):
+            action, found = self._built_in_move(), None
+        else:
+            assert self.adviser is not None
+            action, found = self.adviser.choose(line, self.readouts, lambda: self._changed(line))
+        with self._lock:
+            if self.over or tuple(self._moves) != line.moves:
+                return
+            self._play(action, mover)
+            if found is not None:
+                self._note(ply, mover, found)
+                chosen = next((move for move in found["candidates"] if move["order"] == 0), None)
+                if chosen and chosen["move"] == self.game.action_name(action) and not self.over:
+                    self._winrates[ply + 1] = chosen["winrate"] if mover == 0 else 1 - chosen["winrate"]
+
+    def analyse(self, ply: int, readouts: int) -> None:
+        """Search the position before move `ply` (counted from 0), with the adviser, and keep what was found."""
+        with self._lock:
+            self._check(ply)
+            if self.adviser is None:
+                raise Refused(400, f"no model at this server plays {self.spec}, so there is nobody to ask")
+            if self._over_at(ply):
+                raise Refused(400, "the game is over here: there is no move to look for")
+            line, mover = self._line(ply), self._to_move_at(ply)
+        found = self.adviser.analyse(line, readouts, lambda: self._changed(line))
+        with self._lock:
+            if not self._changed(line):
+                self._note(ply, mover, found)
+
+    def undo(self, ply: int) -> None:
+        """Take back until a move of the person's is taken back; or the resignation."""
+        with self._lock:
+            self._check_current(ply)
+            if self._resigned is not None:
+                self._resigned = None
+                return
+            mine = [i for i, (player, _) in enumerate(self._moves) if self.human in (None, player)]
+            if not mine:
+                raise Refused(400, "there is no move of yours to take back")
+            self._cut(mine[-1])
+
+    def rewind(self, ply: int, to: int) -> None:
+        """Forget the moves from number `to` on."""
+        with self._lock:
+            self._check_current(ply)
+            self._check(to)
+            self._resigned = None
+            self._cut(to)
+
+    def resign(self, ply: int) -> None:
+        with self._lock:
+            self._check_current(ply)
+            if self.over:
+                raise Refused(409, "the game is over already")
+            self._resigned = self.to_move if self.human is None else self.human
+
+    def sgf(self) -> str:
+        """The game as SGF. Raises Refused for games that it can't write."""
+        with self._lock:
+            if self.game.sgf is None:
+                raise Refused(400, f"{self.spec} isn't written in SGF")
+            usual = all(player == self._to_move_at(ply) for ply, (player, _) in enumerate(self._moves))
+            if self._start is not None or not usual:
+                raise Refused(400, "SGF is written for games from the initial position with players taking turns")
+            resigned = self._resigned is not None and self._resigned == self.to_move
+            black, white = (self._player_name(player) for player in (0, 1))
+            actions = [action for _, action in self._moves]
+            return game_sgf(self.game, actions, SgfText(black, white), self._comments(), resigned)
+
+    def view(self, ply: int | None = None) -> dict[str, Any]:
+        """What the page shows: the whole game, and the position before move `ply`; None: the last."""
+        with self._lock:
+            last = len(self._moves)
+            ply = last if ply is None else ply
+            self._check(ply)
+            legal = self._legal(ply)
+            return {
+                "id": self.id,
+                **self._fixed(),
+                "opponent": self.opponent,
+                "human": self.human,
+                "readouts": self.readouts,
+                "adviser": self.adviser and self.adviser.name,
+                "moves": [self.game.action_name(action) for _, action in self._moves],
+                "movers": [player for player, _ in self._moves],
+                "over": self.over,
+                "result": self._result(),
+                "turn": self.to_move,
+                "winrates": self._winrates,
+                "leads": self._leads,
+                "ply": ply,
+                "board": self._board(ply).tolist(),
+                "legal": [action is not None and bool(legal[action]) for action in self._point_actions(ply)],
+                "can_pass": self.game.pass_action is not None and bool(legal[self.game.pass_action]),
+                "to_move": self._to_move_at(ply),
+                "over_here": self._over_at(ply),
+                "last": self._point_of(ply - 1) if ply else None,
+                "analysis": self._analyses.get(ply),
+            }
+
+    # The game
+
+    @property
+    def to_move(self) -> int:
+        return self._to_move_at(len(self._moves))
+
+    @property
+    def over(self) -> bool:
+        return self._resigned is not None or self._over_at(len(self._moves))
+
+    def _play(self, action: int, player: int) -> None:
+        game, name = self.game, self.game.action_name(action)
+        if self._resigned is not None or (self.over and not game.can_set_up):
+            raise Refused(400, f"{name} is not possible: the game is over")
+        if len(self._moves) >= MOST_MOVES:
+            raise Refused(400, f"the game has {MOST_MOVES} moves, and longer ones aren't kept")
+        states, keys = self._positions[-1].state[None], self._positions[-1].keys
+        history = History(keys[None], np.array([len(keys)], np.int32))
+        try:
+            if player != self.to_move or self.over:
+                if not game.can_set_up:
+                    raise Refused(400, f"{name} is not possible: it is {self._colours[self.to_move]}'s turn")
+                states = game.with_turn(states, player)
+            after = game.play(states, np.array([action], np.int32), history)
+        except IllegalMove as error:
+            raise Refused(400, f"{name} is not possible: {str(error).rpartition(': ')[2]}") from error
+        self._positions.append(Position(after[0], np.append(keys, game.keys(after))))
+        self._moves.append((player, action))
+
+    def _cut(self, ply: int) -> None:
+        del self._moves[ply:], self._positions[ply + 1 :]
+        for known in (self._winrates, self._leads, self._analyses):
+            for later in [number for number in known if number > ply]:
+                del known[later]  # type: ignore[attr-defined]
+
+    def _built_in_move(self) -> int:
+        """Of the players `random` and `heuristic`; among equals chance decides."""
+        position, legal = self._positions[-1], self._legal(len(self._moves))
+        scores = np.where(legal, 0.0, -np.inf)
+        if self._heuristic is not None:
+            history = History(position.keys[None], np.array([len(position.keys)], np.int32))
+            scores = self._heuristic(position.state[None], history)[0]
+        return int(self._rng.choice(np.flatnonzero(scores == scores.max())))
+
+    def _check(self, ply: int) -> None:
+        if not 0 <= ply <= len(self._moves):
+            raise Refused(400, f"ply: found {ply}; this game has the positions 0 to {len(self._moves)}")
+
+    def _check_current(self, ply: int) -> None:
+        if ply != len(self._moves):
+            raise Refused(409, f"the game has {len(self._moves)} moves, not {ply}: it was changed from another window")
+
+    def _line(self, ply: int) -> Line:
+        return Line(self._start, tuple(self._moves[:ply]))
+
+    def _changed(self, line: Line) -> bool:
+        return tuple(self._moves[: len(line.moves)]) != line.moves
+
+    def _over_at(self, ply: int) -> bool:
+        return bool(self.game.is_over(self._positions[ply].state[None])[0])
+
+    def _to_move_at(self, ply: int) -> int:
+        return int(self.game.to_move(self._positions[ply].state[None])[0])
+
+    def _board(self, ply: int) -> NDArray[np.int16]:
+        return self._positions[ply].state[: self.game.num_points]
+
+    def _legal(self, ply: int) -> BoolArray:
+        """[A]"""
+        state, keys = self._positions[ply]
+        return self.game.legal(state[None], History(keys[None], np.array([len(keys)], np.int32)))[0]
+
+    # What the page sees
+
+    def _falls(self) -> bool:
+        """Whether actions are columns, in which stones fall."""
+        return self.game.num_actions < self.game.num_points
+
+    def _point_actions(self, ply: int) -> list[int | None]:
+        """[P] the action that puts a stone there in this position; None: none does."""
+        if not self._falls():
+            return list(range(self.game.num_points))
+        width = self.game.board_shape[1]
+        landing = {action: self._landing(ply, action) for action in range(width)}
+        return [point % width if landing[point % width] == point else None for point in range(self.game.num_points)]
+
+    def _landing(self, ply: int, column: int) -> int:
+        """The lowest empty point of a column; -1 if it is full."""
+        width = self.game.board_shape[1]
+        empty = np.flatnonzero(self._board(ply)[column::width] == 0)
+        return int(empty[-1]) * width + column if empty.size else -1
+
+    def _point_of(self, number: int) -> int | None:
+        """Where move `number` put its stone; None for a pass."""
+        action = self._moves[number][1]
+        if action == self.game.pass_action:
+            return None
+        return self._landing(number, action) if self._falls() else action
+
+    def _fixed(self) -> dict[str, Any]:
+        """What never changes during a game."""
+        game, (height, width) = self.game, self.game.board_shape
+        points = range(game.num_points)
+        if self._falls():
+            names = [f"column {game.columns[point % width]}, row {height - point // width}" for point in points]
+            plays, rows = [game.action_name(point % width) for point in points], [""] * height
+        else:
+            names = plays = [game.action_name(point) for point in points]
+            rows = [names[row * width][1:] for row in range(height)]
+        return {
+            "game": self.spec,
+            "height": height,
+            "width": width,
+            "columns": list(game.columns[:width]),
+            "rows": rows,
+            "names": names,
+            "plays": plays,
+            "colours": self._colours,
+            "passes": game.pass_action is not None,
+            "sgf": game.sgf is not None,
+            "players": [self._player_name(player) for player in (0, 1)],
+        }
+
+    def _player_name(self, player: int) -> str:
+        if self._names[player]:
+            return self._names[player]
+        return "you" if self.human in (None, player) else self.opponent
+
+    def _comments(self) -> list[str]:
+        """For each move: the first player's chances after it, where they are known."""
+        known = [self._winrates.get(ply) for ply in range(1, len(self._moves) + 1)]
+        return ["" if rate is None else f"{self._colours[0]} {rate:.1%}" for rate in known]
+
+    def _result(self) -> str | None:
+        """ "Black wins by 7.5 points"; None while the game goes on."""
+        if self._resigned is not None:
+            return f"{self._colours[self._resigned]} resigned: {self._colours[1 - self._resigned]} wins"
+        states = self._positions[-1].state[None]
+        if not self.game.is_over(states)[0]:
+            return None
+        winner, score = float(self.game.returns(states)[0]), abs(float(self.game.scores(states)[0]))
+        if winner == 0:
+            return "The game is drawn"
+        form = self.game.sgf
+        margin = f" by {score:g} points" if form is not None and form.margin else ""
+        return f"{self._colours[int(winner < 0)]} wins{margin}"
+
+    def _note(self, ply: int, mover: int, found: dict[str, Any]) -> None:
+        """Keep what was found at a ply, as the page gets it."""
+        sign, policy = 1 if mover == 0 else -1, found["policy"]
+        self._winrates[ply] = found["winrate"] if mover == 0 else 1 - found["winrate"]
+        if found["lead"] is not None:
+            self._leads[ply] = sign * found["lead"]
+        spots = {action: point for point, action in enumerate(self._point_actions(ply)) if action is not None}
+        keys = ("move", "visits", "winrate", "prior", "pv")
+        moves = [
+            {**{key: move[key] for key in keys}, "point": spots.get(self.game.parse_action(move["move"]))}
+            for move in found["candidates"]
+        ]
+        owners = found["ownership"]
+        self._analyses[ply] = {
+            "moves": moves,
+            "visits": found["visits"],
+            "winrate": self._winrates[ply],
+            "lead": self._leads.get(ply),
+            "policy": [
+                0.0 if action is None else round(float(policy[action]), 4) for action in self._point_actions(ply)
+            ],
+            "ownership": None if owners is None else [round(sign * float(owner), 2) for owner in owners],
+        }
+
+
+class Tables:
+    """The games that are kept: at most MOST_TABLES; the one idle for longest makes room for another."""
+
+    def __init__(self) -> None:
+        self._tables: OrderedDict[str, Table] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __iter__(self) -> Iterator[Table]:
+        return iter(list(self._tables.values()))
+
+    def add(self, table: Table) -> None:
+        with self._lock:
+            self._tables[table.id] = table
+            while len(self._tables) > MOST_TABLES:
+                self._tables.popitem(last=False)
+
+    def find(self, name: str) -> Table:
+        """Raises Refused if it isn't kept."""
+        with self._lock:
+            table = self._tables.get(name)
+            if table is None:
+                raise Refused(404, "no such game: the server was started anew, or newer games took its place")
+            self._tables.move_to_end(name)
+            return table

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Play against a model in the browser, on a machine that needs nothing but python3. See --help.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+next_step="the games on the page have ended with it"
+
+usage() {
+    cat <<'HELP'
+usage: ./play.sh [--model M] [--port P] [--no-browser]
+
+Sets up .venv if that is missing, then serves a page to play on and opens it in the browser. The page is for this
+machine only.
+
+  --model M      directory of the model to play against [default: saved_models/best_model if there is one, else the
+                 newest that comes with MuGo for 9×9 Go, pretrained/go9*; else built-in players alone]
+  --port P       port to serve the page at [default: 8000]
+  --no-browser   only say where the page is
+
+Stop it with Ctrl-C.
+
+exit codes: 1 the page can't be served, 2 wrong usage, 130 Ctrl-C, 143 SIGTERM
+HELP
+}
+
+model='' options=()
+while (($#)); do
+    case $1 in
+        --model)
+            (($# > 1)) || fail "$1 needs a value; see --help" 2
+            model=$2
+            shift 2
+            ;;
+        --port)
+            (($# > 1)) || fail "$1 needs a value; see --help" 2
+            options+=("$1" "$2")
+            shift 2
+            ;;
+        --no-browser)
+            options+=("$1")
+            shift
+            ;;
+        -h | --help)
+            usage
+            exit
+            ;;
+        *) fail "unknown option '$1'; see --help" 2 ;;
+    esac
+done
+if [[ -n $model ]]; then
+    [[ $model == /* ]] || model=$PWD/$model
+    [[ -d $model ]] || fail "--model: no directory $model; wanted one with a model" 2
+fi
+cd "$root"
+if [[ -z $model && -d saved_models/best_model ]]; then
+    model=saved_models/best_model
+elif [[ -z $model ]]; then
+    for found in pretrained/go9*; do # names sort by age
+        [[ ! -d $found ]] || model=$found
+    done
+fi
+[[ -z $model ]] || options+=(--model "$model")
+
+set_up fast,serve
+run "$python" main.py serve ${options[@]+"${options[@]}"}

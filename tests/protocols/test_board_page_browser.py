@@ -1,0 +1,226 @@
+"""The board page in a headless Chromium: what a person does with mouse and keyboard, and what they then see."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import make_model
+
+pytest.importorskip("starlette", reason="needs the extra serve: pip install '.[serve]'")
+pytest.importorskip("selenium", reason="needs the extra test: pip install '.[test]'")
+from selenium.webdriver import Chrome, ChromeOptions, Keys
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+ROOT = Path(__file__).parent.parent.parent
+CHROMIUM, CHROMEDRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and CHROMEDRIVER), reason="no Chromium: apt-get install chromium chromium-driver"
+)
+SECONDS = 60  # that anything may take; the machine may be busy
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Of a server with a tiny model of tic-tac-toe."""
+    model = make_model(tmp_path_factory.mktemp("models"))
+    options = ["--port", "0", "--no-browser", "--readouts", "8", "--backend", "torch", "--model", str(model)]
+    with subprocess.Popen(
+        [sys.executable, "main.py", "serve", *options], cwd=ROOT, stderr=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stderr is not None
+        said = next(line for line in server.stderr if "http://" in line)
+        yield said[said.index("http://") :].split()[0]
+        server.terminate()
+        server.stderr.read()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    options = ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    profile = tmp_path_factory.mktemp("profile")
+    for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--window-size=1000,900",
+                 f"--user-data-dir={profile}"):  # fmt: skip
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    with contextlib.ExitStack() as stack:
+        driver = Chrome(options=options, service=Service(str(CHROMEDRIVER), env={**os.environ, "TMPDIR": str(profile)}))
+        stack.callback(driver.quit)
+        yield driver
+
+
+class Page:
+    """What a person sees and does."""
+
+    def __init__(self, browser: Chrome, address: str) -> None:
+        self.browser = browser
+        browser.get("about:blank")
+        browser.get(address)
+        self.until(lambda: self.where() == "0 / 0")
+
+    def until(self, true) -> None:
+        WebDriverWait(self.browser, SECONDS, 0.05).until(lambda _: true(), message=f"status: {self.status()}")
+
+    def find(self, name: str):
+        return self.browser.find_element(By.ID, name)
+
+    def status(self) -> str:
+        return self.find("status").text
+
+    def where(self) -> str:
+        return self.find("where").text
+
+    def labels(self) -> list[str]:
+        """What a screen reader says of each point."""
+        script = "return [...document.querySelectorAll('.point')].map((point) => point.getAttribute('aria-label'))"
+        return self.browser.execute_script(script)
+
+    def click(self, point: str) -> None:
+        self.browser.find_element(By.CSS_SELECTOR, f".point[aria-label^='{point},']").click()
+
+    def begin(self, opponent: str, game: str = "tictactoe", colour: str = "0") -> None:
+        self.find("new").click()
+        Select(self.find("choose-game")).select_by_visible_text(game)
+        Select(self.find("choose-opponent")).select_by_value(opponent)
+        if opponent != "nobody":
+            Select(self.find("choose-colour")).select_by_value(colour)
+        before = self.browser.current_url
+        self.find("start").click()
+        self.until(lambda: self.browser.current_url != before)
+
+    def keys(self, *keys: str) -> None:
+        ActionChains(self.browser).send_keys(*keys).perform()
+
+
+@pytest.fixture
+def page(browser: Chrome, address: str) -> Iterator[Page]:
+    page = Page(browser, address)
+    yield page
+    severe = [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+    assert all("status of 4" in entry["message"] for entry in severe), (
+        severe
+    )  # refused moves; no broken script or policy
+
+
+def test_a_whole_game_with_an_illegal_move(page: Page) -> None:
+    page.begin("nobody")
+    assert "X to move" in page.status()
+    for point in ("a1", "a2", "b1"):
+        page.click(point)
+        page.until(lambda point=point: f"played {point}" in page.status())
+    page.click("a2")
+    page.until(lambda: page.status() == "A2 is not possible: the point is occupied")
+    assert page.where() == "3 / 3"
+    page.click("b2")
+    page.until(lambda: page.where() == "4 / 4")
+    page.click("c1")
+    page.until(lambda: page.status() == "X wins.")
+    assert "c1, X mark, last move" in page.labels()
+    page.click("c3")
+    page.until(lambda: "the game is over" in page.status())
+
+
+def test_a_game_against_the_model_to_its_end(page: Page) -> None:
+    page.begin("000000-test")
+    for _ in range(5):
+        page.until(lambda: "Your turn" in page.status() or page.status().endswith(("wins.", "drawn.")))
+        if "Your turn" not in page.status():
+            break
+        page.click(next(label for label in page.labels() if "empty" in label).partition(",")[0])
+        page.until(lambda: "Your turn" not in page.status() or "played" in page.status())
+    page.until(lambda: page.status().endswith(("wins.", "drawn.")))
+    assert page.find("rate").text.endswith("%")
+
+
+def test_undo_takes_both_moves_back(page: Page) -> None:
+    page.begin("000000-test")
+    page.click("b2")
+    page.until(lambda: page.where() == "2 / 2")
+    page.find("undo").click()
+    page.until(lambda: page.where() == "0 / 0")
+    assert all("empty" in label for label in page.labels())
+
+
+def test_a_reload_keeps_the_game(page: Page) -> None:
+    page.begin("000000-test", colour="1")
+    page.until(lambda: page.where() == "1 / 1")
+    free = next(label for label in page.labels() if "empty" in label).partition(",")[0]
+    page.click(free)
+    page.until(lambda: page.where() == "3 / 3")
+    before = page.labels()
+    page.browser.refresh()
+    page.until(lambda: page.where() == "3 / 3")
+    assert page.labels() == before
+
+
+def test_the_keyboard_plays_and_steps(page: Page) -> None:
+    page.begin("nobody")
+    page.keys(Keys.ARROW_UP)
+    page.until(lambda: "empty" in page.browser.switch_to.active_element.get_attribute("aria-label"))
+    page.keys(Keys.ARROW_LEFT, Keys.ENTER)
+    page.until(lambda: page.where() == "1 / 1")
+    assert sum("X mark" in label for label in page.labels()) == 1
+    page.keys(Keys.ARROW_RIGHT, " ")
+    page.until(lambda: page.where() == "2 / 2")
+    page.keys(",")
+    page.until(lambda: page.where() == "1 / 2")
+    page.keys(".", "u")
+    page.until(lambda: page.where() == "1 / 1")
+
+
+def test_a_hint_shows_candidates(page: Page) -> None:
+    page.begin("000000-test")
+    page.keys("h")
+    page.until(lambda: "best move" in page.status())
+    assert page.find("candidates").is_displayed()
+    assert any("candidate, win rate" in label for label in page.labels())
+
+
+def test_a_record_is_reviewed(page: Page, tmp_path: Path) -> None:
+    record = tmp_path / "game.sgf"
+    record.write_text("(;GM[1]SZ[9]PB[Ann]PW[Ben];B[ee];W[cc];B[])")
+    page.find("file").send_keys(str(record))
+    page.until(lambda: page.where() == "0 / 3")
+    assert "Ann" in page.find("players").text
+    page.keys(Keys.ARROW_RIGHT)
+    page.until(lambda: page.where() == "1 / 3")
+    assert "E5, Black stone, last move" in page.labels()
+    page.keys(Keys.END)
+    page.until(lambda: page.where() == "3 / 3")
+    page.keys(Keys.ARROW_LEFT)
+    page.until(lambda: page.where() == "2 / 3")
+    page.find("rewind").click()
+    page.until(lambda: page.where() == "2 / 2")
+
+
+def test_the_page_fits_a_phone(page: Page) -> None:
+    for game in ("go:19", "connect4"):
+        page.begin("nobody", game)
+        page.browser.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride", {"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": True}
+        )
+        assert page.browser.execute_script("return document.documentElement.scrollWidth") <= 360
+        assert page.find("board").size["width"] > 320
+        page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_light_and_dark(page: Page) -> None:
+    colour = "return getComputedStyle(document.body).backgroundColor"
+    before = page.browser.execute_script(colour)
+    page.find("theme").click()
+    other = page.browser.execute_script(colour)
+    assert other != before
+    page.browser.refresh()
+    page.until(lambda: page.where() == "0 / 0")
+    assert page.browser.execute_script(colour) == other
