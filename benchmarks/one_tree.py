@@ -1,0 +1,141 @@
+"""What it costs and brings that one game's search has many leaves in a batch, as `engine` does it.
+
+    python -m benchmarks.one_tree speed --model saved_models/best_model
+    python -m benchmarks.one_tree strength --model saved_models/best_model --leaves 32 --games 200
+
+speed      readouts per second of one game, in the engine's way, in those of self-play with 256 games (the same network
+           on all cores); windows in turn, the median of the shares of neighbours
+strength   a match of the model with so many leaves of each tree in a batch against itself with one, both with equal
+           readouts, from openings that its raw policy samples, each played both ways
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.config import EngineConfig, SearchConfig, available_cores
+from pipeline.games.base import Game
+from pipeline.games.registry import parse_game
+from pipeline.matches.match import GameQueue, MatchThread, Outcome, Pairing
+from pipeline.matches.openings import make_openings
+from pipeline.matches.statistics import elo_interval, score_of
+from pipeline.networks.inference import run_together
+from pipeline.players.base import MakePlayer
+from pipeline.players.loading import load_evaluators
+from pipeline.players.searching import SearchPlayer
+from pipeline.progress import Progress
+from pipeline.protocols.engine import open_session
+from pipeline.reports.progress import ConsoleProgress
+from pipeline.storage.matches import MatchGame
+from pipeline.storage.models import Model, read_model, resolve_champion
+
+SELFPLAY_GAMES = 256
+ROUNDS = 5
+GAMES_AT_ONCE = 32  # of a match's thread
+OPENING_PLIES = 6
+NO_NOISE = SearchConfig(noise_weight=0.0)
+
+
+def speed(model: Model, readouts: int, seconds: float, progress: Progress) -> list[tuple[float, float]]:
+    """(readouts/s of one game, readouts/s of 256 games) of ROUNDS pairs of windows."""
+    game = parse_game(model.info.game)
+    session, _ = open_session(model, EngineConfig(readouts=readouts), progress)
+    session.warm_up()
+    threads = available_cores()
+    rows = SELFPLAY_GAMES // threads
+    evaluators = load_evaluators(model, rows, threads, "auto", progress)
+    players = [SearchPlayer(game, rows, evaluator, NO_NOISE, readouts) for evaluator in evaluators]
+    for player in players:
+        player.new_games(np.arange(rows), np.arange(rows, dtype=np.uint64))
+        player.begin(np.arange(rows))
+
+    def one_game() -> float:
+        done, started = 0, time.perf_counter()
+        while time.perf_counter() - started < seconds:
+            if session.is_over:
+                session.restart()
+            session.play(session.think(None))
+            done += readouts
+        return done / (time.perf_counter() - started)
+
+    def play(player: SearchPlayer) -> None:
+        until = time.perf_counter() + seconds
+        while time.perf_counter() < until:
+            decided = player.step()
+            if decided.rows.size:
+                player.advance(decided.rows, decided.actions)
+                over = decided.rows[player.search.over(decided.rows)]
+                player.new_games(over, over.astype(np.uint64))
+                player.begin(decided.rows)
+
+    def many_games() -> float:
+        before, started = sum(player.search.simulations for player in players), time.perf_counter()
+        run_together([lambda player=player: play(player) for player in players])  # type: ignore[misc]
+        after = sum(player.search.simulations for player in players)
+        return (after - before) / (time.perf_counter() - started)
+
+    one_game(), many_games()
+    return [(one_game(), many_games()) for _ in range(ROUNDS)]
+
+
+def strength(model: Model, leaves: int, readouts: int, games: int, seed: int, progress: Progress) -> list[MatchGame]:
+    """The games; the challenger has `leaves` of each tree in a batch, the champion one."""
+    game = parse_game(model.info.game)
+    threads = available_cores()
+    evaluators = [load_evaluators(model, GAMES_AT_ONCE * n, threads, "auto", progress) for n in (leaves, 1)]
+
+    def maker(side: int, num_leaves: int) -> MakePlayer:
+        def make(game: Game, rows: int, thread: int) -> SearchPlayer:
+            return SearchPlayer(game, rows, evaluators[side][thread], NO_NOISE, readouts, num_leaves)
+
+        return make
+
+    openings = make_openings(game, [evaluators[1][0]], -(-games // 2), OPENING_PLIES, seed, GAMES_AT_ONCE)
+    pairing = Pairing(game, (maker(0, leaves), maker(1, 1)), (f"{leaves} leaves", "1 leaf"), seed, openings)
+    queue, found = GameQueue(), list[MatchGame]()
+    queue.give(range(games))
+    progress.start("match", games, "games")
+
+    def keep(outcome: Outcome) -> None:
+        assert isinstance(outcome, MatchGame), outcome
+        found.append(outcome)
+        progress.advance()
+        if len(found) == games:
+            queue.close()
+
+    run_together([MatchThread(pairing, GAMES_AT_ONCE, number, queue, keep).run for number in range(threads)])
+    progress.finish()
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("speed", "strength"))
+    parser.add_argument("--model", type=Path, default=Path("saved_models/best_model"))
+    parser.add_argument("--readouts", type=int, default=800)
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each window (speed)")
+    parser.add_argument("--leaves", type=int, default=32, help="of one tree in a batch (strength)")
+    parser.add_argument("--games", type=int, default=200, help="of the match (strength)")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(arguments)
+    model, progress = read_model(resolve_champion(options.model)), ConsoleProgress()
+    if options.what == "speed":
+        pairs = speed(model, options.readouts, options.seconds, progress)
+        one, many = (statistics.median(rates) for rates in zip(*pairs, strict=True))
+        share = statistics.median(a / b for a, b in pairs)
+        print(f"one game {one:,.0f} readouts/s; {SELFPLAY_GAMES} games {many:,.0f}; share {share:.2f}")
+        return
+    score = score_of(strength(model, options.leaves, options.readouts, options.games, options.seed, progress))
+    low, elo, high = elo_interval(score)
+    print(f"{options.leaves} leaves against 1, {options.readouts} readouts: {score.wins}-{score.draws}-{score.losses}, "
+          f"{score.share:.1%}, Elo {elo:+.0f} ({low:+.0f} to {high:+.0f})")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
