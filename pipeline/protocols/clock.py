@@ -14,6 +14,7 @@ from dataclasses import dataclass
 MARGIN_SECONDS = 0.15  # of every limit, for everything but thinking
 MARGIN_SHARE = 0.02
 MOST_SECONDS = 1e9
+RESERVE = 0.1  # of absolute time: for the overhead of the many moves of a long game's end, made at once
 LEAST_MOVES_LEFT = 12  # that main time must last for, however long the game has been
 
 
@@ -67,7 +68,9 @@ class Clock:
         for_one = self._left if settings.periods else self._left / max(1, self._stones)
         if self._main <= 0:
             return _less_margin(for_one, self._left)
-        return _less_margin(max(self._main / max(LEAST_MOVES_LEFT, moves_left), for_one), self._main + for_one)
+        reserve = 0.0 if settings.period > 0 else RESERVE * settings.main
+        share = max(0.0, self._main - reserve) / max(LEAST_MOVES_LEFT, moves_left)
+        return _less_margin(max(share, for_one), self._main + for_one)
 
     def start(self) -> None:
         self._started = time.monotonic()

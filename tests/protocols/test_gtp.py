@@ -333,9 +333,11 @@ def test_a_line_of_any_length_has_one_answer():
 
 def test_absolute_time_lasts_for_the_whole_game():
     clock = Clock(TimeSettings(60.0))
-    assert clock.seconds(30) == pytest.approx(2.0)
-    clock.set_left(1.0, 0)
-    assert clock.seconds(1) == pytest.approx(1 / 12)
+    assert clock.seconds(30) == pytest.approx(54 / 30)
+    clock.set_left(18.0, 0)
+    assert clock.seconds(1) == pytest.approx(12 / 12)
+    clock.set_left(6.0, 0)
+    assert clock.seconds(1) == 0.0  # the reserve
     clock.set_left(0.1, 0)
     assert clock.seconds(1) == 0.0
     assert Clock().seconds(30) is None
@@ -359,7 +361,7 @@ def test_a_clock_counts_by_itself():
     clock.start()
     time.sleep(0.2)
     clock.stop()
-    assert clock.seconds(100) == pytest.approx(9.8 / 100, rel=0.02)
+    assert clock.seconds(100) == pytest.approx(8.8 / 100, rel=0.02)
 
 
 def test_a_game_on_time_never_oversteps():
