@@ -405,6 +405,9 @@ class PlayConfig(StageConfig):
     backend: Backend = "auto"
 
 
+MOST_SERVED_READOUTS = 10_000  # of one search of the board page
+
+
 class ServeConfig(StageConfig):
     port: int = Field(8000, ge=0, le=65535, description="Port of this machine to listen at; 0 = any that is free.")
     model: list[Path] = Field(
@@ -413,7 +416,10 @@ class ServeConfig(StageConfig):
         "[default: saved_models/best_model if there is one].",
     )
     readouts: int = Field(
-        400, ge=0, le=10_000, description="Simulations per move of a model, unless the page chooses another number."
+        400,
+        ge=0,
+        le=MOST_SERVED_READOUTS,
+        description="Simulations per move of a model, unless the page chooses another number.",
     )
     browser: bool = Field(True, description="Open the page in a browser.")
     backend: Backend = "auto"

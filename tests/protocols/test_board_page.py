@@ -25,7 +25,7 @@ from pipeline.errors import MuGoError
 from pipeline.games.registry import parse_game
 from pipeline.protocols.board_page import analyst as analyst_module
 from pipeline.protocols.board_page.analyst import Analyst
-from pipeline.protocols.board_page.app import Hall, make_app
+from pipeline.protocols.board_page.app import Lobby, make_app
 from pipeline.protocols.board_page.command import listen, load, serve
 from pipeline.protocols.board_page.limits import MOST_BYTES
 from pipeline.protocols.board_page.table import MOST_TABLES
@@ -50,7 +50,7 @@ class Page:
     """Asks like the page does; every refusal is JSON with one sentence."""
 
     def __init__(self, *analysts: Analyst, **options) -> None:
-        self.client = TestClient(make_app(Hall(list(analysts), 16)), base_url=ADDRESS, **options)
+        self.client = TestClient(make_app(Lobby(list(analysts), 16)), base_url=ADDRESS, **options)
 
     def ask(self, path: str, json=None, *, status: int = 200, **more):
         method = "GET" if json is None and "content" not in more else "POST"
@@ -182,6 +182,12 @@ def test_analysis_has_candidates_policy_and_territory(page: Page) -> None:
     assert view["winrates"]["1"] == pytest.approx(found["winrate"])
     earlier = page.ask(f"/api/games/{view['id']}/analyse", {"ply": 0, "readouts": 4})
     assert earlier["ply"] == 0 and earlier["to_move"] == 0 and earlier["analysis"]["visits"] >= 4
+
+
+def test_the_area_is_shown_where_go_is_over(page: Page) -> None:
+    view = page.play(page.begin("go:9"), "D4", "pass", "pass")
+    assert view["result"] == "Black wins by 73.5 points" and view["area"] == [1] * 81
+    assert page.ask(f"/api/games/{view['id']}?ply=1")["area"] is None
 
 
 def test_without_a_model_nobody_gives_hints(page: Page) -> None:
@@ -380,8 +386,8 @@ def test_a_port_that_is_taken_is_named() -> None:
         listen(taken.getsockname()[1])
 
 
-def main_serve(*options: str, **more) -> subprocess.Popen[str]:
-    command = [sys.executable, "main.py", "serve", "--no-browser", *options]
+def main_serve(*options: str, browser: bool = False, **more) -> subprocess.Popen[str]:
+    command = [sys.executable, "main.py", "serve", *(() if browser else ("--no-browser",)), *options]
     return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, **more)
 
 
@@ -403,6 +409,24 @@ def test_the_command_serves_until_ctrl_c(tmp_path: Path) -> None:
         rest = process.stderr.read()
         assert process.wait(30) == 130
         assert "interrupted" in rest and "Traceback" not in rest
+
+
+def test_the_command_opens_a_browser(tmp_path: Path) -> None:
+    opened = tmp_path / "opened"
+    browser = tmp_path / "browser"
+    browser.write_text(f"#!/bin/sh\necho $1 > {opened}.new && mv {opened}.new {opened}\n")
+    browser.chmod(0o755)
+    model = make_model(tmp_path)
+    options = ("--port", "0", "--model", str(model), "--readouts", "4", "--backend", "torch")
+    with main_serve(*options, browser=True, env={**os.environ, "BROWSER": f"{browser} %s"}) as process:
+        assert process.stderr is not None
+        address = next(line for line in process.stderr if "http://" in line).partition("http://")[2].split()[0]
+        until = time.monotonic() + 60
+        while not opened.exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        assert opened.read_text().strip() == f"http://{address}"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 143
 
 
 def test_a_taken_port_and_a_missing_extra_are_one_line(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from pipeline.config import MOST_SERVED_READOUTS as MOST_READOUTS
 from pipeline.errors import MuGoError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
@@ -36,7 +37,6 @@ from pipeline.protocols.board_page.limits import Guard, read_body
 from pipeline.protocols.board_page.table import HEURISTIC, NOBODY, RANDOM, Table, Tables
 from pipeline.storage.sgf import SgfRecord, read_sgf
 
-MOST_READOUTS = 10_000
 # Games to play without a model, behind those of the models.
 GAMES = ("go:9", "go:13", "go:19", "gomoku:15", "othello:8", "connect4", "tictactoe")
 FILES = {
@@ -99,7 +99,7 @@ VERBS: Mapping[str, tuple[type[At], Callable[[Table, Any], None]]] = {
 }
 
 
-class Hall:
+class Lobby:
     """The models at this server, the games that can be played, and the tables."""
 
     def __init__(self, analysts: list[Analyst], readouts: int) -> None:
@@ -131,7 +131,7 @@ class Hall:
         human = None if body.opponent == NOBODY else body.human
         if human is None and body.opponent != NOBODY:
             raise Refused(400, f"human: an opponent plays one side, so say which is yours: 0 or 1, or choose {NOBODY}")
-        return self._seated(game, body.opponent, human, body.readouts, None)
+        return self._opened(game, body.opponent, human, body.readouts, None)
 
     def new_record(self, data: bytes, body: NewRecord) -> Table:
         """A table of this record, of the first game that it fits."""
@@ -145,10 +145,10 @@ class Hall:
             except MuGoError as error:
                 problems.append(error)
                 continue
-            return self._seated(game, NOBODY, None, body.readouts, record)
+            return self._opened(game, NOBODY, None, body.readouts, record)
         raise Refused(400, str(problems[0]))
 
-    def _seated(self, game: Game, opponent: str, human: int | None, readouts: int, record: SgfRecord | None) -> Table:
+    def _opened(self, game: Game, opponent: str, human: int | None, readouts: int, record: SgfRecord | None) -> Table:
         models = self._models(game.spec)
         adviser = self.analysts[opponent if opponent in models else models[0]] if models else None
         assert isinstance(game, BoardGame)
@@ -164,7 +164,7 @@ class Hall:
         return [RANDOM] if game.heuristic() is None else [HEURISTIC, RANDOM]
 
 
-def make_app(hall: Hall) -> Starlette:
+def make_app(lobby: Lobby) -> Starlette:
     files = {path: (Path(__file__).with_name(name).read_bytes(), kind) for path, (name, kind) in FILES.items()}
 
     async def file(request: Request) -> Response:
@@ -172,22 +172,22 @@ def make_app(hall: Hall) -> Starlette:
         return Response(content, media_type=kind)
 
     async def options(request: Request) -> Response:
-        return JSONResponse(await run_in_threadpool(hall.options))
+        return JSONResponse(await run_in_threadpool(lobby.options))
 
     async def new_game(request: Request) -> Response:
         body = parsed(NewGame, await read_body(request))
-        return await seen(lambda: hall.new_game(body))
+        return await seen(lambda: lobby.new_game(body))
 
     async def new_record(request: Request) -> Response:
         wanted, data = asked(NewRecord, request), await read_body(request)
-        return await seen(lambda: hall.new_record(data, wanted))
+        return await seen(lambda: lobby.new_record(data, wanted))
 
     async def look(request: Request) -> Response:
         wanted = asked(Look, request)
-        return await seen(lambda: hall.tables.find(request.path_params["id"]), wanted.ply)
+        return await seen(lambda: lobby.tables.find(request.path_params["id"]), wanted.ply)
 
     async def sgf(request: Request) -> Response:
-        text = await run_in_threadpool(lambda: hall.tables.find(request.path_params["id"]).sgf())
+        text = await run_in_threadpool(lambda: lobby.tables.find(request.path_params["id"]).sgf())
         named = {"content-disposition": 'attachment; filename="game.sgf"'}
         return Response(text, media_type="application/x-go-sgf", headers=named)
 
@@ -199,7 +199,7 @@ def make_app(hall: Hall) -> Starlette:
         body = parsed(kind, await read_body(request))
 
         def acted() -> Table:
-            table = hall.tables.find(request.path_params["id"])
+            table = lobby.tables.find(request.path_params["id"])
             verb(table, body)
             return table
 

@@ -35,7 +35,7 @@ def serve(config: ServeConfig, progress: Progress = SILENT) -> None:
     try:
         import uvicorn
 
-        from pipeline.protocols.board_page.app import Hall, make_app
+        from pipeline.protocols.board_page.app import Lobby, make_app
     except ModuleNotFoundError as missing:
         raise MuGoError(
             f"serve needs {missing.name}: run pip install '.[serve]', or let ./play.sh install it"
@@ -60,7 +60,7 @@ def serve(config: ServeConfig, progress: Progress = SILENT) -> None:
         analysts = load(config, stopping, progress)
         if not analysts:
             progress.say(f"no model at {CHAMPION}: only built-in opponents, and no hints; name models with --model")
-        app = make_app(Hall(analysts, config.readouts))
+        app = make_app(Lobby(analysts, config.readouts))
         Server(
             uvicorn.Config(
                 app,

@@ -326,7 +326,7 @@ function buildBoard() {
 
 function drawBoard() {
   const found = view.analysis, moves = showsMoves() ? found.moves : [], byPoint = new Map(moves.map((move) => [move.point, move]));
-  const owners = $("territory").checked && found ? found.ownership : null;
+  const owners = $("territory").checked ? (found?.ownership ?? view.area) : null;
   const stones = ["empty", `${view.colours[0]} ${thing()}`, `${view.colours[1]} ${thing()}`];
   for (const group of $("board").querySelectorAll(".point")) {
     const point = Number(group.dataset.point), [x, y] = place(point), owned = view.board[point], move = byPoint.get(point);

@@ -189,6 +189,7 @@ class Table:
                 "over_here": self._over_at(ply),
                 "last": self._point_of(ply - 1) if ply else None,
                 "analysis": self._analyses.get(ply),
+                "area": self._area(ply),
             }
 
     # The game
@@ -282,6 +283,12 @@ class Table:
         width = self.game.board_shape[1]
         empty = np.flatnonzero(self._board(ply)[column::width] == 0)
         return int(empty[-1]) * width + column if empty.size else -1
+
+    def _area(self, ply: int) -> list[int] | None:
+        """[P] whose each point is, +1 the first player's, where the game is over and decided by area."""
+        if not (self.game.can_set_up and self._over_at(ply)):
+            return None
+        return self.game.ownership(self._positions[ply].state[None])[0].tolist()
 
     def _point_of(self, number: int) -> int | None:
         """Where move `number` put its stone; None for a pass."""
