@@ -59,6 +59,8 @@ COMMANDS = {  # command → the module with the function of that name
 }
 # Interrupted, these keep nothing to go on from.
 STARTS_OVER = {"bench", "engine", "play", "serve", "show", "status", "presets"}
+GO_ON = "run the same command again to go on where it stood"
+NEXT_STEPS = {"selfplay": "finished games are kept; with --top-up the same command plays only those that are missing"}
 WITHOUT_SUMMARY = {"engine", "play", "serve"}
 
 Run = Callable[[str, Any, bool, int], None]
@@ -118,7 +120,7 @@ def reported(command: str) -> Iterator[None]:
     except MuGoError as error:
         raise fail(str(error).removeprefix(command).lstrip(": "), error.exit_code) from error
     except KeyboardInterrupt as error:
-        next_step = "" if command in STARTS_OVER else "; run the same command again to go on where it stood"
+        next_step = "" if command in STARTS_OVER else f"; {NEXT_STEPS.get(command, GO_ON)}"
         raise fail(f"interrupted{next_step}", INTERRUPTS.exit_code) from error
     except BrokenPipeError:
         # The reader (head, less) has seen enough. Point stdout elsewhere, or the exit would try to flush it again.

@@ -116,6 +116,16 @@ def test_mistake_in_a_preset_is_named_with_the_preset(tmp_path: Path, text: str,
     assert said in message and "wrong.yaml" in message and "\n" not in message
 
 
+def test_a_mistake_in_another_commands_section_is_found_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("selfplay:\n  games: 10\ntrain:\n  epochs: x\n")
+    with pytest.raises(UsageError, match=r"^train --epochs \(preset .*mine\.yaml\): found 'x'; wanted a whole number"):
+        make_config(SelfplayConfig, "selfplay", str(path))
+    path.write_text("train:\n  gradient_clip: -1\n")
+    with pytest.raises(UsageError, match=r"found -1; wanted a number, greater than 0|wanted .*above 0"):
+        read_preset(str(path))
+
+
 def test_unknown_preset_lists_the_known_ones() -> None:
     with pytest.raises(UsageError, match="go9-tour"):
         make_config(SelfplayConfig, "selfplay", "go99")

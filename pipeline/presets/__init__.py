@@ -46,7 +46,8 @@ def preset_path(name: str) -> Path:
 def read_preset(name: str) -> dict[str, dict[str, Any]]:
     """The sections of a preset, given by its name or as a path to a YAML file.
 
-    Raises UsageError if it doesn't exist or isn't YAML, or if a section or line is unknown.
+    Raises UsageError if it doesn't exist or isn't YAML, or if a section or line is unknown or has a
+    value that it can't have.
     """
     path = preset_path(name)
     if not path.is_file():
@@ -69,7 +70,22 @@ def read_preset(name: str) -> dict[str, dict[str, Any]]:
                 raise UsageError(f"preset {path}, {stage}: unknown line {field!r}; known: {', '.join(known)}")
             if isinstance(lines[field], list):
                 _check_list(CONFIGS[stage], field, lines[field], f"preset {path}, {stage}, {field}")
+            else:
+                _check_line(CONFIGS[stage], stage, field, lines[field], name)
     return sections
+
+
+def _check_line(kind: type[StageConfig], stage: str, field: str, value: Any, preset: str) -> None:
+    """Raises UsageError for a value that its setting can't have, whichever command reads the preset: a mistake in the
+    settings of training must not wait until self-play has ended. Doesn't check how settings go together.
+    """
+    try:
+        kind(**{field: value})
+    except ValidationError as error:
+        found = [problem for problem in error.errors() if problem["loc"][:1] == (field,)]
+        if found:
+            option = "--" + field.replace("_", "-")
+            raise UsageError(f"{stage} {option} (preset {preset}): {_problem(kind, found[0])}") from error
 
 
 def _check_list(kind: type[StageConfig], field: str, found: list[Any], where: str) -> None:

@@ -194,6 +194,7 @@ class Gtp:
         return self._place(min(_whole(words, "stones"), most_handicap(self._game.board_shape[0])))
 
     def _place(self, stones: int) -> str:
+        self._need_empty_board()
         try:
             return self._handicap(fixed_handicap(self._game.board_shape[0], stones))
         except ValueError as error:
@@ -206,9 +207,12 @@ class Gtp:
         self._handicap(points)
         return ""
 
-    def _handicap(self, points: list[int]) -> str:
+    def _need_empty_board(self) -> None:
         if self.session.state[0, : self._game.num_points].any():
             raise GtpError("board not empty")
+
+    def _handicap(self, points: list[int]) -> str:
+        self._need_empty_board()
         try:
             self.session.restart(self._game.position(points, [], 1))
         except IllegalMove as error:
@@ -459,6 +463,13 @@ GO_ONLY = frozenset(
 )  # fmt: skip
 
 
+# Pairs of an analysis; those that aren't used here only say what KataGo is to leave out or add.
+KNOWN_PAIRS = frozenset(
+    ["interval", "minmoves", "maxmoves", "ownership", "rootinfo", "ownershipstdev", "movesownership",
+     "movesownershipstdev", "pvvisits", "pvedgevisits", "noresultvalue"]
+)  # fmt: skip
+
+
 @dataclass
 class AnalysisOptions:
     """player: whose turn it is to be; None: whose it is. interval: seconds. most: moves of a line."""
@@ -485,6 +496,8 @@ def _analysis_options(words: list[str]) -> AnalysisOptions:
     for name, value in zip(rest[::2], rest[1::2], strict=True):
         if name in ("avoid", "allow"):
             raise GtpError(f"{name} is not supported")
+        if name not in KNOWN_PAIRS:
+            raise GtpError(f"syntax error: {name[:20]!r} is nothing to analyse by")
         if name == "interval":
             found.interval = max(LEAST_INTERVAL, _number([value], "interval") / 100)
         elif name == "maxmoves":
@@ -508,17 +521,22 @@ def _pairs(fields: dict[str, object]) -> str:
     )
 
 
+def _quoted(words: list[str]) -> str:
+    """The first word, for a message."""
+    return repr(words[0][:20]) if words else "nothing"
+
+
 def _colour(words: list[str]) -> int:
     player = COLOURS.get(words[0].lower()) if words else None
     if player is None:
-        raise GtpError(f"syntax error: {words[0][:20] if words else 'nothing'!r} is no colour; wanted black or white")
+        raise GtpError(f"syntax error: {_quoted(words)} is no colour; wanted black or white")
     return player
 
 
 def _whole(words: list[str], what: str) -> int:
     """The number from 0 up that the first word is."""
     if not words or not (words[0].isascii() and words[0].isdecimal() and len(words[0]) < 10):
-        raise GtpError(f"syntax error: {what} is {words[0][:20] if words else 'missing'!r}; wanted a whole number")
+        raise GtpError(f"syntax error: {what} is {_quoted(words)}; wanted a whole number")
     return int(words[0])
 
 
@@ -528,7 +546,7 @@ def _number(words: list[str], what: str) -> float:
     except (IndexError, ValueError):
         number = math.nan
     if not math.isfinite(number):
-        raise GtpError(f"syntax error: {what} is {words[0][:20] if words else 'missing'!r}; wanted a number")
+        raise GtpError(f"syntax error: {what} is {_quoted(words)}; wanted a number")
     return number
 
 

@@ -25,7 +25,7 @@ MOVES_LISTED = 12
 NUMBERS_LISTED = 20
 PROBLEM_WIDTH = 100
 POINTS = ("0", "½", "1", "1½", "2")  # of a pair of games
-ENDS = {"played_out": "played out", "full_length": "as long as the game allows", "resigned": "resigned"}
+ENDS = {"played_out": "played out", "full_length": "stopped at the game's limit", "resigned": "resigned"}
 
 
 def counted_games(match: Match) -> list[MatchGame]:

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.phrases import counted, long_duration, percent, results
-from pipeline.reports.status import LastMatch, StatusSummary, Training
+from pipeline.reports.status import RUNNING, LastMatch, StatusSummary, Training
 
 NOTHING = "–"
 BAR_WIDTH = 40
@@ -65,10 +65,16 @@ def _facts(rows: Rows) -> Table:
     return table
 
 
+def _running(summary: StatusSummary) -> str:
+    """Self-play holds no lock: without a loop, all that is known is that games were written within the last minute."""
+    is_guess = summary.stages[:1] == ("selfplay",) and summary.loop != RUNNING
+    return f"{summary.stage}, or has just ended" if is_guess else summary.stage
+
+
 def _now(summary: StatusSummary) -> Rows:
     rows: Rows = [
         ("generation", _count(summary.generation)),
-        ("running now", Text(summary.stage, GOOD if summary.stages else DIM)),
+        ("running now", Text(_running(summary), GOOD if summary.stages else DIM)),
         ("loop", summary.loop),
         ("champion", summary.champion or "none yet"),
         ("  since", _ago(summary.champion_since, summary.time)),

@@ -125,7 +125,8 @@ def test_genmove_plays_for_either_colour_and_goes_on_after_passes(say):
     assert say("play b A1") == "="  # but may
     before = say("showboard")
     assert say("reg_genmove w").startswith("= ") and say("showboard") == before
-    assert say("genmove purple").startswith("? syntax error") and say("genmove").startswith("? syntax error")
+    assert say("genmove purple").startswith("? syntax error")
+    assert say("genmove") == "? syntax error: nothing is no colour; wanted black or white"
 
 
 def test_self_plays_move_limit_ends_no_game():
@@ -159,6 +160,9 @@ def test_gtps_table_of_handicaps():
     assert nineteen("fixed_handicap 5") == "= D4 Q16 D16 Q4 K10"
     seven = Manager(make_gtp("go:7"))
     assert seven("fixed_handicap 4") == "= C3 E5 C5 E3" and seven("boardsize 7") == "="
+    five = Manager(make_gtp("go:5"))
+    assert five("fixed_handicap 2").endswith("2 handicap stones on 5×5; wanted none: the board is too small")
+    assert five("play b A1") == "=" and five("place_free_handicap 2") == "? board not empty"
     assert seven("fixed_handicap 5").startswith("? invalid number of stones: 5 handicap stones on 7×7; wanted 2 to 4")
 
 

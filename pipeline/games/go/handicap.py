@@ -16,7 +16,9 @@ def most_handicap(size: int) -> int:
 def fixed_handicap(size: int, stones: int) -> list[int]:
     """The points, row-major from the top left. Raises ValueError for a number that GTP doesn't place."""
     if not 2 <= stones <= most_handicap(size):
-        raise ValueError(f"{stones} handicap stones on {size}×{size}; wanted 2 to {most_handicap(size)}")
+        most = most_handicap(size)
+        wanted = f"2 to {most}" if most else "none: the board is too small"
+        raise ValueError(f"{stones} handicap stones on {size}×{size}; wanted {wanted}")
     low = 3 if size > 12 else 2  # the edge is line 0
     middle, high = size // 2, size - 1 - low
     # (column, row from below): GTP's order, D4 first on 19×19
