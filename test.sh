@@ -4,7 +4,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$root"
-set_up fast,test
+set_up fast,serve,test # begins as play.sh's extras do: what this installs is enough for it
 
 if (($#)); then
     run "$python" -m pytest "$@"

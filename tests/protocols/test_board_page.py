@@ -187,6 +187,7 @@ def test_analysis_has_candidates_policy_and_territory(page: Page) -> None:
 def test_the_area_is_shown_where_go_is_over(page: Page) -> None:
     view = page.play(page.begin("go:9"), "D4", "pass", "pass")
     assert view["result"] == "Black wins by 73.5 points" and view["area"] == [1] * 81
+    assert "the game is over" in page.act(view, "play", 400, move="E5")
     assert page.ask(f"/api/games/{view['id']}?ply=1")["area"] is None
 
 

@@ -82,6 +82,8 @@ class Table:
                 action = self.game.parse_action(move)
             except IllegalMove as error:
                 raise Refused(400, f"{move!r} is no move of {self.spec}") from error
+            if self.over:
+                raise Refused(400, f"{self.game.action_name(action)} is not possible: the game is over")
             self._play(action, self.to_move)
 
     def reply(self, ply: int) -> None:
@@ -203,8 +205,9 @@ class Table:
         return self._resigned is not None or self._over_at(len(self._moves))
 
     def _play(self, action: int, player: int) -> None:
+        """Records may go on after the last pass and out of turn, where the game knows such positions."""
         game, name = self.game, self.game.action_name(action)
-        if self._resigned is not None or (self.over and not game.can_set_up):
+        if self.over and not game.can_set_up:
             raise Refused(400, f"{name} is not possible: the game is over")
         if len(self._moves) >= MOST_MOVES:
             raise Refused(400, f"the game has {MOST_MOVES} moves, and longer ones aren't kept")
