@@ -181,9 +181,9 @@ def _num_chunks(config: GatherConfig, window: Window, num_skipped: int) -> int:
     found, where = window.num_positions, config.directory
     missing = max(config.min_positions, 1) - found
     if not found:
-        unusable = f" ({num_skipped} unusable sidecars)" if num_skipped else ""
-        problem = f"no games yet{unusable}; {missing:,} positions missing; run `python main.py selfplay`"
-        raise NotYet(f"{where}: {problem}", missing)
+        why = f" ({num_skipped} unusable sidecars)" if num_skipped else "" if where.is_dir() else ", and no such folder"
+        wanted = f"wanted {config.min_positions:,} positions; " if config.min_positions else ""
+        raise NotYet(f"{where}: no games yet{why}; {wanted}run `python main.py selfplay`", missing)
     if missing > 0:
         wanted = f"wanted {config.min_positions:,}; {missing:,} missing; run selfplay again"
         raise NotYet(f"{where}: {found:,} positions in the window; {wanted}", missing)
