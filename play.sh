@@ -11,8 +11,8 @@ usage: ./play.sh [--model M] [--port P] [--no-browser]
 Sets up .venv if that is missing, then serves a page to play on and opens it in the browser. The page is for this
 machine only.
 
-  --model M      directory of the model to play against [default: saved_models/best_model if there is one, else the
-                 newest that comes with MuGo for 9×9 Go, pretrained/go9*; else built-in players alone]
+  --model M      directory of the model to play against [default: saved_models/best_model, else the last of
+                 pretrained/go9*; without either, built-in players alone]
   --port P       port to serve the page at [default: 8000]
   --no-browser   only say where the page is
 
