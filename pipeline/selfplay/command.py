@@ -22,14 +22,15 @@ from pipeline.config import SelfplayConfig, available_cores
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.base import AnyGame
 from pipeline.games.registry import parse_game
+from pipeline.methods.alphazero import resignation
 from pipeline.methods.base import Actor, ActorJob, Encounter, FinishedGame, GameSeed, Learner, Method, game_seeds
 from pipeline.methods.registry import method_named
 from pipeline.phrases import counted, duration, percent, results
 from pipeline.players.searching import leaves_per_tree
 from pipeline.progress import SILENT, Progress
-from pipeline.selfplay import resignation
 from pipeline.selfplay.committing import Committer
 from pipeline.selfplay.opponents import MIRROR, Load, Mix, OpponentSource, parse_mix
+from pipeline.selfplay.resignation import LEAST_GAMES, newest_games
 from pipeline.storage.models import Model, newest_number, read_info, read_model, resolve_champion
 from pipeline.storage.shards import BOTH, End, GameRecord, check_same_game, newest_shards, prepare_folder
 
@@ -336,9 +337,9 @@ def _resign_threshold(config: SelfplayConfig, game: AnyGame, progress: Progress)
     """The threshold to resign at, and how it was found: empty if it is the one given."""
     if config.resign_false_rate == 0:
         return config.resign_threshold, {}
-    games = resignation.newest_games(config.output_dir, game.spec)
-    if len(games) < resignation.LEAST_GAMES:
-        found = f"{len(games)} games that never resigned; wanted {resignation.LEAST_GAMES}"
+    games = newest_games(config.output_dir, game.spec)
+    if len(games) < LEAST_GAMES:
+        found = f"{len(games)} games that never resigned; wanted {LEAST_GAMES}"
         progress.say(f"{found}; the threshold is --resign-threshold ({config.resign_threshold})")
         return config.resign_threshold, {}
     best = resignation.calibrate(games, config.resign_false_rate, config.resign_lowest, config.resign_highest)

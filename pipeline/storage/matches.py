@@ -437,4 +437,5 @@ def _identity(header: MatchHeader) -> dict[str, Any]:
 
 
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:
-    atomic.write_json(folder / layout.MATCH_SUMMARY, summary, indent=2)
+    """The summary, with the time at which the match was decided."""
+    atomic.write_json(folder / layout.MATCH_SUMMARY, {**summary, "decided": atomic.utc_now()}, indent=2)

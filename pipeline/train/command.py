@@ -135,6 +135,7 @@ class _Progress:
     set_before: dict[str, float] = field(default_factory=dict)  # the same on examples of the set
     epoch_sums: dict[str, float] = field(default_factory=dict)  # of the steps of the last epoch so far
     epoch_steps: int = 0
+    seconds: float = 0.0  # of all processes that trained it, up to the checkpoint
 
 
 def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
@@ -290,12 +291,12 @@ class _Run:
 
     def train(self, new_model: Path) -> TrainSummary:
         """Train to the end and write the model. An interrupt leaves a checkpoint of all that was done."""
-        started = time.perf_counter()
+        self._started = time.perf_counter()
         try:
             logs = self._config.logdir / new_model.name
             with closing(Curves(logs / "train")) as curves, closing(Curves(logs / "holdout")) as holdout_curves:
                 samples = self._steps_to_go(curves)
-                seconds = time.perf_counter() - started
+                seconds = time.perf_counter() - self._started
                 if self._replay:
                     self._save()  # so that a kill between the files below doesn't count these steps twice
                 metrics = self._metrics()
@@ -372,7 +373,8 @@ class _Run:
     def _save(self) -> None:
         replay = self._replay
         arrays = {"priorities": replay.priorities.values} if replay else {}
-        state = State(vars(self._done), self._trainer.weights, self._trainer.optimizer_state, arrays)
+        so_far = {**vars(self._done), "seconds": self._done.seconds + time.perf_counter() - self._started}
+        state = State(so_far, self._trainer.weights, self._trainer.optimizer_state, arrays)
         self._checkpoint.write(state)
         if replay:
             # Later than the checkpoint: a kill in between leaves a run that can go on, and older priorities.
@@ -430,6 +432,7 @@ class _Run:
                 "steps": self._steps,
                 "steps_cut": self._steps_cut,
                 "total_steps": self._trainer.total_steps,
+                "seconds": round(self._done.seconds + time.perf_counter() - self._started, 1),
                 "total_samples": _samples(self._model.info) + int(self._sizes.sum()),
                 "metrics": metrics,
                 "value_gap": _value_gap(metrics),

@@ -13,13 +13,13 @@ from pipeline.config import SelfplayConfig
 from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.registry import parse_game
 from pipeline.methods.alphazero import method as alphazero
+from pipeline.methods.alphazero.resignation import EFFECTIVE, NEVER
 from pipeline.players.searching import leaves_per_tree
 from pipeline.progress import Progress
 from pipeline.reports.show_records import show_shard
 from pipeline.selfplay import command as stage
 from pipeline.selfplay import committing
 from pipeline.selfplay.command import selfplay
-from pipeline.selfplay.resignation import EFFECTIVE, NEVER
 from pipeline.storage.models import set_champion
 from pipeline.storage.shards import BOTH, End, GameRecord, newest_shards, read_shard
 from tests.helpers import make_champion, make_model

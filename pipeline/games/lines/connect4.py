@@ -34,6 +34,7 @@ class ConnectFour(LineGame):
     spec = "connect4"
     height, width, length, falls = 6, 7, 4, True
     columns = "1234567"
+    colours = ("Red", "Yellow")
     refusals: ClassVar[Mapping[int, str]] = {**REFUSALS, OCCUPIED: "the column is full"}
 
     def __init__(self) -> None:

@@ -14,6 +14,7 @@ class TicTacToe(LineGame):
     spec = "tictactoe"
     height, width, length, falls = 3, 3, 3, False
     columns, examples = "abc", "a1 to c3"
+    colours = ("X", "O")
 
     def _row_label(self, row: int) -> str:
         return f"{self.height - row} "

@@ -39,7 +39,7 @@ from pipeline.networks.architecture import Architecture, Weights
 from pipeline.networks.modules import Network, Outputs, load_network, network_weights
 
 TERMS = ("total", "policy", "value", "ownership", "score", "reply", "soft_policy")
-METRICS = (*TERMS, "value_mse", "policy_accuracy", "value_sign_accuracy")
+METRICS = (*TERMS, "value_mse", "policy_accuracy", "value_sign_accuracy", "policy_entropy")
 SOFT_POLICY_FLOOR = 1e-7
 N = TypeVar("N", float, Tensor)
 
@@ -104,11 +104,13 @@ class AlphaZeroObjective(Objective):
         value_mse            (v − z)², whichever value head the network has
         policy_accuracy      the likeliest move is the target's most visited one, over rows whose target counts
         value_sign_accuracy  the value has the sign of the result, over rows that weren't drawn
+        policy_entropy       −Σ p·log p of the network's policy in nats, over rows whose target counts
         """
         rows = {
             "value_mse": (outputs.value - batch.value).square(),
             "policy_accuracy": (outputs.policy_logits.argmax(1) == batch.policy.argmax(1)).float(),
             "value_sign_accuracy": (torch.sign(outputs.value) == torch.sign(batch.value)).float(),
+            "policy_entropy": _cross_entropy(outputs.policy_logits, outputs.policy_logits.softmax(1)),
         }
         counting = self.counting_rows(batch)
         return {name: _mean(values, counting[name] * batch.sample_weight) for name, values in rows.items()}
@@ -127,6 +129,7 @@ class AlphaZeroObjective(Objective):
             "value_mse": every,
             "policy_accuracy": batch.policy_weight,
             "value_sign_accuracy": (batch.value != 0).float(),
+            "policy_entropy": batch.policy_weight,
         }
 
     def errors(self, outputs: Outputs, batch: Batch) -> Tensor:

@@ -25,7 +25,6 @@ from pipeline.storage.sgf import SgfRecord, SgfText, game_sgf
 
 NOBODY, RANDOM, HEURISTIC = "nobody", "random", "heuristic"  # opponents that are no models
 MOST_TABLES = 16
-COLOURS = {"connect4": ("Red", "Yellow"), "tictactoe": ("X", "O")}  # other games: black and white
 MOST_MOVES = 1000  # of a game; no record between people is as long
 
 
@@ -52,7 +51,7 @@ class Table:
         self._heuristic = game.heuristic() if opponent == HEURISTIC else None
         if opponent == HEURISTIC and self._heuristic is None:
             raise Refused(400, f"{self.spec} has no heuristic player; choose another opponent")
-        self._colours = COLOURS.get(self.spec.partition(":")[0], ("Black", "White"))
+        self._colours = game.colours
         self._rng = np.random.default_rng()
         self._lock = threading.RLock()
         self._start = None if record is None else record.start
