@@ -33,6 +33,7 @@ from pipeline.config import (
     EngineConfig,
     GatherConfig,
     PlayConfig,
+    ReportConfig,
     SelfplayConfig,
     ServeConfig,
     StageConfig,
@@ -56,9 +57,10 @@ COMMANDS = {  # command → the module with the function of that name
     "engine": "pipeline.protocols.engine",
     "play": "pipeline.protocols.terminal",
     "serve": "pipeline.protocols.board_page.command",
+    "report": "pipeline.reports.report.command",
 }
 # Interrupted, these keep nothing to go on from.
-STARTS_OVER = {"bench", "engine", "play", "serve", "show", "status", "presets"}
+STARTS_OVER = {"bench", "engine", "play", "serve", "show", "status", "report", "presets"}
 GO_ON = "run the same command again to go on where it stood"
 NEXT_STEPS = {"selfplay": "finished games are kept; with --top-up the same command plays only those that are missing"}
 WITHOUT_SUMMARY = {"engine", "play", "serve"}
@@ -224,6 +226,7 @@ add_command("engine", EngineConfig)
 add_command("play", PlayConfig)
 add_command("serve", ServeConfig)
 add_command("status", StatusConfig, run_status)
+add_command("report", ReportConfig)
 
 
 @app.command(help=HELP["show"])

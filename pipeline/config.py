@@ -453,6 +453,15 @@ class StatusConfig(StageConfig):
     prometheus: bool = Field(False, description="Print metrics in the text format of Prometheus.")
 
 
+class ReportConfig(StageConfig):
+    directory: Path = Field(
+        Path("."), description="Folder of the run, with data/ and saved_models/.", json_schema_extra={"argument": True}
+    )
+    output: Path = Field(
+        Path("report.html"), description="The page to write; replaced if it is there.", json_schema_extra={"short": "o"}
+    )
+
+
 CONFIGS: dict[str, type[StageConfig]] = {
     "init": InitConfig,
     "selfplay": SelfplayConfig,

@@ -188,6 +188,18 @@ Writes:  nothing
 Exit:    0 shown, 1 no run in this folder, 2 wrong usage, 130 --watch ended by Ctrl-C
 Example: python main.py status runs/go9 --watch
 """,
+    "report": """Write one page about a run for the browser: everything in one file, which needs no network.
+
+Elo with error bars, losses, agreement of policy and search, entropy, length and ends of games, colour balance,
+resignations, where the time went, ratings, matches, and some games to step through. Works on a run that is going on,
+finished, or copied from elsewhere. Of very many shards a sample is read. Damaged files are named and left out.
+
+\b
+Reads:   data/ and saved_models/ of the run
+Writes:  the page, report.html
+Exit:    0 written, 1 no run in this folder or the page can't be written, 2 wrong usage
+Example: python main.py report runs/go9 -o go9.html
+""",
     "pool": """Print or change the pool of opponents, which plays tournaments and self-play's --opponents pool:MODE.
 
 When the pool is full, its lowest rated member leaves, but never the one just added. An unrated member counts as the

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import typer
@@ -26,16 +26,16 @@ def options_of(name: str, kind: type[StageConfig], has_summary: bool) -> list[in
     own_first = sorted(kind.model_fields.items(), key=lambda item: item[0] in SearchConfig.model_fields)
     options = [_field_option(field_name, field) for field_name, field in own_first]
     if name in CONFIGS:
-        options.insert(0, _option("preset", str, "--preset", PRESET.format(", ".join(preset_names()))))
+        options.insert(0, _option("preset", str, ["--preset"], PRESET.format(", ".join(preset_names()))))
     if has_summary:
         if "verbose" not in kind.model_fields:
-            options.append(_option("verbose", int, "--verbose", VERBOSE))
-        options.append(_option("as_json", bool, "--json", JSON))
+            options.append(_option("verbose", int, ["--verbose"], VERBOSE))
+        options.append(_option("as_json", bool, ["--json"], JSON))
     return options
 
 
-def _option(name: str, kind: Any, flag: str, text: str) -> inspect.Parameter:
-    return _parameter(name, kind, typer.Option(flag, help=text, show_default=False, parser=_number_parser(kind)))
+def _option(name: str, kind: Any, flags: Sequence[str], text: str) -> inspect.Parameter:
+    return _parameter(name, kind, typer.Option(*flags, help=text, show_default=False, parser=_number_parser(kind)))
 
 
 def _parameter(name: str, kind: Any, meaning: Any) -> inspect.Parameter:
@@ -51,10 +51,13 @@ def _field_option(name: str, field: FieldInfo) -> inspect.Parameter:
     text = field.description or ""
     if field.default not in (None, []):
         text += f" [default: {shown}]"
-    if (field.json_schema_extra or {}).get("argument"):  # type: ignore[union-attr]
+    extra: dict[str, Any] = field.json_schema_extra or {}  # type: ignore[assignment]
+    if extra.get("argument"):
         return _parameter(name, kind, typer.Argument(help=text, show_default=False))
     flag = name.replace("_", "-")
-    return _option(name, kind, f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}", text)
+    short = extra.get("short")
+    flags = [f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}", *([f"-{short}"] if short else [])]
+    return _option(name, kind, flags, text)
 
 
 def _type_without_none(annotation: Any) -> Any:

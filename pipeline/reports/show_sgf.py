@@ -16,7 +16,7 @@ from pipeline.errors import FileError, IllegalMove, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import recorded_game
 from pipeline.games.replay import replay_one
-from pipeline.reports.show_records import checked_index, top_moves
+from pipeline.reports.show_records import checked_index, found_by_search
 from pipeline.storage import layout
 from pipeline.storage.matches import MatchGame, read_match
 from pipeline.storage.sgf import SgfText, game_sgf, sgf_name
@@ -110,10 +110,10 @@ def _search_of(game: Game, record: GameRecord, ply: int, mover: int, end: int) -
     if record.learner not in (BOTH, mover):
         return f"by {record.opponent}"
     visits = slice(end - int(record.visit_lengths[ply]), end)
-    counts = record.visit_counts[visits]
-    total = int(counts.sum())
-    kind = "" if record.flags[ply] & POLICY_COUNTS else " of a cheap search"
-    return f"{total} visits{kind}: {top_moves(game, record.visit_actions[visits], counts, unit='×')}" if total else ""
+    if visits.start == visits.stop:
+        return ""
+    kind = "" if record.flags[ply] & POLICY_COUNTS else "cheap search, "
+    return kind + found_by_search(game, record.visit_actions[visits], record.visit_counts[visits])
 
 
 def _comment(value: float | None, mover: int, found: str) -> str:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,21 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.browser import headless_chromium, needs_chromium
 from tests.helpers import make_model
 
 pytest.importorskip("starlette", reason="needs the extra serve: pip install '.[serve]'")
 pytest.importorskip("selenium", reason="needs the extra test: pip install '.[test]'")
-from selenium.webdriver import Chrome, ChromeOptions, Keys
-from selenium.webdriver.chrome.service import Service
+from selenium.webdriver import Chrome, Keys
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 ROOT = Path(__file__).parent.parent.parent
-CHROMIUM, CHROMEDRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and CHROMEDRIVER), reason="no Chromium: apt-get install chromium chromium-driver"
-)
+pytestmark = needs_chromium
 SECONDS = 60  # that anything may take; the machine may be busy
 
 
@@ -46,17 +40,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    options = ChromeOptions()
-    options.binary_location = str(CHROMIUM)
-    profile = tmp_path_factory.mktemp("profile")
-    for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--window-size=1000,900",
-                 f"--user-data-dir={profile}"):  # fmt: skip
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    with contextlib.ExitStack() as stack:
-        driver = Chrome(options=options, service=Service(str(CHROMEDRIVER), env={**os.environ, "TMPDIR": str(profile)}))
-        stack.callback(driver.quit)
+def browser() -> Iterator[Chrome]:
+    with headless_chromium() as driver:
         yield driver
 
 

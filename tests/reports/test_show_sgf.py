@@ -73,7 +73,7 @@ def test_winrates_and_comments_are_of_the_right_positions(tmp_path: Path) -> Non
     assert [node.get("C") for node in nodes] == [
         "black's winrate 95.0%, value +0.900 to move\n8 visits: C3 6× (75%)  D4 2× (25%)",
         "black's winrate 50.0%, value +0.000 to move\n5 visits: D4 5× (100%)",
-        "black's winrate 90.0%, value +0.800 to move\n4 visits of a cheap search: pass 4× (100%)",
+        "black's winrate 90.0%, value +0.800 to move\ncheap search, 4 visits: pass 4× (100%)",
         "black's winrate 75.0%, value -0.500 to move",
     ]
     assert root.get("PB") == root.get("PW") == "000001-a" and root.get("RO") == "0"

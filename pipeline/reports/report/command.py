@@ -1,0 +1,57 @@
+"""``report``: makes the page of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pipeline.config import ReportConfig
+from pipeline.errors import FileError, UsageError
+from pipeline.phrases import counted
+from pipeline.progress import SILENT, Progress
+from pipeline.reports.report.facts import collect
+from pipeline.reports.report.page import page
+from pipeline.reports.report.replays import replays
+from pipeline.reports.run_files import SELFPLAY, is_run
+from pipeline.storage import atomic, layout
+
+
+@dataclass(frozen=True)
+class ReportSummary:
+    path: Path
+    num_bytes: int
+    models: int
+    generations: int  # of games
+    games_shown: int
+    warnings: list[str]
+
+    def lines(self) -> list[str]:
+        size = f"{self.num_bytes / 1e6:.1f} MB"
+        models, games = counted(self.models, "model"), counted(self.games_shown, "game")
+        return [f"{self.path}: {size}, {models}, {games} to look at; open it in a browser"]
+
+
+def report(config: ReportConfig, progress: Progress = SILENT) -> ReportSummary:
+    """Write the page; an older one at its place is replaced.
+
+    Raises FileError if the folder is not that of a run or the page can't be written, UsageError if the page would take
+    the place of another file.
+    """
+    directory, output = config.directory, config.output
+    if not is_run(directory):
+        found = "no run in this folder" if directory.is_dir() else "no such folder"
+        raise FileError(directory, f"{found}; wanted one with {layout.SAVED_MODELS}/ or {SELFPLAY}/ in it")
+    if output.suffix not in (".html", ".htm"):
+        raise UsageError(f"report --output {output}: wanted a name that ends in .html")
+    if not output.parent.is_dir():
+        raise FileError(output, "its folder isn't there; make it first")
+    facts = collect(directory, progress, datetime.now(UTC))
+    shown = replays(facts)
+    for warning in facts.warnings:
+        progress.warn(warning)
+    text = page(facts, shown)
+    atomic.write_text(output, text)
+    return ReportSummary(
+        output, len(text.encode()), len(facts.trainings), len(facts.games), len(shown), list(facts.warnings)
+    )

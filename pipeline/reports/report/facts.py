@@ -1,0 +1,360 @@
+"""What a report says, as numbers: generations of games, trainings, matches, ratings, time.
+
+Terms: a *generation* is that of the games, the number of the newest model when they were begun. Of runs with more
+shards than MOST_META or MOST_SHARDS, shards spread evenly over each generation stand for it; `share_read` says so.
+What no file says is None or left out. Damaged files become warnings.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.config import RatingsConfig
+from pipeline.errors import FileError, MuGoError
+from pipeline.games.registry import recorded_game
+from pipeline.matches.statistics import score_of, wilson_interval
+from pipeline.methods.alphazero.resignation import EFFECTIVE, NEVER, calibrate, watched
+from pipeline.progress import Progress
+from pipeline.ratings.command import Rated, rate, read_matches
+from pipeline.reports.run_files import EVALUATE, ShardFile, look_at
+from pipeline.reports.show_match import counted_games
+from pipeline.storage import layout
+from pipeline.storage.matches import Match, read_match
+from pipeline.storage.models import ModelInfo, list_models, read_info, read_journal, resolve_champion
+from pipeline.storage.shards import POLICY_COUNTS, End, Shard, ShardMeta, read_meta, read_shard
+
+MOST_META = 4_000  # sidecars that are read
+MOST_SHARDS = 400  # shards that are opened
+PAUSE = timedelta(hours=1)  # a loop that writes nothing for this long was not running
+STAGES = ("selfplay", "gather", "train", "evaluate")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Games:
+    """The self-play of one generation; shares are of the games or positions that were read.
+
+    lengths           plies, at the 10th, 50th and 90th percentile
+    first, drawn      shares of games that the first player won, and that were drawn
+    resigned, at_limit  shares of games that ended so; the rest ended by the rules
+    wrong             (resignations that would have been wrong, all that would have been made), among the games that
+                      were played to their end to find out
+    policy_entropy    of the policies of searches that the network learns from, in nats
+    surprise          mean KL divergence of their policy target from the network's, in nats
+    """
+
+    generation: int
+    games: int
+    positions: int
+    lengths: tuple[float, float, float]
+    first: float | None = None
+    drawn: float | None = None
+    resigned: float | None = None
+    at_limit: float | None = None
+    wrong: tuple[int, int] | None = None
+    policy_entropy: float | None = None
+    surprise: float | None = None
+
+
+@dataclass(frozen=True)
+class Training:
+    """metrics: "train", "holdout_before", "holdout_after" → name → mean, as the manifest has them."""
+
+    model: str
+    number: int
+    created: datetime | None
+    seconds: float | None
+    size: str
+    metrics: dict[str, dict[str, float]]
+
+    def metric(self, part: str, name: str) -> float | None:
+        value = (self.metrics.get(part) or {}).get(name)
+        return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A match of a challenger with the champion; counts and points are the challenger's."""
+
+    match: Match
+    wins: int
+    draws: int
+    losses: int
+    share: float
+    low: float
+    high: float
+    decided: datetime | None
+    promoted: bool | None  # None: not decided yet
+
+
+@dataclass
+class Facts:
+    """seconds: by generation, of each stage and of "pause" and "other". share_read: of the shards."""
+
+    directory: Path
+    time: datetime
+    game: str | None = None
+    champion: str | None = None
+    shards: list[ShardFile] = field(default_factory=list)
+    share_read: float = 1.0
+    games: list[Games] = field(default_factory=list)
+    trainings: list[Training] = field(default_factory=list)
+    gates: list[Gate] = field(default_factory=list)
+    journal: list[dict[str, Any]] = field(default_factory=list)
+    rated: Rated | None = None
+    seconds: dict[int, dict[str, float]] = field(default_factory=dict)
+    metas: dict[int, list[ShardMeta]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def promoted(self) -> set[str]:
+        return {str(line.get("champion")) for line in self.journal}
+
+
+def collect(directory: Path, progress: Progress, now: datetime) -> Facts:
+    """directory: the run's. Raises nothing for damaged files: see Facts.warnings."""
+    facts = Facts(directory, now)
+    saved_models = directory / layout.SAVED_MODELS
+    models = _readable(facts, lambda: list_models(saved_models)) or []
+    infos = [info for path in models if (info := _readable(facts, partial(read_info, path)))]
+    facts.game = infos[-1].game if infos else None
+    facts.trainings = [_training(info) for info in infos]
+    facts.journal = _readable(facts, lambda: read_journal(saved_models)) or []
+    if models:
+        facts.champion = _readable(facts, lambda: resolve_champion(saved_models / layout.CHAMPION).name)
+    files = look_at(directory)
+    facts.shards = files.shards
+    facts.warnings += map(str, files.unreadable)
+    _read_games(facts, progress)
+    _read_matches(facts, directory, progress)
+    facts.seconds = time_spent(facts)
+    facts.warnings = list(dict.fromkeys(facts.warnings))
+    return facts
+
+
+def _readable(facts: Facts, read: Callable[[], T]) -> T | None:
+    try:
+        return read()
+    except (MuGoError, OSError) as error:
+        facts.warnings.append(str(error))
+        return None
+
+
+def _time(text: object) -> datetime | None:
+    try:
+        return datetime.fromisoformat(str(text)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _training(info: ModelInfo) -> Training:
+    metrics = info.manifest.get("metrics")
+    seconds = info.manifest.get("seconds")
+    size = "b{blocks}c{channels}".format_map({"blocks": "?", "channels": "?", **info.architecture})
+    return Training(
+        model=info.name,
+        number=info.number,
+        created=_time(info.created),
+        seconds=float(seconds) if isinstance(seconds, int | float) else None,
+        size=size,
+        metrics={k: v for k, v in metrics.items() if isinstance(v, dict)} if isinstance(metrics, dict) else {},
+    )
+
+
+# Games
+
+
+def spread(items: Sequence[T], most: int) -> list[T]:
+    """At most that many of them, spread evenly, the last among them."""
+    return list(items[:: -max(1, math.ceil(len(items) / max(most, 1)))])[::-1]
+
+
+def _read_games(facts: Facts, progress: Progress) -> None:
+    chosen = spread(facts.shards, MOST_META)
+    progress.start("reading sidecars", total=len(chosen), unit="shard")
+    metas: dict[int, list[ShardMeta]] = defaultdict(list)
+    for shard in chosen:
+        path = shard.meta(facts.directory)
+        try:
+            meta = read_meta(path)
+        except FileError as error:
+            if path.exists():
+                facts.warnings.append(str(error))
+        else:
+            if facts.game is None or meta.game == facts.game:
+                metas[_generation(meta)].append(meta)
+        progress.advance()
+    progress.finish()
+    facts.metas = dict(sorted(metas.items()))
+    facts.share_read = len(chosen) / len(facts.shards) if facts.shards else 1.0
+    per_generation = max(1, MOST_SHARDS // max(len(facts.metas), 1))
+    opened = {number: spread(of_one, per_generation) for number, of_one in facts.metas.items()}
+    progress.start("reading games", total=sum(map(len, opened.values())), unit="shard")
+    for number, of_one in facts.metas.items():
+        read = []
+        for meta in opened[number]:
+            if (found := _readable(facts, partial(read_shard, meta.path, meta))) is not None:
+                read.append(found)
+            progress.advance()
+        facts.games.append(_games(number, of_one, read, facts.share_read))
+    progress.finish()
+
+
+def _generation(meta: ShardMeta) -> int:
+    name = layout.parse_model_name(meta.model)
+    return meta.generation if meta.generation is not None else name.number if name else 0
+
+
+def _games(number: int, metas: Sequence[ShardMeta], shards: Sequence[Shard], share_read: float) -> Games:
+    lengths = np.concatenate([meta.lengths for meta in metas])
+    low, median, high = (float(one) for one in np.percentile(lengths, (10, 50, 90)))
+    counts = [round(sum(of_one) / share_read) for of_one in zip(*((m.games, m.positions) for m in metas), strict=True)]
+    found = Games(number, counts[0], counts[1], (low, median, high))
+    if not shards:
+        return found
+    results, ends = (np.concatenate([getattr(shard, name) for shard in shards]) for name in ("results", "ends"))
+    limit = recorded_game(shards[0].game_spec).max_plies
+    at_limit = np.concatenate([shard.lengths for shard in shards]) >= limit
+    targets = [(shard.flags & POLICY_COUNTS) != 0 for shard in shards]
+    surprises = np.concatenate([shard.surprises[chosen] for shard, chosen in zip(shards, targets, strict=True)])
+    entropies = np.concatenate([policy_entropies(shard)[chosen] for shard, chosen in zip(shards, targets, strict=True)])
+    return Games(
+        **{name: getattr(found, name) for name in ("generation", "games", "positions", "lengths")},
+        first=float((results > 0).mean()),
+        drawn=float((results == 0).mean()),
+        resigned=float((ends == End.RESIGNED).mean()),
+        at_limit=float((at_limit & (ends == End.PLAYED_OUT)).mean()),
+        wrong=wrong_resignations(shards),
+        policy_entropy=float(entropies.mean()) if entropies.size else None,
+        surprise=float(surprises.mean()) if surprises.any() else None,
+    )
+
+
+def policy_entropies(shard: Shard) -> NDArray[np.float64]:
+    """[M] of the visits at each root, in nats; 0 where nothing was visited."""
+    counts = shard.visit_counts.astype(np.float64)
+    logs = np.log(counts, where=counts > 0, out=np.zeros_like(counts))
+    sums, weighted = (np.concatenate([[0.0], np.cumsum(one)]) for one in (counts, counts * logs))
+    total = sums[shard.visit_offsets[1:]] - sums[shard.visit_offsets[:-1]]
+    of_logs = weighted[shard.visit_offsets[1:]] - weighted[shard.visit_offsets[:-1]]
+    safe = np.maximum(total, 1)
+    return np.where(total > 0, np.maximum(np.log(safe) - of_logs / safe, 0), 0.0)
+
+
+def wrong_resignations(shards: Sequence[Shard]) -> tuple[int, int] | None:
+    """Each shard's games by the threshold of that shard; None where nobody could resign or none was held back."""
+    wrong = made = games = 0
+    for shard in shards:
+        threshold = shard.header.get("provenance", {}).get(EFFECTIVE)
+        if not isinstance(threshold, int | float) or threshold <= NEVER:
+            continue
+        found = calibrate(watched(shard), 1.0, float(threshold), float(threshold))
+        wrong, made, games = wrong + found.wrong, made + found.resignations, games + found.games
+    return (wrong, made) if games else None
+
+
+# Matches
+
+
+def _read_matches(facts: Facts, directory: Path, progress: Progress) -> None:
+    folders = [directory / folder for folder in RatingsConfig.model_fields["directory"].default]
+    matches, _ = read_matches(folders, _Collecting(facts.warnings))
+    matches = [match for match in matches if facts.game is None or match.header.game == facts.game]
+    if matches:
+        facts.rated = _readable(facts, lambda: rate(matches))
+    promoted = {str(line.get("match", "")).rpartition("/")[2]: _time(line.get("time")) for line in facts.journal}
+    for match in matches:
+        if match.folder.parent == directory / EVALUATE:
+            gate = _readable(facts, partial(_gate, match.folder, promoted))
+            if gate is not None:
+                facts.gates.append(gate)
+
+
+class _Collecting(Progress):
+    """Keeps warnings, shows nothing."""
+
+    def __init__(self, warnings: list[str]) -> None:
+        self._warnings = warnings
+
+    def warn(self, text: str) -> None:
+        self._warnings.append(text)
+
+
+def _gate(folder: Path, promoted: Mapping[str, datetime | None]) -> Gate:
+    """promoted: when the matches of these names were won, for those whose summary doesn't say it."""
+    match = read_match(folder)
+    score = score_of(counted_games(match))
+    low, high = wilson_interval(score)
+    summary = match.summary
+    return Gate(
+        match,
+        score.wins,
+        score.draws,
+        score.losses,
+        score.share,
+        low,
+        high,
+        None if summary is None else _time(summary.get("decided")) or promoted.get(folder.name),
+        None if summary is None else bool(summary.get("promoted")),
+    )
+
+
+# Time
+
+
+def time_spent(facts: Facts) -> dict[int, dict[str, float]]:
+    """Seconds by the generation of the games: from one model's end of training to the next one's.
+
+    After a model come its match, then self-play up to the last shard, then gather, then the next training. That is how
+    one loop works; where stages run side by side, the later one gets the time. Breaks of more than PAUSE are "pause".
+    Where a manifest doesn't say how long training took, gather and training are "other".
+    """
+    models = [one for one in facts.trainings if one.created is not None]
+    decided = {gate.match.header.challenger: gate.decided for gate in facts.gates if gate.decided}
+    spent = {}
+    times = [shard.time for shard in facts.shards]
+    for model, after in _with_next(models):
+        begin = model.created
+        assert begin is not None
+        end = after.created if after else None
+        shards = times[bisect_right(times, begin) : None if end is None else bisect_right(times, end)]
+        if end is None and not shards:
+            continue
+        finish = end or shards[-1]
+        known = after is not None and after.seconds is not None
+        trains_from = finish - timedelta(seconds=after.seconds or 0) if after else finish
+        match_end = decided.get(model.model) if model.number else None
+        played_from = min(max(match_end or begin, begin), trains_from)
+        played_to = min(shards[-1], trains_from) if shards else played_from
+        pauses = _pauses([played_from, *shards, finish])
+        spent[model.number] = {
+            "evaluate": (played_from - begin).total_seconds(),
+            "selfplay": max((played_to - played_from).total_seconds() - pauses, 0.0),
+            "gather": max((trains_from - max(played_to, played_from)).total_seconds(), 0.0) if known else 0.0,
+            "train": (finish - trains_from).total_seconds() if known else 0.0,
+            "other": 0.0 if known else max((finish - max(played_to, played_from)).total_seconds(), 0.0),
+            "pause": pauses,
+        }
+    return spent
+
+
+def _with_next(models: Sequence[Training]) -> Iterator[tuple[Training, Training | None]]:
+    yield from pairwise([*models, None])  # type: ignore[misc]
+
+
+def _pauses(times: Sequence[datetime]) -> float:
+    gaps = ((later - earlier) for earlier, later in pairwise(times))
+    return sum(gap.total_seconds() for gap in gaps if gap > PAUSE)

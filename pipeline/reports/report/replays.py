@@ -1,0 +1,235 @@
+"""The games that a report shows move by move, chosen so that the run's course can be seen; replayed by the rules.
+
+A replay is JSON for replay.js: the board's size and colours, and per position the move that led to it, what it changed
+on the board, so that the page needs no rules, and what the search found there. Win rates are the first player's. Games
+that aren't played on points are shown as diagrams. What a search found is its policy: the shares of its visits, or
+Gumbel's target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pipeline.errors import FileError, IllegalMove, MuGoError
+from pipeline.games.base import Game
+from pipeline.games.registry import recorded_game
+from pipeline.games.replay import replay_one
+from pipeline.games.stones import BoardGame
+from pipeline.reports.report.facts import Facts, Gate
+from pipeline.storage.matches import MatchGame
+from pipeline.storage.shards import BOTH, NO_VALUE, End, GameRecord, Shard, ShardMeta, read_shard
+
+TOP_MOVES = 5
+GAMES_LOOKED_AT = 200  # of the newest generation
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A game to show. values_first, policies: per move; None, or empty, where the move came from no search."""
+
+    title: str
+    players: tuple[str, str]
+    game: str
+    moves: list[int]
+    values_first: list[float | None]
+    policies: list[list[tuple[int, float]]]  # (action, share), most first
+    result_first_player: float
+    end: str
+
+
+Choose = Callable[[], Chosen]
+
+
+def replays(facts: Facts) -> list[dict[str, Any]]:
+    """Of each chosen game; games that can't be read or replayed become warnings."""
+    found = []
+    for choose in [*_of_matches(facts.gates), *_of_selfplay(facts)]:
+        try:
+            found.append(_replay(choose()))
+        except (MuGoError, IllegalMove) as error:
+            facts.warnings.append(f"a game is not shown: {error}")
+    return found
+
+
+# Which games
+
+
+def _of_matches(gates: Sequence[Gate]) -> Iterator[Choose]:
+    """Of the newest match: a game that the challenger won and one that it didn't, of usual length."""
+    if not gates:
+        return
+    match = gates[-1].match
+    names = (match.header.challenger, match.header.champion)
+    for wanted, what in ((True, "the challenger wins"), (False, "the challenger doesn't win")):
+        games = [one for one in match.games if (one.challenger_result > 0) == wanted]
+        if games:
+            one = sorted(games, key=lambda game: (game.length, game.index))[len(games) // 2]
+            yield partial(_of_match, one, names, match.header.game, f"Newest match: {what} (game {one.index})")
+
+
+def _of_match(one: MatchGame, names: tuple[str, str], game: str, title: str) -> Chosen:
+    movers = _movers(recorded_game(game), one.moves)
+    values = [
+        None if value is None else value if mover == 0 else -value
+        for value, mover in zip(one.values_to_move, movers, strict=True)
+    ]
+    players = names if one.challenger_player == 0 else (names[1], names[0])
+    end = {"resigned": "resignation", "full_length": "at the limit of moves", "played_out": ""}[one.end]
+    return Chosen(title, players, game, one.moves, values, [], one.result_first_player, end)
+
+
+def _of_selfplay(facts: Facts) -> Iterator[Choose]:
+    """A usual game of the first, the middle and the newest generation; and of the newest what stands out."""
+    numbers = list(facts.metas)
+    if not numbers:
+        return
+    for number, what in ((numbers[0], "first"), (numbers[len(numbers) // 2], "a middle"), (numbers[-1], "newest")):
+        if number == numbers[-1] and what != "newest":
+            continue
+        shard = _readable(facts, facts.metas[number][-1])
+        if shard is not None:
+            index = int(np.argsort(shard.lengths, kind="stable")[shard.num_games // 2])
+            yield partial(_of_shard, shard, index, f"Self-play, {what} generation ({number}): a game of usual length")
+    newest: list[tuple[Shard, int]] = []
+    for meta in reversed(facts.metas[numbers[-1]]):
+        shard = _readable(facts, meta)
+        newest += [(shard, index) for index in range(shard.num_games)] if shard else []
+        if len(newest) >= GAMES_LOOKED_AT:
+            break
+    if not newest:
+        return
+    for name, key in (("the longest", _length), ("the shortest", _shortness), ("the greatest turn", _turn)):
+        shard, index = newest[max(range(len(newest)), key=[key(*one) for one in newest].__getitem__)]
+        yield partial(_of_shard, shard, index, f"Self-play, newest generation: {name} of {len(newest)} games")
+
+
+def _readable(facts: Facts, meta: ShardMeta) -> Shard | None:
+    try:
+        return read_shard(meta.path, meta)
+    except FileError as error:
+        facts.warnings.append(str(error))
+        return None
+
+
+def _length(shard: Shard, index: int) -> float:
+    return float(shard.lengths[index])
+
+
+def _shortness(shard: Shard, index: int) -> float:
+    return -float(shard.lengths[index])
+
+
+def _turn(shard: Shard, index: int) -> float:
+    """How sure the winner's opponent ever was of winning; drawn games don't count."""
+    moves = slice(int(shard.move_offsets[index]), int(shard.move_offsets[index + 1]))
+    values, result = shard.root_values[moves], float(shard.results[index])
+    movers = np.arange(len(values)) % 2  # good enough to choose a game
+    of_first = np.where(movers == 0, values, -values)
+    return float(np.max(-of_first * result)) if result and len(values) else -2.0
+
+
+def _of_shard(shard: Shard, index: int, title: str) -> Chosen:
+    record = shard.game(index)
+    game = recorded_game(shard.game_spec)
+    moves = record.moves.tolist()
+    movers = _movers(game, moves)
+    values = [
+        None if flags & NO_VALUE else float(value if mover == 0 else -value)
+        for flags, value, mover in zip(record.flags.tolist(), record.root_values, movers, strict=True)
+    ]
+    players = [shard.model, shard.model]
+    if record.opponent is not None and record.learner != BOTH:
+        players[1 - record.learner] = record.opponent
+    end = "resignation" if record.end == End.RESIGNED else "at the limit of moves" if _is_full(game, record) else ""
+    spec = shard.game_spec
+    return Chosen(
+        title, (players[0], players[1]), spec, moves, values, _policies(record), record.result_first_player, end
+    )
+
+
+def _is_full(game: Game, record: GameRecord) -> bool:
+    return len(record.moves) >= game.max_plies
+
+
+def _policies(record: GameRecord) -> list[list[tuple[int, float]]]:
+    found, start = [], 0
+    for length in record.visit_lengths.tolist():
+        actions, counts = (one[start : start + length] for one in (record.visit_actions, record.visit_counts))
+        order = np.argsort(-counts.astype(np.int64), kind="stable")[:TOP_MOVES]
+        total = max(int(counts.sum()), 1)
+        found.append([(int(actions[i]), float(counts[i]) / total) for i in order])
+        start += length
+    return found
+
+
+def _movers(game: Game, moves: Sequence[int]) -> list[int]:
+    """Who made each move. Raises IllegalMove."""
+    return [int(game.to_move(state)[0]) for state in replay_one(game, moves)][: len(moves)]
+
+
+# What happened in them
+
+
+def _replay(one: Chosen) -> dict[str, Any]:
+    """Raises IllegalMove."""
+    game = recorded_game(one.game)
+    states = list(replay_one(game, one.moves))
+    on_points = isinstance(game, BoardGame)
+    board = np.zeros(game.num_points, np.int16) if on_points else None
+    plies: list[dict[str, Any]] = []
+    for ply, state in enumerate(states):
+        here: dict[str, Any] = {}
+        if ply:
+            before = states[ply - 1]
+            here |= {"move": game.move_name(before[0], one.moves[ply - 1]), "by": int(game.to_move(before)[0])}
+        if ply < len(one.moves):
+            value = one.values_first[ply]
+            if value is not None:
+                here["winrate"] = round((1 + value) / 2, 3)
+            if one.policies:
+                named = [[game.move_name(state[0], move), round(share, 3)] for move, share in one.policies[ply]]
+                here["policy"] = named
+        if board is not None:
+            now = state[0][: game.num_points]
+            here["changes"] = [[int(point), int(now[point])] for point in np.flatnonzero(now != board)]
+            board = now.copy()
+        else:
+            here["diagram"] = game.diagram(state[0])
+        plies.append(here)
+    colours = game.colours if isinstance(game, BoardGame) else ("First player", "Second player")
+    return {
+        "title": one.title,
+        "game": one.game,
+        "players": one.players,
+        "colours": colours,
+        "result": _result(game, one, states[-1], colours),
+        "plies": plies,
+        **(_board(game) if isinstance(game, BoardGame) else {}),
+    }
+
+
+def _board(game: BoardGame) -> dict[str, Any]:
+    height, width = game.board_shape
+    labels = game.diagram(game.initial(1)[0]).splitlines()[:height]
+    return {
+        "height": height,
+        "width": width,
+        "columns": list(game.columns[:width]),
+        "rows": [line.split()[0] if line.split()[0].isdigit() else "" for line in labels],
+    }
+
+
+def _result(game: Game, one: Chosen, state: np.ndarray, colours: tuple[str, str]) -> str:
+    if one.result_first_player == 0:
+        return "drawn"
+    winner = colours[int(one.result_first_player < 0)]
+    form = game.sgf
+    if one.end == "resignation":
+        return f"{winner} wins by resignation"
+    margin = f" by {abs(float(game.scores(state)[0])):g} points" if form is not None and form.margin else ""
+    return f"{winner} wins{margin}" + (f", {one.end}" if one.end else "")

@@ -1,0 +1,42 @@
+"""A headless Chromium for the tests of pages; they skip visibly where there is none."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+CHROMIUM, CHROMEDRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+needs_chromium = pytest.mark.skipif(
+    not (CHROMIUM and CHROMEDRIVER), reason="no Chromium: apt-get install chromium chromium-driver"
+)
+
+
+@contextlib.contextmanager
+def headless_chromium(size: str = "1000,900") -> Iterator[Chrome]:
+    """What pages write to the console is kept."""
+    from selenium.webdriver import Chrome, ChromeOptions
+    from selenium.webdriver.chrome.service import Service
+
+    # In a folder with a short name: the path of a socket in it may have 107 characters.
+    with tempfile.TemporaryDirectory(prefix="mugo-", ignore_cleanup_errors=True) as profile:
+        options = ChromeOptions()
+        options.binary_location = str(CHROMIUM)
+        flags = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu")
+        for flag in (*flags, f"--window-size={size}", f"--user-data-dir={profile}"):
+            options.add_argument(flag)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        service = Service(str(CHROMEDRIVER), env={**os.environ, "TMPDIR": profile})
+        driver = Chrome(options=options, service=service)
+        try:
+            yield driver
+        finally:
+            driver.quit()

@@ -1,0 +1,344 @@
+"""``report``: its numbers against hand calculations, its charts, and the page in a browser."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import main
+from pipeline.config import ReportConfig
+from pipeline.errors import FileError, UsageError
+from pipeline.games.registry import parse_game
+from pipeline.methods.alphazero.resignation import EFFECTIVE
+from pipeline.progress import SILENT
+from pipeline.reports.report.charts import HEIGHT, Chart, Level, Point, Series, ticks
+from pipeline.reports.report.command import report
+from pipeline.reports.report.facts import (
+    Facts,
+    Training,
+    collect,
+    policy_entropies,
+    spread,
+    time_spent,
+    wrong_resignations,
+)
+from pipeline.reports.report.replays import replays
+from pipeline.reports.run_files import ShardFile
+from pipeline.storage.matches import write_summary
+from pipeline.storage.models import set_champion
+from pipeline.storage.shards import POLICY_COUNTS, End, GameRecord, read_shard, write_shard
+from tests.browser import headless_chromium, needs_chromium
+from tests.reports.test_show import make_match, make_model, match_game, player
+from tests.reports.test_show_records import LEFT_COLUMN
+from tests.storage.random_games import random_games
+
+NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+VOID = {"meta", "input", "link", "br", "hr", "img"}
+
+
+def record(
+    moves: list[int], visits: list[dict[int, int]], values: list[float], result: float, **changes: object
+) -> GameRecord:
+    """A game of which every search is a policy target. visits: of each search, by action."""
+    return GameRecord(
+        **{
+            "game_id": 1,
+            "moves": np.array(moves),
+            "flags": np.full(len(moves), POLICY_COUNTS),
+            "root_values": np.array(values, np.float32),
+            "visit_lengths": np.array([len(one) for one in visits]),
+            "visit_actions": np.array([action for one in visits for action in one]),
+            "visit_counts": np.array([count for one in visits for count in one.values()]),
+            "result_first_player": result,
+            **changes,
+        }  # type: ignore[arg-type]
+    )
+
+
+def metrics(value: float) -> dict[str, dict[str, float]]:
+    names = ("total", "policy", "value", "value_mse", "policy_accuracy", "value_sign_accuracy", "policy_entropy")
+    return {part: dict.fromkeys(names, value) for part in ("train", "holdout_before", "holdout_after")}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three models; games of the first two generations; two matches, of which the second isn't decided."""
+    folder = tmp_path_factory.mktemp("run")
+    models = folder / "saved_models"
+    models.mkdir()
+    names = [make_model(models, 0, [], {})]
+    names.append(make_model(models, 1, [names[0]], {"metrics": metrics(0.75), "seconds": 30.0}))
+    names.append(make_model(models, 2, [names[1]], {"metrics": metrics(0.5), "seconds": 30.0}))
+    set_champion(models, models / names[0], {"reason": "init"})
+    game = parse_game("tictactoe")
+    for number in (0, 1):
+        games = random_games(game, 20, seed=number, resign_share=0.3)
+        where = {"generation": number, EFFECTIVE: -0.9}
+        write_shard(folder / "data/selfplay", names[number], "w00", "tictactoe", games, where)
+    for challenger, champion in ((1, 0), (2, 1)):
+        title = f"{names[challenger]}-vs-{names[champion]}"
+        players = (player(names[challenger]), player(names[champion]))
+        match = make_match(folder / "data/evaluate" / title, players, [[0], [0]])
+        match.add([match_game(index, LEFT_COLUMN, 1) for index in (0, 1, 2)])
+        if challenger == 1:
+            write_summary(match.folder, {"promoted": True})
+    set_champion(models, models / names[1], {"match": f"data/evaluate/{names[1]}-vs-{names[0]}"})
+    return folder
+
+
+# Facts
+
+
+def test_entropies_are_those_of_each_search(tmp_path: Path) -> None:
+    visits = [{0: 1, 1: 1, 2: 2}, {3: 7}, {4: 3, 5: 1}]
+    path = write_shard(tmp_path, "000000-m", "w00", "tictactoe", [record([0, 3, 4], visits, [0.0] * 3, 1.0)], {})
+    expected = [1.5 * math.log(2), 0.0, -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))]
+    assert policy_entropies(read_shard(path)) == pytest.approx(expected)
+
+
+def test_wrong_resignations_are_counted_by_each_shard_s_own_threshold(tmp_path: Path) -> None:
+    moves, visits = [0, 3, 1, 4, 2], [{0: 1}] * 5
+    sure = [-0.95, 0.5, -0.95, 0.5, 0.5]  # the first player would have resigned at its second move
+
+    def shard(threshold: float, *results: float) -> Path:
+        games = [record(moves, visits, sure, result, no_resign=True) for result in results]
+        return write_shard(tmp_path, "000000-m", "w00", "tictactoe", games, {EFFECTIVE: threshold})
+
+    shards = [read_shard(shard(-0.9, 1.0, -1.0, 0.0)), read_shard(shard(-0.99, 1.0))]
+    assert wrong_resignations(shards) == (2, 3)  # won and drawn; at −0.99 nobody would have resigned
+    assert wrong_resignations([read_shard(shard(-1.0, 1.0))]) is None  # there nobody could
+
+
+def test_games_of_a_generation(tmp_path: Path) -> None:
+    (tmp_path / "saved_models").mkdir()
+    first, second, draw = [0, 3, 1, 4, 2], [0, 3, 1, 4, 8, 5], [0, 1, 2, 4, 3, 5, 7, 6, 8]
+    games = [
+        record(moves, [{0: 1, 1: 1}] * len(moves), [0.0] * len(moves), result, end=end)
+        for moves, result, end in (
+            (first, 1.0, End.PLAYED_OUT),
+            (second, -1.0, End.PLAYED_OUT),
+            (draw, 0.0, End.PLAYED_OUT),
+            ([0], 1.0, End.RESIGNED),
+        )
+    ]
+    write_shard(tmp_path / "data/selfplay", "000000-m", "w00", "tictactoe", games, {"generation": 4})
+    (found,) = collect(tmp_path, SILENT, NOW).games
+    assert (found.generation, found.games, found.positions) == (4, 4, 21)
+    assert (found.first, found.drawn, found.resigned) == (0.5, 0.25, 0.25)
+    assert found.at_limit == 0.25  # the draw fills the board
+    assert found.lengths[1] == 5.5 and found.policy_entropy == pytest.approx(math.log(2))
+
+
+def training(number: int, minutes: float, seconds: float | None) -> Training:
+    return Training(f"00000{number}-m", number, NOW + timedelta(minutes=minutes), seconds, "b1c8", {})
+
+
+def test_time_is_shared_out_between_the_stages() -> None:
+    shards = [
+        ShardFile(NOW + timedelta(minutes=at), f"s{at}", "000000-m", "w00", 1)
+        for at in (1, 5, 9, 14, 16, 18, 18 + 75, 97)
+    ]
+    facts = Facts(
+        Path(), NOW, shards=shards, trainings=[training(0, 0, None), training(1, 12, 120), training(2, 20, None)]
+    )
+    spent = time_spent(facts)
+    minutes = {number: {name: value / 60 for name, value in of_one.items()} for number, of_one in spent.items()}
+    zero = dict.fromkeys(("evaluate", "selfplay", "gather", "train", "other", "pause"), 0.0)
+    assert minutes[0] == pytest.approx({**zero, "selfplay": 9, "gather": 1, "train": 2})
+    # Nobody knows when its match ended, nor how long the next training took.
+    assert minutes[1] == pytest.approx({**zero, "selfplay": 6, "other": 2})
+    assert minutes[2] == pytest.approx({**zero, "selfplay": 77 - 73, "pause": 73})
+
+
+@pytest.mark.parametrize(("count", "most"), [(0, 3), (2, 3), (3, 3), (10, 3), (1001, 400)])
+def test_a_sample_is_spread_evenly_and_ends_at_the_end(count: int, most: int) -> None:
+    found = spread(list(range(count)), most)
+    assert len(found) <= most and found[-1:] == list(range(count))[-1:]
+    assert len(set(np.diff(found))) <= 1 and (count > most or len(found) == count)
+
+
+# Charts
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (-3, 2800), (0.2, 0.21), (5, 5.0000001), (0, 7)])
+def test_ticks_are_round_and_inside(low: float, high: float) -> None:
+    found = ticks(low, high)
+    assert 1 <= len(found) <= 6 and low - 1e-9 <= min(found) and max(found) <= high + 1e-9
+    steps = np.diff(found)
+    assert np.allclose(steps, steps[:1])
+    for step in steps[:1]:
+        assert round(step / 10.0 ** math.floor(math.log10(step) + 1e-9), 6) in (1, 2, 5)
+
+
+def test_points_lie_where_the_axis_says() -> None:
+    """A line chart from 0 to 10: the middle lies in the middle, and higher is above."""
+    points = [Point(0, 0.0), Point(1, 5.0), Point(2, 10.0)]
+    html = Chart("t", "a", [Series("s", points)]).html()
+    line = re.findall(r'stroke-dasharray="" d="M([^"]+)"', html)[0]
+    places = [tuple(map(float, pair.split())) for pair in line.split("L")]
+    (x0, y0), (x1, y1), (x2, y2) = places
+    assert x1 - x0 == pytest.approx(x2 - x1, abs=0.11) and y0 - y1 == pytest.approx(y1 - y2, abs=0.11)
+    assert 0 < y2 < y0 < HEIGHT
+
+
+def test_columns_are_stacked() -> None:
+    stacks = [Series("one", [Point(0, 0.25), Point(1, 1.0)]), Series("two", [Point(0, 0.75), Point(1, 0.0)])]
+    html = Chart("t", "a", stacks=stacks).html()
+    pattern = r'column s\d" x="(\S+)" y="(\S+)" width="\S+" height="([\d.]+)"><title'
+    boxes = [tuple(map(float, box)) for box in re.findall(pattern, html)]
+    (x0, y0, h0), (_, _, whole), (x2, y2, h2) = boxes  # the empty part isn't drawn
+    assert x0 == x2 and y2 + h2 == pytest.approx(y0, abs=0.11)
+    assert h2 == pytest.approx(3 * h0, rel=0.02) and h0 + h2 == pytest.approx(whole, abs=0.2)
+
+
+def test_a_chart_says_its_numbers_in_a_table_and_escapes_names() -> None:
+    points = [Point(3, 1.5, error=0.25), Point(4, 2.0, low=1.0, high=3.0)]
+    html = Chart("<b>", "&", [Series("<i>", points)], levels=[Level("<u>", 1.0)]).html()
+    assert "1.5 ± 0.25" in html and "2 (1 to 3)" in html
+    assert "<b>" not in html and "<i>" not in html and "<u>" not in html and "&lt;i&gt;" in html
+    assert Chart("t", "a", [Series("s", [])]).html() == ""
+
+
+# The page
+
+
+class Structure(HTMLParser):
+    """Checks that elements are closed, and collects what could load something."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.loads: list[str] = []
+        self.feed(html)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+        self.loads += [f"{tag} {name}={value}" for name, value in attrs if name in ("src", "href", "xlink:href")]
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open.pop() == tag, tag
+
+
+def made(run: Path, output: Path) -> str:
+    report(ReportConfig(directory=run, output=output))
+    return output.read_text(encoding="utf-8")
+
+
+def test_the_page_of_a_run(run: Path, tmp_path: Path) -> None:
+    html = made(run, tmp_path / "report.html")
+    found = Structure(html)
+    assert all(one.startswith("a href=#") for one in found.loads)
+    for heading in ("Elo", "Matches against the champion", "Ratings", "Policy loss", "Value error", "How games end",
+                    "Agreement of policy and search", "Policy entropy and surprise", "Game length", "Colour balance",
+                    "Where the time went"):  # fmt: skip
+        assert f"<h3>{heading}</h3>" in html, heading
+    shown = json.loads(re.search(r'id="replays">(.*?)</script>', html)[1])  # type: ignore[index]
+    assert len(shown) >= 6 and not {"Warnings"} & set(re.findall(r"<h2>(.*?)</h2>", html))
+    assert "promoted" in html and "not decided" in html
+
+
+def test_replays_put_every_stone_where_the_rules_do(run: Path) -> None:
+    game = parse_game("tictactoe")
+    for one in replays(collect(run, SILENT, NOW)):
+        state, board = game.initial(1), [0] * 9
+        history = game.initial_history(state)
+        for ply, here in enumerate(one["plies"]):
+            if ply:
+                assert here["by"] == (ply - 1) % 2
+                state = game.play(state, np.array([game.parse_action(here["move"])], np.int32), history)
+            for point, owner in here["changes"]:
+                board[point] = owner
+            assert board == state[0][:9].tolist()
+            assert 0 <= here.get("winrate", 0) <= 1 and sum(share for _, share in here.get("policy", [])) <= 1.01
+
+
+def test_a_page_of_nothing_and_of_damage(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "data/selfplay").mkdir(parents=True)
+    assert "Nothing to report yet" in made(tmp_path, tmp_path / "report.html")
+    hurt = tmp_path / "hurt"
+    shutil.copytree(run, hurt, symlinks=True)
+    shard = next(hurt.glob("data/selfplay/*/*/*.gz"))
+    shard.write_bytes(shard.read_bytes()[:-9])
+    (hurt / "saved_models/000002-m/model.json").write_text("{}")
+    next(hurt.glob("data/evaluate/*/games.jsonl")).write_text("</script><script>alert(1)</script>\n")
+    html = made(hurt, tmp_path / "hurt.html")
+    Structure(html)
+    assert html.count("<h2>Warnings</h2>") == 1 and shard.name in html and "model.json" in html
+    assert "<script>alert" not in html
+
+
+def test_names_from_files_stay_text(run: Path, tmp_path: Path) -> None:
+    """Models' and workers' names can't be hostile; the name of a run's folder can."""
+    folder = tmp_path / "<img src=x onerror=alert(1)>"
+    shutil.copytree(run, folder, symlinks=True)
+    html = made(folder, tmp_path / "report.html")
+    assert "<img" not in html and "&lt;img" in html
+
+
+def test_bad_input(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="no run in this folder"):
+        report(ReportConfig(directory=tmp_path))
+    with pytest.raises(FileError, match="no such folder"):
+        report(ReportConfig(directory=tmp_path / "nowhere"))
+    with pytest.raises(UsageError, match="ends in"):
+        report(ReportConfig(directory=run, output=run / "saved_models/promotions.jsonl"))
+    with pytest.raises(FileError, match="make it first"):
+        report(ReportConfig(directory=run, output=tmp_path / "no/report.html"))
+
+
+def test_the_command(run: Path, tmp_path: Path) -> None:
+    output = tmp_path / "page.html"
+    result = CliRunner().invoke(main.app, ["report", str(run), "-o", str(output)])
+    assert result.exit_code == 0 and str(output) in result.stdout and output.stat().st_size > 20_000
+
+
+@needs_chromium
+def test_the_page_in_a_browser(run: Path, tmp_path: Path) -> None:
+    pytest.importorskip("selenium")
+    from selenium.webdriver.common.by import By
+
+    made(run, tmp_path / "report.html")
+    with headless_chromium("390,800") as browser:
+        browser.get((tmp_path / "report.html").as_uri())
+
+        def text(name: str) -> str:
+            return browser.find_element(By.ID, name).text
+
+        def click(name: str) -> None:
+            browser.execute_script("document.getElementById(arguments[0]).click()", name)
+
+        assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")  # fits a phone
+        assert text("move") == "The initial position"
+        stones = "return document.querySelectorAll('#position .cross').length"
+        assert browser.execute_script(stones) == 0
+        click("forth")
+        assert text("move").startswith("1: X ") and browser.execute_script(stones) == 1
+        click("last")
+        assert "wins" in text("move") and browser.execute_script("return document.getElementById('forth').disabled")
+        browser.execute_script(
+            "const c = document.getElementById('choose'); c.selectedIndex = 2; c.dispatchEvent(new Event('change'))"
+        )
+        assert text("move") == "The initial position" and "Self-play, first generation" in text("choose")
+        assert browser.get_log("browser") == []
+
+
+@pytest.fixture(autouse=True)
+def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing is written where the tests run."""
+    monkeypatch.chdir(tmp_path)
+    yield
