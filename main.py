@@ -31,6 +31,7 @@ from pipeline.config import (
     CONFIGS,
     BenchConfig,
     EngineConfig,
+    ExportConfig,
     GatherConfig,
     PlayConfig,
     ReportConfig,
@@ -57,10 +58,11 @@ COMMANDS = {  # command → the module with the function of that name
     "engine": "pipeline.protocols.engine",
     "play": "pipeline.protocols.terminal",
     "serve": "pipeline.protocols.board_page.command",
+    "export": "pipeline.train.export",
     "report": "pipeline.reports.report.command",
 }
 # Interrupted, these keep nothing to go on from.
-STARTS_OVER = {"bench", "engine", "play", "serve", "show", "status", "report", "presets"}
+STARTS_OVER = {"bench", "engine", "play", "serve", "show", "status", "report", "export", "presets"}
 GO_ON = "run the same command again to go on where it stood"
 NEXT_STEPS = {"selfplay": "finished games are kept; with --top-up the same command plays only those that are missing"}
 WITHOUT_SUMMARY = {"engine", "play", "serve"}
@@ -223,6 +225,7 @@ for command_name, config_class in CONFIGS.items():
     add_command(command_name, config_class)
 add_command("bench", BenchConfig)
 add_command("engine", EngineConfig)
+add_command("export", ExportConfig)
 add_command("play", PlayConfig)
 add_command("serve", ServeConfig)
 add_command("status", StatusConfig, run_status)

@@ -11,8 +11,8 @@ usage: ./play.sh [--model M] [--port P] [--no-browser]
 Sets up .venv if that is missing, then serves a page to play on and opens it in the browser. The page is for this
 machine only.
 
-  --model M      directory of the model to play against [default: saved_models/best_model, else the last of
-                 pretrained/go9*; without either, built-in players alone]
+  --model M      directory of the model to play against [default: saved_models/best_model, if there is one, and the
+                 trained models that come with MuGo, pretrained/*]
   --port P       port to serve the page at [default: 8000]
   --no-browser   only say where the page is
 
@@ -28,6 +28,8 @@ while (($#)); do
         --model)
             (($# > 1)) || fail "$1 needs a value; see --help" 2
             model=$2
+            [[ $model == /* ]] || model=$PWD/$model
+            [[ -d $model ]] || fail "--model: no directory $model; wanted one with a model" 2
             shift 2
             ;;
         --port)
@@ -46,19 +48,14 @@ while (($#)); do
         *) fail "unknown option '$1'; see --help" 2 ;;
     esac
 done
-if [[ -n $model ]]; then
-    [[ $model == /* ]] || model=$PWD/$model
-    [[ -d $model ]] || fail "--model: no directory $model; wanted one with a model" 2
-fi
 cd "$root"
-if [[ -z $model && -d saved_models/best_model ]]; then
-    model=saved_models/best_model
-elif [[ -z $model ]]; then
-    for found in pretrained/go9*; do # names sort by age
-        [[ ! -d $found ]] || model=$found
+if [[ -z $model ]]; then
+    for found in saved_models/best_model pretrained/go9 pretrained/*; do # the page begins with the first
+        [[ ! -d $found || " ${options[*]-} " == *" $found "* ]] || options+=(--model "$found")
     done
+else
+    options+=(--model "$model")
 fi
-[[ -z $model ]] || options+=(--model "$model")
 
 set_up fast,serve
 run "$python" main.py serve ${options[@]+"${options[@]}"}

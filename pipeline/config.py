@@ -444,6 +444,18 @@ class BenchConfig(StageConfig):
     seconds: float = Field(10.0, gt=0, description="Seconds per measurement; each is repeated and paired.")
 
 
+class ExportConfig(StageConfig):
+    model: Path = Field(
+        Path("saved_models/best_model"), description="The model to copy.", json_schema_extra={"argument": True}
+    )
+    output: Path | None = Field(
+        None, description="The directory to make; never an existing one.", json_schema_extra={"argument": True}
+    )
+    match: list[Path] = Field(
+        [], description="Folder of a match that it played, whose result the copy names; may be given several times."
+    )
+
+
 class StatusConfig(StageConfig):
     directory: Path = Field(
         Path("."), description="Folder of the run, with data/ and saved_models/.", json_schema_extra={"argument": True}

@@ -175,6 +175,17 @@ Writes:  nothing, except with --sgf-output: records in that folder
 Exit:    0 shown, 1 missing, damaged or not one of MuGo's files, 2 wrong usage
 Example: python main.py show saved_models/best_model
 """,
+    "export": """Copy a model to give away: weights in 16 bits, nothing that only training needs, its measured strength.
+
+Half the size, and the same player but for rounding. All commands take the copy as they take any other model, training
+included. --match names matches that the model played; their results stand in the copy's model.json.
+
+\b
+Reads:   the model, and matches given with --match
+Writes:  the new directory
+Exit:    0 done, 1 failed, 2 wrong usage
+Example: python main.py export saved_models/best_model mine --match data/evaluate/000018-b6c48-vs-gnugo
+""",
     "status": """Show on one screen where a run stands, whether it is running, finished, or a copy from elsewhere.
 
 Generation, the stage at work, champion, speed, window, losses, the last match, ratings, disk, workers, and warnings:

@@ -49,13 +49,14 @@ def run(home: Path, *options: str) -> tuple[int, str, str]:
     return process.returncode, printed.strip(), said.strip()
 
 
-def test_it_plays_the_champion_else_the_newest_that_comes_with_the_repository(home: Path) -> None:
+def test_it_plays_the_champion_and_those_that_come_with_the_repository(home: Path) -> None:
     assert run(home) == (0, "main.py serve", "")
-    for name in ("go9", "go9-2", "othello"):
+    for name in ("connect4", "go9", "othello"):
         (home / "pretrained" / name).mkdir(parents=True)
-    assert run(home)[1] == "main.py serve --model pretrained/go9-2"
+    theirs = "--model pretrained/go9 --model pretrained/connect4 --model pretrained/othello"
+    assert run(home)[1] == f"main.py serve {theirs}"
     (home / "saved_models" / "best_model").mkdir(parents=True)
-    assert run(home)[1] == "main.py serve --model saved_models/best_model"
+    assert run(home)[1] == f"main.py serve --model saved_models/best_model {theirs}"
     assert run(home, "--model", "pretrained/go9")[1] == f"main.py serve --model {home}/pretrained/go9"
 
 

@@ -1,7 +1,8 @@
 """Models: directories under saved_models/, the champion among them, and the journal of promotions.
 
 A model is ``model.json`` (what it is and where it came from), ``weights.safetensors`` and, if training may continue
-from it, ``optimizer.safetensors``. It is renamed into place whole and never changes. This module knows arrays only:
+from it, ``optimizer.safetensors``. It is renamed into place whole and never changes. Arrays of 16 bits, which exported
+models have, are read as 32. This module knows arrays only:
 networks/ and train/ know what they mean.
 """
 
@@ -109,9 +110,10 @@ def _read_arrays(file: Path, info: ModelInfo) -> Weights:
     data = atomic.read_bytes(file, "the arrays of a model")
     atomic.check_content(file, data, stamp.bytes, stamp.sha256, layout.MODEL_JSON)
     try:
-        return safetensors.numpy.load(data)
+        arrays = safetensors.numpy.load(data)
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise FileError(file, f"not readable as safetensors ({error})") from error
+    return {name: array.astype(np.float32) if array.dtype == np.float16 else array for name, array in arrays.items()}
 
 
 def check_game(info: ModelInfo, spec: str, path: Path | str | None = None) -> None:

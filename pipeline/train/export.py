@@ -1,0 +1,122 @@
+"""``export``: a copy of a model to give away: half the size, nothing that only training needs, its measured strength.
+
+Weights of two or more axes become float16, whose rounding is smaller than that of the bfloat16 or int8 most processors
+run networks in; biases and the norms' statistics stay float32. Reading makes all of them float32 again, so an exported
+model can do whatever any other can, training included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.config import ExportConfig
+from pipeline.errors import FileError, UsageError
+from pipeline.matches.statistics import score_of, wilson_interval
+from pipeline.phrases import percent, results
+from pipeline.progress import SILENT, Progress
+from pipeline.storage import layout
+from pipeline.storage.matches import read_match
+from pipeline.storage.models import Model, read_model, resolve_champion, write_model
+
+STRENGTH = "strength"  # in the manifest: a list of Strength
+
+
+@dataclass(frozen=True)
+class Strength:
+    """A match that the model played; counts and points are the model's, low and high its 95 % interval's ends."""
+
+    opponent: str
+    spec: str  # of the opponent
+    readouts: int | None  # of the model
+    opening_plies: int
+    games: int
+    wins: int
+    draws: int
+    losses: int
+    points_share: float
+    points_share_low: float
+    points_share_high: float
+
+
+@dataclass(frozen=True)
+class ExportSummary:
+    model: Path
+    exported: str  # the name of the model that it is a copy of
+    game: str
+    num_bytes: int
+    strength: list[Strength]
+
+    def lines(self) -> list[str]:
+        shown = [f"{self.model}: {self.game}, {self.num_bytes / 1e6:.2f} MB, a copy of {self.exported}"]
+        for one in self.strength:
+            at = "" if one.readouts is None else f" at {one.readouts} readouts"
+            share = f"{percent(one.points_share)} ({100 * one.points_share_low:.0f}–{100 * one.points_share_high:.0f})"
+            shown.append(f"against {one.opponent}{at}: {results(one.wins, one.draws, one.losses)}, {share}")
+        return shown
+
+
+def export(config: ExportConfig, progress: Progress = SILENT) -> ExportSummary:
+    """Write the model anew under config.output.
+
+    Raises UsageError without an output or for a match that the model didn't play, FileError if the output is there
+    already, or a file is missing or damaged.
+    """
+    if config.output is None:
+        raise UsageError("export: no output given; wanted the folder to make, e.g. export saved_models/best_model mine")
+    model = read_model(resolve_champion(config.model))
+    strength = [_strength(model, folder) for folder in config.match]
+    weights = {name: _halved(model, name) for name in model.weights}
+    info = model.info.model_copy(
+        update={
+            "manifest": {
+                **model.info.manifest,
+                "exported": {"name": model.info.name, "weights": model.info.files[layout.WEIGHTS].sha256},
+                STRENGTH: [asdict(one) for one in strength],
+            }
+        }
+    )
+    write_model(config.output, info, weights)
+    size = sum(path.stat().st_size for path in config.output.iterdir())
+    return ExportSummary(config.output, model.info.name, model.info.game, size, strength)
+
+
+def _halved(model: Model, name: str) -> np.ndarray[Any, np.dtype[Any]]:
+    array = model.weights[name]
+    if array.ndim < 2:
+        return array
+    with np.errstate(over="ignore"):
+        half = array.astype(np.float16)
+    if not np.isfinite(half).all():
+        raise FileError(
+            model.path / layout.WEIGHTS, f"{name} has a weight that 16 bits can't hold: export is impossible"
+        )
+    return half
+
+
+def _strength(model: Model, folder: Path) -> Strength:
+    match = read_match(folder)
+    players: Sequence[Any] = match.header.players
+    sides = [i for i, one in enumerate(players) if one.weights == model.info.files[layout.WEIGHTS].sha256]
+    if not sides or not match.games:
+        found = f"players {players[0].name} and {players[1].name}, {len(match.games)} games"
+        raise UsageError(f"export --match {folder}: {found}; wanted a match that {model.info.name} played")
+    score = score_of(match.games)
+    side = sides[0]
+    score = score.reversed if side == 1 else score
+    low, high = wilson_interval(score)
+    return Strength(
+        opponent=players[1 - side].rated_as,
+        spec=players[1 - side].spec,
+        readouts=players[side].readouts,
+        opening_plies=int(match.header.settings.get("opening_plies", 0)),
+        games=score.games,
+        **asdict(score),
+        points_share=score.share,
+        points_share_low=low,
+        points_share_high=high,
+    )
