@@ -6,8 +6,8 @@ from __future__ import annotations
 class Progress:
     """Silent base. A stage calls start once per phase, advance when units are done, say for a line worth reading."""
 
-    def start(self, what: str, total: int | None = None, unit: str = "it") -> None:
-        """A phase begins. total: how many units it has, if known."""
+    def start(self, what: str, total: int | None = None, unit: str = "units", done: int = 0) -> None:
+        """A phase begins. total: how many units it has, if known; done: those that an earlier process did."""
 
     def advance(self, count: int = 1) -> None:
         """count more units of the phase are done."""

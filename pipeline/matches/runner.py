@@ -250,9 +250,9 @@ class MatchRunner:
             """Whether the first games all failed: then the others, maybe hundreds, aren't tried."""
             return not writer.added and len(missing) > len(given_up) >= 2 * ENGINE_ROWS
 
-        progress.start(f"{writer.header.challenger} against {writer.header.champion}", writer.num_games, "games")
+        what = f"{writer.header.challenger} against {writer.header.champion}"
+        progress.start(what, writer.num_games, "games", done=len(writer.games))
         try:
-            progress.advance(len(writer.games))
             conduct(self._pool(writer, entrants, len(missing)), missing, on_outcomes, given_up)
         finally:
             progress.finish()

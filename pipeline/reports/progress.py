@@ -8,6 +8,7 @@ from typing import TextIO
 
 from tqdm import tqdm
 
+from pipeline.phrases import long_duration
 from pipeline.progress import Progress
 
 FIRST_LOG_SECONDS = 5.0  # from the start of a phase to the first line about it in a log
@@ -30,9 +31,9 @@ class ConsoleProgress(Progress):
         self.log_seconds = log_seconds
         self.bar: tqdm | None = None
         self.what = ""
-        self.unit = "it"
+        self.unit = "units"
         self.total: int | None = None
-        self.count = 0
+        self.count = self.done_before = 0
         self.state = ""
         self.started = self.next_time = 0.0  # when something is shown next, even if no unit is done by then
 
@@ -42,15 +43,22 @@ class ConsoleProgress(Progress):
     def __exit__(self, *error: object) -> None:
         self.finish()
 
-    def start(self, what: str, total: int | None = None, unit: str = "it") -> None:
+    def start(self, what: str, total: int | None = None, unit: str = "units", done: int = 0) -> None:
         self.finish()
-        self.what, self.total, self.unit, self.count, self.state = what, total, unit, 0, ""
+        self.what, self.total, self.unit, self.state = what, total, unit, ""
+        self.count = self.done_before = done
         self.started = time.monotonic()
         self.next_time = self.started + min(FIRST_LOG_SECONDS, self.log_seconds)
         if self.draws:
             self.next_time = self.started
             self.bar = tqdm(
-                total=total, desc=what, unit=f" {unit}", file=self.stream, dynamic_ncols=True, smoothing=0.05
+                total=total,
+                initial=done,
+                desc=what,
+                unit=f" {unit}",
+                file=self.stream,
+                dynamic_ncols=True,
+                smoothing=0.05,
             )
 
     def advance(self, count: int = 1) -> None:
@@ -91,13 +99,16 @@ class ConsoleProgress(Progress):
             self.next_time = time.monotonic() + DRAW_SECONDS
 
     def _log_line(self) -> None:
-        """E.g. "playing: 120 of 400 games in 31 s (3.9/s)  loss 2.31"."""
+        """E.g. "playing: 120 of 400 games in 31 s (3.9/s, 72 s left)  loss 2.31"."""
         now = time.monotonic()
         self.next_time = now + self.log_seconds
         seconds = now - self.started
         total = "" if self.total is None else f" of {self.total:,}"
-        rate = self.count / seconds if seconds > 0 else 0.0
-        speed = f" ({rate:,.1f}/s)" if rate >= 1 else f" ({rate:.2g}/s)" if rate else ""
+        rate = (self.count - self.done_before) / seconds if seconds > 0 else 0.0
+        speed = f"{rate:,.1f}/s" if rate >= 1 else f"{rate:.2g}/s"
+        if self.total is not None and self.total > self.count and rate > 0:
+            speed += f", {long_duration((self.total - self.count) / rate)} left"
+        speed = f" ({speed})" if rate else ""
         self._write(f"{self.what}: {self.count:,}{total} {self.unit} in {seconds:.0f} s{speed}  {self.state}".rstrip())
 
     def _write(self, line: str) -> None:

@@ -332,8 +332,7 @@ class _Run:
     def _steps_to_go(self, curves: Curves) -> int:
         """Train to the end; how many samples this process trained on."""
         done, samples, saved = self._done, 0, time.monotonic()
-        self._progress.start("training", total=self._steps, unit="step")
-        self._progress.advance(done.step)
+        self._progress.start("training", total=self._steps, unit="steps", done=done.step)
         with interrupts_between_steps() as deliver_interrupts, self._batches() as batches:
             for rows, batch in batches:
                 result = self._trainer.step(batch)

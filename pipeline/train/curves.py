@@ -5,6 +5,7 @@ A training has two folders of curves, which TensorBoard shows as two lines of on
     LOGDIR/MODEL/train      of single steps, now and then       LOGDIR/MODEL/holdout   of games never trained on
     loss/total policy …     each term of the loss               the same, before and after
     accuracy/policy …       shares that were right              the same
+    entropy/policy          how undecided the network is        the same
     overfitting/value       (v − z)² on examples of the set,    the same on the hold-out: where this line leaves the
                             before and after                    other, the value is learned by heart
     overfitting/value_gap                                       by how much, after
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from pipeline.storage import atomic
 
-ACCURACY = "_accuracy"
+GROUPS = ("accuracy", "entropy")  # of metrics that aren't losses, by the end of their names
 VALUE_ERROR = "value_mse"  # the metric that overfitting is seen by, whatever the value head
 
 
@@ -56,11 +57,12 @@ class Curves:
 
 def tagged(metrics: dict[str, float]) -> dict[str, float]:
     """Metrics of the losses by their tags."""
-    return {
-        f"accuracy/{name.removesuffix(ACCURACY)}" if name.endswith(ACCURACY) else f"loss/{name}": value
-        for name, value in metrics.items()
-        if name != VALUE_ERROR
-    }
+    return {_tag(name): value for name, value in metrics.items() if name != VALUE_ERROR}
+
+
+def _tag(name: str) -> str:
+    what, _, kind = name.rpartition("_")
+    return f"{kind}/{what}" if kind in GROUPS else f"loss/{name}"
 
 
 def overfitting(metrics: dict[str, float]) -> dict[str, float]:

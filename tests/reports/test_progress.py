@@ -30,6 +30,20 @@ def test_log_gets_plain_lines() -> None:
     assert "\r" not in log.getvalue()
 
 
+def test_what_an_earlier_process_did_has_no_part_in_the_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("pipeline.reports.progress.time.monotonic", lambda: now)
+    log = io.StringIO()
+    with ConsoleProgress(stream=log) as progress:
+        progress.start("training", total=1000, unit="steps", done=800)
+        now = 110.0
+        progress.advance(20)
+        now = 130.0
+    first, last = log.getvalue().splitlines()
+    assert first == "training: 820 of 1,000 steps in 10 s (2.0/s, 2 min left)"
+    assert last.startswith("training: 820 of 1,000 steps in 30 s (0.67/s, 4 min left)")
+
+
 def test_log_is_not_flooded() -> None:
     log = io.StringIO()
     with ConsoleProgress(stream=log, log_seconds=1000) as progress:

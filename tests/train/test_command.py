@@ -120,7 +120,9 @@ def test_curves_are_written(folder: Path) -> None:
         return [(point.step, pytest.approx(point.value, rel=1e-5)) for point in accumulator.Scalars(tag)]
 
     of_steps, of_holdout = curves("train"), curves("holdout")
-    both = {f"loss/{name}" for name in TERMS} | {"accuracy/policy", "accuracy/value_sign", "overfitting/value"}
+    both = {f"loss/{name}" for name in TERMS} | {
+        "accuracy/policy", "accuracy/value_sign", "entropy/policy", "overfitting/value",
+    }  # fmt: skip
     assert set(of_steps.Tags()["scalars"]) == both | {"step/gradient_norm", "step/learning_rate"}
     assert set(of_holdout.Tags()["scalars"]) == both | {"overfitting/value_gap"}
     assert [step for step, _ in points(of_steps, "loss/total")] == [10, 15]

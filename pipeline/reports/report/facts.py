@@ -184,7 +184,7 @@ def spread(items: Sequence[T], most: int) -> list[T]:
 
 def _read_games(facts: Facts, progress: Progress) -> None:
     chosen = spread(facts.shards, MOST_META)
-    progress.start("reading sidecars", total=len(chosen), unit="shard")
+    progress.start("reading sidecars", total=len(chosen), unit="shards")
     metas: dict[int, list[ShardMeta]] = defaultdict(list)
     for shard in chosen:
         path = shard.meta(facts.directory)
@@ -202,7 +202,7 @@ def _read_games(facts: Facts, progress: Progress) -> None:
     facts.share_read = len(chosen) / len(facts.shards) if facts.shards else 1.0
     per_generation = max(1, MOST_SHARDS // max(len(facts.metas), 1))
     opened = {number: spread(of_one, per_generation) for number, of_one in facts.metas.items()}
-    progress.start("reading games", total=sum(map(len, opened.values())), unit="shard")
+    progress.start("reading games", total=sum(map(len, opened.values())), unit="shards")
     for number, of_one in facts.metas.items():
         read = []
         for meta in opened[number]:
