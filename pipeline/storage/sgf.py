@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
+import numpy as np
+
 from pipeline.errors import MuGoError
 from pipeline.games.base import Game, States
 from pipeline.games.replay import replay_one
@@ -48,21 +50,38 @@ def game_sgf(
     resigned: bool = False,
     winrates: Sequence[float | None] = (),
 ) -> str:
-    """The record of one game from the initial position.
+    """The record of one game from the initial position whose players took turns; see line_sgf.
 
-    comments: one per move, "" for none; may be shorter than moves. resigned: the player to move after them gave up.
-    winrates: black's, in percent, before each move, None where unknown: SBKV, which Sabaki shows, of the node before.
-    The result is computed from the moves: RE[B+7.5] in Go, RE[B+] in Gomoku, RE[0] for a draw, RE[B+R] where white
-    resigned, RE[?] if the game isn't over. The rules of Gomoku are the options of its spec, or "free".
     Raises IllegalMove for a move that the rules forbid.
     """
-    form = game.sgf
+    states = list(replay_one(game, moves))
+    played = [(int(game.to_move(here)[0]), move) for here, move in zip(states, moves, strict=False)]
+    return line_sgf(game, states, played, text, comments, resigned, winrates)
+
+
+def line_sgf(
+    game: Game,
+    states: Sequence[States],
+    moves: Sequence[tuple[int, int]],
+    text: SgfText,
+    comments: Sequence[str] = (),
+    resigned: bool = False,
+    winrates: Sequence[float | None] = (),
+) -> str:
+    """The record of any line of play: from a position that was set up, too, and with moves out of turn.
+
+    states: the T + 1 positions [1, S]. moves: T of (player, action).
+    comments: one per move, "" for none; may be shorter than moves. resigned: the player to move after them gave up.
+    winrates: black's, in percent, before each move, None where unknown: SBKV, which Sabaki shows, of the node before.
+    The result is computed from the last position: RE[B+7.5] in Go, RE[B+] in Gomoku, RE[0] for a draw, RE[B+R] where
+    white resigned, RE[?] if the game isn't over. The rules of Gomoku are the options of its spec, or "free".
+    """
+    form, state = game.sgf, states[-1]
     assert form is not None, f"{game.spec} isn't written in SGF"
-    *before, state = replay_one(game, moves)
     shown = [_property("SBKV", "" if winrate is None else f"{winrate:.2f}") for winrate in winrates]
     nodes = [
-        f";{COLOURS[int(game.to_move(here)[0])]}[{_point(game, move)}]{winrate or ''}" + _property("C", comment or "")
-        for here, move, winrate, comment in zip_longest(before, moves, shown[1 : len(moves)], comments[: len(moves)])
+        f";{COLOURS[player]}[{_point(game, move)}]{winrate or ''}" + _property("C", comment or "")
+        for (player, move), winrate, comment in zip_longest(moves, shown[1 : len(moves)], comments[: len(moves)])
     ]
     result = "?"
     if game.is_over(state)[0]:
@@ -84,10 +103,25 @@ def game_sgf(
         _property("EV", text.event),
         _property("RO", text.round),
         _property("RE", result),
+        *_setup(game, states[0]),
         *shown[:1],
         _property("C", text.comment),
     ]
     return f"(;{''.join(header)}\n" + "\n".join(nodes) + ")\n"
+
+
+def _setup(game: Game, state: States) -> list[str]:
+    """The stones on the board before the first move and who makes it; nothing for the initial position."""
+    if np.array_equal(state, game.initial(1)) or not game.can_set_up:
+        return []
+    points = state[0][: game.num_points]
+    stones = [np.flatnonzero(points == player + 1).tolist() for player in range(2)]
+    handicap = len(stones[0]) if not stones[1] and len(stones[0]) > 1 else 0
+    found = [_property("HA", str(handicap) if handicap else "")]
+    for name, of_player in zip(SETUP, stones, strict=False):
+        if of_player:
+            found.append(name + "".join(f"[{_point(game, point)}]" for point in of_player))
+    return [*found, _property("PL", COLOURS[int(game.to_move(state)[0])])]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import pytest
 
 from pipeline.errors import IllegalMove
 from pipeline.games.registry import parse_game
-from pipeline.storage.sgf import SgfText, game_sgf, sgf_name
+from pipeline.storage.sgf import SgfText, game_sgf, line_sgf, read_sgf, sgf_name
 
 
 def parse(text):
@@ -112,3 +112,21 @@ def test_a_game_of_gomoku_is_read_back(spec, rules):
     assert [(game.size - 1 - row) * game.size + column for row, column in played] == moves
     unfinished = game_sgf(game, moves[:5], SgfText("b", "a"), resigned=True)
     assert "RE[B+R]" in unfinished
+
+
+def test_a_line_from_a_handicap_with_a_move_out_of_turn_is_read_back():
+    """By the outside reader, and by our own."""
+    game = parse_game("go:9")
+    black, white = [20, 24, 60], []
+    states = [game.position(black, white, 1)]
+    moves = [(1, 40), (1, 41), (0, game.pass_action), (1, 0)]  # white plays twice
+    for player, action in moves:
+        state = game.with_turn(states[-1], player)
+        states.append(game.play(state, np.array([action], np.int32), game.initial_history(state)))
+    text = line_sgf(game, states, moves, SgfText("a", "b"))
+    root = parse(text).get_root()
+    assert root.get("HA") == 3 and root.get("PL") == "w" and len(root.get("AB")) == 3 and not root.has_property("AW")
+    record = read_sgf(text.encode(), game)
+    assert record.moves == moves and np.array_equal(record.start, states[0])
+    both = line_sgf(game, [game.position([1], [2], 0)], [], SgfText("a", "b"))
+    assert "HA" not in both and "AB[ba]AW[ca]PL[B]" in both

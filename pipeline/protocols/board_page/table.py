@@ -21,7 +21,7 @@ from pipeline.games.base import BoolArray, History
 from pipeline.games.stones import BoardGame
 from pipeline.protocols.board_page.analyst import Analyst, Line, Refused
 from pipeline.protocols.session import Position
-from pipeline.storage.sgf import SgfRecord, SgfText, game_sgf
+from pipeline.storage.sgf import SgfRecord, SgfText, line_sgf
 
 NOBODY, RANDOM, HEURISTIC = "nobody", "random", "heuristic"  # opponents that are no models
 MOST_TABLES = 16
@@ -153,13 +153,10 @@ class Table:
         with self._lock:
             if self.game.sgf is None:
                 raise Refused(400, f"{self.spec} isn't written in SGF")
-            usual = all(player == self._to_move_at(ply) for ply, (player, _) in enumerate(self._moves))
-            if self._start is not None or not usual:
-                raise Refused(400, "SGF is written for games from the initial position with players taking turns")
             resigned = self._resigned is not None and self._resigned == self.to_move
             black, white = (self._player_name(player) for player in (0, 1))
-            actions = [action for _, action in self._moves]
-            return game_sgf(self.game, actions, SgfText(black, white), self._comments(), resigned)
+            states = [position.state[None] for position in self._positions]
+            return line_sgf(self.game, states, self._moves, SgfText(black, white), self._comments(), resigned)
 
     def view(self, ply: int | None = None) -> dict[str, Any]:
         """What the page shows: the whole game, and the position before move `ply`; None: the last."""
