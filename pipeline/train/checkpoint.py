@@ -1,8 +1,9 @@
 """The checkpoint of a training run: one file in a hidden folder beside the model that the run will become.
 
 It holds weights, the optimiser's state, priorities if there are any, and the run's progress, under a key that
-identifies the run. It is replaced atomically, so a kill at any moment leaves the previous one. The folder is locked
-while a run uses it. Interrupts wait for the end of a step, so that what is saved is whole.
+identifies the run; a checksum covers all of them. It is replaced atomically, so a kill at any moment leaves the
+previous one. The folder is locked while a run uses it. Interrupts wait for the end of a step, so that what is saved is
+whole.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Checkpoint:
                 metadata = opened.metadata() or {}
                 names = list(opened.keys())
                 arrays = {name: opened.get_tensor(name) for name in names}
-            if metadata["sha256"] != _digest(arrays):
+            if metadata["sha256"] != _digest(metadata["key"], metadata["progress"], arrays):
                 raise ValueError("its checksum is another")
             if metadata["key"] != self._key:
                 progress.say("the checkpoint found is of other settings, chunks or another model: starting over")
@@ -91,17 +92,19 @@ class Checkpoint:
         """Replace the checkpoint. Raises FileError if the disk is full or read-only."""
         groups = {"weights": state.weights, "optimizer": state.optimizer, "replay": state.replay}
         arrays = {f"{group}/{name}": array for group, named in groups.items() for name, array in named.items()}
-        metadata = {"key": self._key, "progress": json.dumps(state.progress), "sha256": _digest(arrays)}
+        progress = json.dumps(state.progress)
+        metadata = {"key": self._key, "progress": progress, "sha256": _digest(self._key, progress, arrays)}
         atomic.write_bytes(self._file, safetensors.numpy.save(arrays, metadata))
 
     def remove(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _digest(arrays: Arrays) -> str:
-    digest = hashlib.sha256()
-    for name in sorted(arrays):
-        digest.update(name.encode())
+def _digest(key: str, progress: str, arrays: Arrays) -> str:
+    """The checksum of everything that a checkpoint holds."""
+    listed = [(name, str(arrays[name].dtype), arrays[name].shape) for name in sorted(arrays)]
+    digest = hashlib.sha256(json.dumps([key, progress, listed]).encode())
+    for name, _, _ in listed:
         digest.update(np.ascontiguousarray(arrays[name]).tobytes())
     return digest.hexdigest()
 

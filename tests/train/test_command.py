@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -282,6 +283,20 @@ class TestResume:
             train(config(**paths("parts")), Stopper(5))
         file = Path("parts/.000001-x.training/checkpoint.safetensors")
         file.write_bytes(damage(file.read_bytes()))
+        progress = Stopper(-1)
+        assert train(config(**paths("parts")), progress).resumed_from_step == 0
+        assert any("damaged" in text for text in progress.warned)
+
+    @pytest.mark.parametrize("name", ["step", "epoch_steps", "seconds", "total"])
+    def test_a_flipped_digit_of_the_progress_starts_over(self, folder: Path, name: str) -> None:
+        with pytest.raises(KeyboardInterrupt):
+            train(config(**paths("parts")), Stopper(13))
+        file = Path("parts/.000001-x.training/checkpoint.safetensors")
+        data = bytearray(file.read_bytes())
+        found = re.search(rb'\\"%b\\": [0-9.]*([0-9])' % name.encode(), data)
+        assert found is not None
+        data[found.start(1)] ^= 1  # another digit
+        file.write_bytes(data)
         progress = Stopper(-1)
         assert train(config(**paths("parts")), progress).resumed_from_step == 0
         assert any("damaged" in text for text in progress.warned)
