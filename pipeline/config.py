@@ -454,6 +454,7 @@ class ExportConfig(StageConfig):
     match: list[Path] = Field(
         [], description="Folder of a match that it played, whose result the copy names; may be given several times."
     )
+    note: str = Field("", description="A sentence that the copy says about itself, e.g. what else was measured.")
 
 
 class StatusConfig(StageConfig):

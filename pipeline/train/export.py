@@ -77,6 +77,7 @@ def export(config: ExportConfig, progress: Progress = SILENT) -> ExportSummary:
                 **model.info.manifest,
                 "exported": {"name": model.info.name, "weights": model.info.files[layout.WEIGHTS].sha256},
                 STRENGTH: [asdict(one) for one in strength],
+                **({"note": config.note} if config.note else {}),
             }
         }
     )

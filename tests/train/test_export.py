@@ -26,12 +26,13 @@ def model(tmp_path: Path) -> Model:
 
 
 def test_a_copy_is_half_as_large_and_the_same_but_for_rounding(model: Model, tmp_path: Path) -> None:
-    found = export(ExportConfig(model=model.path, output=tmp_path / "mine"))
+    found = export(ExportConfig(model=model.path, output=tmp_path / "mine", note="plays well"))
     copy = read_model(tmp_path / "mine")
     weights = "weights.safetensors"
     assert copy.info.files[weights].bytes < 0.6 * model.info.files[weights].bytes and set(copy.info.files) == {weights}
     assert (copy.info.name, copy.info.number, copy.info.game) == ("mine", 3, "tictactoe")
     assert copy.info.manifest["exported"] == {"name": model.path.name, "weights": model.info.files[weights].sha256}
+    assert copy.info.manifest["note"] == "plays well"
     for name, array in model.weights.items():
         assert copy.weights[name].dtype == np.float32
         assert copy.weights[name] == pytest.approx(array, rel=0 if array.ndim < 2 else 2**-11, abs=1e-7)
