@@ -23,6 +23,7 @@ from pathlib import Path
 from pipeline.errors import IllegalMove, MuGoError
 from pipeline.games.go.handicap import fixed_handicap, most_handicap
 from pipeline.protocols.clock import Clock, TimeSettings
+from pipeline.protocols.dead_stones import dead_groups, groups, owner_of, score_without
 from pipeline.protocols.findings import Findings
 from pipeline.protocols.lines import TOO_LONG, CommandLines
 from pipeline.protocols.session import SearchSession
@@ -37,7 +38,6 @@ RESIGN_MOVES = 2  # in a row that a player must have been below the threshold
 DEFAULT_INTERVAL = 1.0  # seconds between the lines of an analysis
 LEAST_INTERVAL = 0.02
 MOST_MOVES = 10  # of a line of analysis, unless maxmoves says otherwise
-DEAD_BELOW = -0.5  # mean ownership of a group, seen by its owner, below which it counts as dead
 MOVES_PER_EMPTY = 0.35  # that a player will still make, about: a third of the points stays empty
 
 
@@ -267,7 +267,7 @@ class Gtp:
     def _on_kgs__genmove_cleanup(self, words: list[str]) -> str:
         """Doesn't pass while dead stones of the opponent are on the board: captures them instead."""
         player = _colour(words)
-        theirs = [group for group in self._dead_groups() if self._owner(group[0]) == 1 - player]
+        theirs = [group for group in self._dead_groups() if owner_of(self.session.state[0], group[0]) == 1 - player]
         return self._generate(player, never_pass=bool(theirs))
 
     def _generate(self, player: int, never_pass: bool = False, each_batch: Callable[[], None] = lambda: None) -> str:
@@ -327,12 +327,7 @@ class Gtp:
 
     def _on_final_score(self, words: list[str]) -> str:
         """Of the board without its dead stones."""
-        dead = self._dead_groups()
-        alive: tuple[list[int], list[int]] = ([], [])
-        for group in self._groups():
-            if group not in dead:
-                alive[self._owner(group[0])].extend(group)
-        score = float(self._game.scores(self._game.position(*alive, to_move=0))[0])
+        score = score_without(self._game, self.session.state[0], self._dead_groups())
         return f"{'B' if score > 0 else 'W'}+{abs(score):g}" if score else "0"
 
     def _on_final_status_list(self, words: list[str]) -> str:
@@ -340,40 +335,18 @@ class Gtp:
         if words not in (["alive"], ["dead"], ["seki"]):
             raise GtpError("syntax error: wanted alive, dead or seki")
         dead = self._dead_groups()
-        chosen = {"dead": dead, "alive": [g for g in self._groups() if g not in dead], "seki": []}[words[0]]
+        chosen = {
+            "dead": dead,
+            "alive": [g for g in groups(self._game, self.session.state[0]) if g not in dead],
+            "seki": [],
+        }[words[0]]
         return "\n".join(" ".join(map(self._game.action_name, group)) for group in chosen)
-
-    def _owner(self, point: int) -> int:
-        """0 black, 1 white, -1 nobody."""
-        return int(self.session.state[0, point]) - 1
-
-    def _groups(self) -> list[list[int]]:
-        """The points of each group of connected stones."""
-        height, width = self._game.board_shape
-        board = self.session.state[0, : height * width].reshape(height, width)
-        groups: list[list[int]] = []
-        seen: set[int] = set()
-        for first in range(height * width):
-            if first in seen or not board.flat[first]:
-                continue
-            group, seen = [first], seen | {first}
-            for point in group:  # which grows meanwhile
-                row, column = divmod(point, width)
-                for r, c in ((row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)):
-                    near = r * width + c
-                    if 0 <= r < height and 0 <= c < width and near not in seen and board[r, c] == board.flat[first]:
-                        group.append(near)
-                        seen.add(near)
-            groups.append(sorted(group))
-        return groups
 
     def _dead_groups(self) -> list[list[int]]:
         """Those that the network expects to belong to the other side at the end; none without an estimate."""
         to_move = self._findings.ownership()
-        if to_move is None:
-            return []
-        black = to_move if self.session.to_move == 0 else -to_move
-        return [g for g in self._groups() if (1, -1)[self._owner(g[0])] * float(black[g].mean()) < DEAD_BELOW]
+        black = to_move if to_move is None or self.session.to_move == 0 else -to_move
+        return dead_groups(self._game, self.session.state[0], black)
 
     # Analysis
 

@@ -14,6 +14,7 @@ import time
 import urllib.request
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("starlette", reason="needs the extra serve: pip install '.[serve]'")
@@ -50,7 +51,8 @@ class Page:
     """Asks like the page does; every refusal is JSON with one sentence."""
 
     def __init__(self, *analysts: Analyst, **options) -> None:
-        self.client = TestClient(make_app(Lobby(list(analysts), 16)), base_url=ADDRESS, **options)
+        self.lobby = Lobby(list(analysts), 16)
+        self.client = TestClient(make_app(self.lobby), base_url=ADDRESS, **options)
 
     def ask(self, path: str, json=None, *, status: int = 200, **more):
         method = "GET" if json is None and "content" not in more else "POST"
@@ -193,6 +195,23 @@ def test_the_area_is_shown_where_go_is_over(page: Page) -> None:
 
 def test_without_a_model_nobody_gives_hints(page: Page) -> None:
     assert "nobody to ask" in page.act(page.begin("othello:8"), "analyse", 400, readouts=1)
+
+
+def test_the_model_says_which_stones_are_dead_at_the_end(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wall of white stones has the board, but for a black one behind it, which area scoring counts as alive."""
+    white = "AW" + "".join(f"[{letter}e]" for letter in "abcdefghi")
+    record = f"(;SZ[9]KM[7]{white}AB[ba];B[];W[])".encode()
+    view = page.ask("/api/records?game=go:9,komi=7", content=record)
+    assert view["over"] and view["to_judge"] and view["result"].startswith("White wins by")
+    analyst = page.lobby.analysts["go"]
+    monkeypatch.setattr(analyst, "owners", lambda line: np.full(81, -0.9, np.float32))
+    judged = page.act(view, "judge")
+    assert not judged["to_judge"] and "go takes a group for dead" in judged["result"]
+    assert judged["result"].endswith("White winning by 88 points")  # all 81 points and the komi
+    monkeypatch.setattr(analyst, "owners", lambda line: None)
+    assert page.act(view, "judge")["result"] == view["result"]
+    again = page.act(judged, "rewind", to=0)
+    assert not again["to_judge"] and "nothing to judge" in page.act(again, "judge", status=400)
 
 
 def test_records_go_out_and_in_again(page: Page) -> None:

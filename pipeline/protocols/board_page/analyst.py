@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.errors import MuGoError
-from pipeline.games.base import States
+from pipeline.games.base import FloatArray, States
 from pipeline.protocols.findings import Findings, winrate
 from pipeline.protocols.session import SearchSession
 
@@ -66,21 +66,34 @@ class Analyst:
         with self._searched(line, readouts, stale):
             return self._found()
 
+    def owners(self, line: Line) -> FloatArray | None:
+        """[P] who is expected to own each point, +1 the first player; None if the model has no opinion."""
+        with self._asked():
+            self._stand_at(line)
+            ownership = self._findings.ownership()
+            return ownership if ownership is None or self._session.to_move == 0 else -ownership
+
     @contextlib.contextmanager
-    def _searched(self, line: Line, readouts: int, stale: Callable[[], bool]) -> Iterator[SearchSession]:
-        """Wait for the session, and search the line's last position. Raises Refused if too many wait already."""
+    def _asked(self) -> Iterator[None]:
+        """Wait for the session. Raises Refused if too many wait already."""
         if not self._places.acquire(blocking=False):
             raise Refused(503, f"{self.name} has {MOST_WAITING} searches waiting; try again in a moment")
         try:
             with self._lock:
-                self._stand_at(line)
-                until = time.monotonic() + SEARCH_SECONDS
-                self._session.search_until(
-                    lambda: time.monotonic() >= until or self._stopping.is_set() or stale(), readouts
-                )
-                yield self._session
+                yield
         finally:
             self._places.release()
+
+    @contextlib.contextmanager
+    def _searched(self, line: Line, readouts: int, stale: Callable[[], bool]) -> Iterator[SearchSession]:
+        """Search the line's last position, once the session is free."""
+        with self._asked():
+            self._stand_at(line)
+            until = time.monotonic() + SEARCH_SECONDS
+            self._session.search_until(
+                lambda: time.monotonic() >= until or self._stopping.is_set() or stale(), readouts
+            )
+            yield self._session
 
     def _stand_at(self, line: Line) -> None:
         """Play the line in the session, from where it parts from the line before."""

@@ -6,7 +6,7 @@
     POST  /api/records?opponent=…        begin with an SGF record, the request's body
     GET   /api/games/ID?ply=N            the view: the game, and the position before move N
     GET   /api/games/ID/sgf              the game as a file
-    POST  /api/games/ID/VERB             play, reply, undo, rewind, resign, analyse → the view afterwards
+    POST  /api/games/ID/VERB             play, reply, judge, undo, rewind, resign, analyse → the view afterwards
 
 A view is described in table.py. Every error is {"error": one sentence} with HTTP's number for it. What takes time runs
 in threads, so that the server goes on answering.
@@ -92,6 +92,7 @@ class Analysis(At):
 VERBS: Mapping[str, tuple[type[At], Callable[[Table, Any], None]]] = {
     "play": (Move, lambda table, body: table.play(body.move, body.ply)),
     "reply": (At, lambda table, body: table.reply(body.ply)),
+    "judge": (At, lambda table, body: table.judge(body.ply)),
     "undo": (At, lambda table, body: table.undo(body.ply)),
     "rewind": (Rewind, lambda table, body: table.rewind(body.ply, body.to)),
     "resign": (At, lambda table, body: table.resign(body.ply)),

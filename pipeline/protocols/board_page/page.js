@@ -92,6 +92,7 @@ async function reply() {
 }
 
 async function afterwards() {
+  if (view.to_judge && view.ply === view.moves.length) return attempt(() => act("judge"));
   if (view.over_here || !view.adviser || view.analysis) return;
   const mine = epoch;
   await new Promise((done) => setTimeout(done, STEP_MILLISECONDS));

@@ -20,6 +20,7 @@ from pipeline.errors import IllegalMove
 from pipeline.games.base import BoolArray, History
 from pipeline.games.stones import BoardGame
 from pipeline.protocols.board_page.analyst import Analyst, Line, Refused
+from pipeline.protocols.dead_stones import dead_groups, score_without
 from pipeline.protocols.session import Position
 from pipeline.storage.sgf import SgfRecord, SgfText, line_sgf
 
@@ -63,6 +64,7 @@ class Table:
         self._winrates: dict[int, float] = {}  # by ply, of the first player
         self._leads: dict[int, float] = {}
         self._analyses: dict[int, dict[str, Any]] = {}  # by ply, as the page gets them
+        self._judged: tuple[int, float] | None = None  # of the end: groups that look dead, the score without them
         for number, (player, action) in enumerate([] if record is None else record.moves, start=1):
             try:
                 self._play(action, player)
@@ -121,6 +123,18 @@ class Table:
             if not self._changed(line):
                 self._note(ply, mover, found)
 
+    def judge(self, ply: int) -> None:
+        """Ask the adviser which stones are dead, where a game decided by area has ended."""
+        with self._lock:
+            self._check_current(ply)
+            if self.adviser is None or not self.ended_by_area:
+                raise Refused(400, "nothing to judge: wanted a game decided by area that has ended, and a model")
+            line, state = self._line(ply), self._positions[-1].state
+        dead = dead_groups(self.game, state, self.adviser.owners(line))
+        with self._lock:
+            if tuple(self._moves) == line.moves:
+                self._judged = len(dead), score_without(self.game, state, dead)
+
     def undo(self, ply: int) -> None:
         """Take back until a move of the person's is taken back; or the resignation."""
         with self._lock:
@@ -176,6 +190,7 @@ class Table:
                 "movers": [player for player, _ in self._moves],
                 "over": self.over,
                 "result": self._result(),
+                "to_judge": self.adviser is not None and self.ended_by_area and self._judged is None,
                 "turn": self.to_move,
                 "winrates": self._winrates,
                 "leads": self._leads,
@@ -200,6 +215,11 @@ class Table:
     def over(self) -> bool:
         return self._resigned is not None or self._over_at(len(self._moves))
 
+    @property
+    def ended_by_area(self) -> bool:
+        """Whether the game is over and its area decides it, with every stone that is still there."""
+        return self._resigned is None and self.game.can_set_up and self._over_at(len(self._moves))
+
     def _play(self, action: int, player: int) -> None:
         """Records may go on after the last pass and out of turn, where the game knows such positions."""
         game, name = self.game, self.game.action_name(action)
@@ -221,6 +241,7 @@ class Table:
         self._moves.append((player, action))
 
     def _cut(self, ply: int) -> None:
+        self._judged = None
         del self._moves[ply:], self._positions[ply + 1 :]
         for known in (self._winrates, self._leads, self._analyses):
             for later in [number for number in known if number > ply]:
@@ -340,9 +361,24 @@ class Table:
         winner, score = float(self.game.returns(states)[0]), abs(float(self.game.scores(states)[0]))
         if winner == 0:
             return "The game is drawn"
+        return self._won(int(winner < 0), score) + self._judgement()
+
+    def _won(self, winner: int, score: float) -> str:
         form = self.game.sgf
         margin = f" by {score:g} points" if form is not None and form.margin else ""
-        return f"{self._colours[int(winner < 0)]} wins{margin}"
+        return f"{self._colours[winner]} wins{margin}"
+
+    def _judgement(self) -> str:
+        """What the adviser would say of the result, where it takes stones for dead."""
+        if self._judged is None or not self._judged[0]:
+            return ""
+        found, score = self._judged
+        stones = "a group" if found == 1 else f"{found} groups"
+        said = "a draw" if not score else self._won(int(score < 0), abs(score)).replace("wins", "winning", 1)
+        return f" with every stone on the board. {self._adviser_name()} takes {stones} for dead, which makes it {said}"
+
+    def _adviser_name(self) -> str:
+        return self.adviser.name if self.adviser else ""
 
     def _note(self, ply: int, mover: int, found: dict[str, Any]) -> None:
         """Keep what was found at a ply, as the page gets it."""
