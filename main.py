@@ -200,6 +200,8 @@ def configured(name: str, kind: type[StageConfig], given: dict[str, Any]) -> tup
     preset = options.pop("preset", None) if name in CONFIGS else None
     as_json = bool(options.pop("as_json", False))
     verbose = options.pop("verbose", None) if "verbose" not in kind.model_fields else None
+    if verbose not in (None, 0, 1, 2):
+        raise UsageError(f"{name} --verbose: found {verbose}; wanted 0, 1 or 2")
 
     def run_state_of(config: StageConfig) -> RunState:
         return importlib.import_module("pipeline.run_state").run_state_of(config)  # it needs numpy

@@ -196,6 +196,8 @@ def test_every_command_with_a_summary_takes_verbose(monkeypatch: pytest.MonkeyPa
     module.gather = gather  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "pipeline.gather.command", module)
     quiet, whole = run("gather", "--verbose", "0"), run("gather", "--verbose", "2")
+    wrong = run("gather", "--verbose", "9")
+    assert wrong.exit_code == 2 and "found 9; wanted 0, 1 or 2" in wrong.stderr
     assert "on the way" not in quiet.stderr and quiet.stdout == "1,234 games\npromoted\n"
     assert "on the way" in whole.stderr and "losses policy  2.346" in whole.stdout
     assert given == [CONFIGS["gather"]()] * 2
