@@ -204,6 +204,7 @@ def test_every_command_with_a_summary_takes_verbose(monkeypatch: pytest.MonkeyPa
     assert {name for name, command in COMMANDS.items() if "verbose" in {option.name for option in command.params}} == {
         *CONFIGS,
         "bench",
+        "export",
         "report",
         "status",
     }

@@ -51,6 +51,11 @@ def replay_one(game: AnyGame, moves: Sequence[int] | NDArray[np.integer]) -> Ite
     return (states for states, _ in replay(game, column, np.array([len(column)])))
 
 
+def movers(game: AnyGame, moves: Sequence[int] | NDArray[np.integer]) -> list[int]:
+    """Who made each of the T moves of one game: 0, 1, or CHANCE. Raises IllegalRecord as replay does."""
+    return [int(game.to_move(state)[0]) for state in replay_one(game, moves)][: len(moves)]
+
+
 def move_names(game: AnyGame, moves: Sequence[int]) -> list[str]:
     """The moves of one game in its notation. ``#N`` for those that it can't name, and for all behind an illegal one."""
     names = []

@@ -10,7 +10,7 @@ import os
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +27,14 @@ LOOP_LOCK = DATA / ".rl_loop.lock"
 
 def is_run(path: Path) -> bool:
     return (path / layout.SAVED_MODELS).is_dir() or (path / SELFPLAY).is_dir()
+
+
+def time_in(text: object) -> datetime | None:
+    """A time as our files write it, UTC; None if it is none."""
+    try:
+        return datetime.fromisoformat(str(text)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
 
 
 class ShardFile(NamedTuple):

@@ -7,7 +7,7 @@ the one after its move: it comes from the search before the next move.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from pipeline.errors import FileError, IllegalMove, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import recorded_game
-from pipeline.games.replay import replay_one
+from pipeline.games.replay import movers
 from pipeline.reports.show_records import checked_index, found_by_search
 from pipeline.storage import layout
 from pipeline.storage.matches import MatchGame, read_match
@@ -74,13 +74,13 @@ def _shard_record(game: Game, shard: Shard, number: int) -> str:
         for flags, value in zip(record.flags.tolist(), record.root_values, strict=True)
     ]
     try:
-        movers = _movers(game, record.moves.tolist())
+        made_by = movers(game, record.moves)
         ends = np.cumsum(record.visit_lengths, dtype=np.int64).tolist()
         comments = [
             _comment(value, mover, _search_of(game, record, ply, mover, ends[ply]))
-            for ply, (value, mover) in enumerate(zip(values, movers, strict=True))
+            for ply, (value, mover) in enumerate(zip(values, made_by, strict=True))
         ]
-        winrates = [_black_winrate(value, mover) for value, mover in zip(values, movers, strict=True)]
+        winrates = [_black_winrate(value, mover) for value, mover in zip(values, made_by, strict=True)]
         resigned = record.end == End.RESIGNED
         return game_sgf(game, record.moves.tolist(), text, comments, resigned, winrates)
     except IllegalMove as error:
@@ -89,20 +89,15 @@ def _shard_record(game: Game, shard: Shard, number: int) -> str:
 
 def _match_record(path: Path, game: Game, one: MatchGame, text: SgfText) -> str:
     try:
-        movers = _movers(game, one.moves)
+        made_by = movers(game, one.moves)
         comments = [
             _comment(value, mover, "opening" if ply < one.opening_plies else "")
-            for ply, (value, mover) in enumerate(zip(one.values_to_move, movers, strict=True))
+            for ply, (value, mover) in enumerate(zip(one.values_to_move, made_by, strict=True))
         ]
-        winrates = [_black_winrate(value, mover) for value, mover in zip(one.values_to_move, movers, strict=True)]
+        winrates = [_black_winrate(value, mover) for value, mover in zip(one.values_to_move, made_by, strict=True)]
         return game_sgf(game, one.moves, text, comments, one.end == "resigned", winrates)
     except IllegalMove as error:
         raise FileError(path, f"damaged: game {one.index}: {error}") from error
-
-
-def _movers(game: Game, moves: Sequence[int]) -> list[int]:
-    """Who made each move. Raises IllegalMove."""
-    return [int(game.to_move(state)[0]) for state in replay_one(game, moves)][: len(moves)]
 
 
 def _search_of(game: Game, record: GameRecord, ply: int, mover: int, end: int) -> str:

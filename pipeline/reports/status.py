@@ -38,6 +38,7 @@ from pipeline.reports.run_files import (
     ShardFile,
     is_run,
     look_at,
+    time_in,
 )
 from pipeline.storage import atomic, layout
 from pipeline.storage.matches import list_matches, read_match, read_summary
@@ -219,7 +220,7 @@ class _Look:
             stage=stage,
             begun=tuple(sorted(self.files.checkpoints)),
             champion=champion.name if champion else None,
-            champion_since=_time(last.get("time")) if is_last else None,
+            champion_since=time_in(last.get("time")) if is_last else None,
             promotions=sum(line.get("previous") is not None for line in journal),
             play=play,
             window=next(filter(None, map(_window, reversed(infos))), None),
@@ -422,13 +423,6 @@ def _is_left_over(path: Path) -> bool:
     return name is not None and name.host == layout.this_host() and not atomic.is_alive(name.pid)
 
 
-def _time(text: object) -> datetime | None:
-    try:
-        return datetime.fromisoformat(str(text)).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
-
-
 def _number(values: object, *names: str) -> float | None:
     """A finite number in nested objects of JSON; None if it isn't there."""
     for name in names:
@@ -443,7 +437,7 @@ def _training(info: ModelInfo) -> Training:
 
     return Training(
         model=info.name,
-        created=_time(info.created),
+        created=time_in(info.created),
         policy_loss=metric("train", "policy"),
         policy_loss_holdout=metric("holdout_after", "policy"),
         value_loss=metric("train", "value"),

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -28,7 +28,7 @@ from pipeline.matches.statistics import score_of, wilson_interval
 from pipeline.methods.alphazero.resignation import EFFECTIVE, NEVER, calibrate, watched
 from pipeline.progress import Progress
 from pipeline.ratings.command import Rated, rate, read_matches
-from pipeline.reports.run_files import EVALUATE, ShardFile, look_at
+from pipeline.reports.run_files import EVALUATE, SELFPLAY, ShardFile, look_at, time_in
 from pipeline.reports.show_match import counted_games
 from pipeline.storage import layout
 from pipeline.storage.matches import Match, read_match
@@ -153,13 +153,6 @@ def _readable(facts: Facts, read: Callable[[], T]) -> T | None:
         return None
 
 
-def _time(text: object) -> datetime | None:
-    try:
-        return datetime.fromisoformat(str(text)).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
-
-
 def _training(info: ModelInfo) -> Training:
     metrics = info.manifest.get("metrics")
     seconds = info.manifest.get("seconds")
@@ -167,7 +160,7 @@ def _training(info: ModelInfo) -> Training:
     return Training(
         model=info.name,
         number=info.number,
-        created=_time(info.created),
+        created=time_in(info.created),
         seconds=float(seconds) if isinstance(seconds, int | float) else None,
         size=size,
         metrics={k: v for k, v in metrics.items() if isinstance(v, dict)} if isinstance(metrics, dict) else {},
@@ -275,7 +268,7 @@ def _read_matches(facts: Facts, directory: Path, progress: Progress) -> None:
     matches = [match for match in matches if facts.game is None or match.header.game == facts.game]
     if matches:
         facts.rated = _readable(facts, lambda: rate(matches))
-    promoted = {str(line.get("match", "")).rpartition("/")[2]: _time(line.get("time")) for line in facts.journal}
+    promoted = {str(line.get("match", "")).rpartition("/")[2]: time_in(line.get("time")) for line in facts.journal}
     for match in matches:
         if match.folder.parent == directory / EVALUATE:
             gate = _readable(facts, partial(_gate, match.folder, promoted))
@@ -307,7 +300,7 @@ def _gate(folder: Path, promoted: Mapping[str, datetime | None]) -> Gate:
         score.share,
         low,
         high,
-        None if summary is None else _time(summary.get("decided")) or promoted.get(folder.name),
+        None if summary is None else time_in(summary.get("decided")) or promoted.get(folder.name),
         None if summary is None else bool(summary.get("promoted")),
     )
 

@@ -18,7 +18,7 @@ import numpy as np
 from pipeline.errors import FileError, IllegalMove, MuGoError
 from pipeline.games.base import Game
 from pipeline.games.registry import recorded_game
-from pipeline.games.replay import replay_one
+from pipeline.games.replay import movers, replay_one
 from pipeline.games.stones import BoardGame
 from pipeline.reports.report.facts import Facts, Gate
 from pipeline.storage.matches import MatchGame
@@ -73,10 +73,10 @@ def _of_matches(gates: Sequence[Gate]) -> Iterator[Choose]:
 
 
 def _of_match(one: MatchGame, names: tuple[str, str], game: str, title: str) -> Chosen:
-    movers = _movers(recorded_game(game), one.moves)
+    made_by = movers(recorded_game(game), one.moves)
     values = [
         None if value is None else value if mover == 0 else -value
-        for value, mover in zip(one.values_to_move, movers, strict=True)
+        for value, mover in zip(one.values_to_move, made_by, strict=True)
     ]
     players = names if one.challenger_player == 0 else (names[1], names[0])
     end = {"resigned": "resignation", "full_length": "at the limit of moves", "played_out": ""}[one.end]
@@ -137,10 +137,10 @@ def _of_shard(shard: Shard, index: int, title: str) -> Chosen:
     record = shard.game(index)
     game = recorded_game(shard.game_spec)
     moves = record.moves.tolist()
-    movers = _movers(game, moves)
+    made_by = movers(game, moves)
     values = [
         None if flags & NO_VALUE else float(value if mover == 0 else -value)
-        for flags, value, mover in zip(record.flags.tolist(), record.root_values, movers, strict=True)
+        for flags, value, mover in zip(record.flags.tolist(), record.root_values, made_by, strict=True)
     ]
     players = [shard.model, shard.model]
     if record.opponent is not None and record.learner != BOTH:
@@ -165,11 +165,6 @@ def _policies(record: GameRecord) -> list[list[tuple[int, float]]]:
         found.append([(int(actions[i]), float(counts[i]) / total) for i in order])
         start += length
     return found
-
-
-def _movers(game: Game, moves: Sequence[int]) -> list[int]:
-    """Who made each move. Raises IllegalMove."""
-    return [int(game.to_move(state)[0]) for state in replay_one(game, moves)][: len(moves)]
 
 
 # What happened in them
