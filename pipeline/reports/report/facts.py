@@ -28,7 +28,7 @@ from pipeline.matches.statistics import score_of, wilson_interval
 from pipeline.methods.alphazero.resignation import EFFECTIVE, NEVER, calibrate, watched
 from pipeline.progress import Progress
 from pipeline.ratings.command import Rated, rate, read_matches
-from pipeline.reports.run_files import EVALUATE, SELFPLAY, ShardFile, look_at, time_in
+from pipeline.reports.run_files import EVALUATE, ShardFile, look_at, time_in
 from pipeline.reports.show_match import counted_games
 from pipeline.storage import layout
 from pipeline.storage.matches import Match, read_match
