@@ -145,6 +145,7 @@ def next_commands(
         (chunks, f"show {directory / TRAINING}", "what a model learns from"),
         (has_matches, f"show {directory / EVALUATE}", "the newest match, with its games"),
         ((directory / RATINGS).exists(), "ratings", "how strong each player is"),
+        (has_matches, "report" if directory == Path() else f"report {directory}", "charts and games on one page"),
         (champion is not None, f"show {directory / CHAMPION}", "how the champion was made"),
     ]
     possible = [(command, purpose) for makes_sense, command, purpose in commands if makes_sense]
