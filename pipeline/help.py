@@ -52,7 +52,7 @@ An interrupted training resumes from its checkpoint and ends with the same weigh
 Reads:   data/training_data/*.h5, and the model to start from (--original-model)
 Writes:  a new directory in saved_models/, TensorBoard events in data/logs/
 Exit:    0 trained, 1 failed, 2 wrong usage,
-         75 no new chunks yet, or too few positions for --max-samples-per-position
+         75 no new chunks yet, too few positions for --max-samples-per-position, or another process trains this model
 Example: python main.py train --epochs 2
 """,
     "evaluate": """Play a match between the newest model and the champion; promote the newest if it scores enough.

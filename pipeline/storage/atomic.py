@@ -27,6 +27,10 @@ from pipeline.storage import layout
 Record = TypeVar("Record", bound=BaseModel)
 
 
+class Busy(FileError):
+    """Another process holds the lock of a file or folder."""
+
+
 @contextmanager
 def os_errors(path: Path | str) -> Iterator[None]:
     """Turn every OSError inside into a FileError about path."""
@@ -263,25 +267,48 @@ def replace_symlink(link: Path, target: str) -> None:
 def file_lock(path: Path, on_wait: Callable[[], None] | None = None, wait: bool = True) -> Iterator[None]:
     """Hold the lock of this file or folder. The system releases it when the process ends, however it ends.
 
+    The holder may remove the lock with the folder that it is in: whoever waited makes both anew.
     on_wait: called once before waiting for another process.
-    Raises FileError if the lock can't be created, or with wait=False if another process holds it.
+    Raises FileError if the lock can't be created, and with wait=False Busy if another process holds it.
     """
     lock = layout.lock_path(path)
-    with os_errors(lock):
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
+    while True:
+        descriptor = _open_lock(lock)
+        try:
+            with os_errors(lock):
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError as error:
+                    if not wait:
+                        raise Busy(path, "another process is at work on it; wait until it is done") from error
+                    if on_wait is not None:
+                        on_wait()
+                        on_wait = None
+                    fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if _is_at(descriptor, lock):
+                yield
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _open_lock(lock: Path) -> int:
+    while True:
+        make_folder(lock.parent)
         with os_errors(lock):
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                if not wait:
-                    raise FileError(path, "another process is at work on it; wait until it is done") from error
-                if on_wait is not None:
-                    on_wait()
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+                return os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+            except FileNotFoundError:
+                if lock.parent.exists():  # else another process has just removed it
+                    raise
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether this open file still has this path."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def held_locks() -> set[tuple[int, int]] | None:

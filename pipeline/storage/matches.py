@@ -381,10 +381,8 @@ def match_lock(folder: Path, busy: str = BUSY) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             stack.enter_context(atomic.file_lock(folder, wait=False))
-        except FileError as error:
-            if isinstance(error.__cause__, BlockingIOError):
-                raise NotYet(f"{folder}: {busy}") from error
-            raise
+        except atomic.Busy as error:
+            raise NotYet(f"{folder}: {busy}") from error
         yield
 
 

@@ -24,6 +24,7 @@ import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
+from pipeline.errors import NotYet
 from pipeline.progress import Progress
 from pipeline.storage import atomic
 
@@ -45,7 +46,7 @@ class State:
 class Checkpoint:
     """``with Checkpoint(folder, key) as checkpoint``: makes and locks the folder; removes it if it stays empty.
 
-    Raises FileError if another process has the lock or the folder can't be made.
+    Raises NotYet if another process has the lock, FileError if the folder can't be made.
     """
 
     def __init__(self, folder: Path, key: str) -> None:
@@ -53,10 +54,12 @@ class Checkpoint:
         self._file = folder / FILE
 
     def __enter__(self) -> Checkpoint:
-        atomic.make_folder(self._folder)
         # The lock file is inside the folder, so it is removed with it.
         self._lock = atomic.file_lock(self._file, wait=False)
-        self._lock.__enter__()
+        try:
+            self._lock.__enter__()
+        except atomic.Busy as error:
+            raise NotYet(f"{self._folder}: another process is training this model; wait until it is done") from error
         atomic.sweep(self._folder)
         return self
 

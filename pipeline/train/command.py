@@ -141,9 +141,9 @@ class _Progress:
 def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
     """Train one model.
 
-    Raises NotYet if there is no complete set, the newest model has been trained on it already, or not one step may be
-    made with the positions there are; FileError for files that are missing, damaged or of another game; MuGoError if
-    the loss stops being finite (then nothing is written).
+    Raises NotYet if there is no complete set, the newest model has been trained on it already, another process is
+    training the same model, or not one step may be made with the positions there are; FileError for files that are
+    missing, damaged or of another game; MuGoError if the loss stops being finite (then nothing is written).
     """
     saved_models = config.new_model.parent if config.new_model else layout.SAVED_MODELS
     chunks = newest_complete_set(config.directory)
@@ -173,6 +173,10 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
     from pipeline.train.trainer import NotFinite
 
     with Checkpoint(layout.checkpoint_path(new_model), _key(config, model, chunks)) as checkpoint:
+        # Another process may have begun and ended since the models were looked at. From here on none can.
+        overtaken = config.original_model is None and newest_model(saved_models) != original
+        if overtaken or os.path.lexists(new_model):
+            raise NotYet(f"{new_model}: another process has trained a model meanwhile; run the command again")
         try:
             summary = _Run(config, chunks, model, grown, checkpoint, progress).train(new_model)
         except NotFinite:

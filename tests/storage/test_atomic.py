@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -165,6 +167,24 @@ def test_a_lock_excludes_and_ends_with_its_process(tmp_path: Path) -> None:
     process.join()
     with atomic.file_lock(tmp_path / "x", wait=False):
         pass
+
+
+def test_a_lock_whose_file_its_holder_removed_is_taken_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The holder of a lock may remove it with the folder that it is in: who waited for it must not hold a file that
+    nobody else finds."""
+    path, flock = tmp_path / "folder" / "x", fcntl.flock
+
+    def after_removal(descriptor: int, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", flock)
+        shutil.rmtree(path.parent)
+        flock(descriptor, operation)
+
+    path.parent.mkdir()
+    monkeypatch.setattr(fcntl, "flock", after_removal)
+    with atomic.file_lock(path):
+        assert layout.lock_path(path).exists()
+        with pytest.raises(FileError, match="another process"), atomic.file_lock(path, wait=False):
+            pytest.fail("both hold it")
 
 
 def test_sweep_removes_only_what_the_dead_of_this_host_left(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from pipeline.storage import layout
 from pipeline.storage.chunks import read_chunk, write_chunk
 from pipeline.storage.models import read_info, read_model, read_optimizer
 from pipeline.storage.priorities import Priorities, read_priorities
-from pipeline.train import trainer
+from pipeline.train import command, trainer
 from pipeline.train.command import train
 from pipeline.train.init import init
 from pipeline.train.replay import Replay
@@ -317,11 +317,44 @@ class TestResume:
 
             def advance(self, count: int = 1) -> None:
                 if self.error is None:
-                    with pytest.raises(FileError, match="another process is at work") as caught:
+                    with pytest.raises(NotYet, match="another process is training this model") as caught:
                         train(config())
                     self.error = caught.value
 
         assert train(config(), Second()).model.name == "000001-b1c8"
+
+    @pytest.mark.parametrize(
+        ("at", "named"),
+        [("check_game", False), ("next_model_path", False), ("Checkpoint", False), ("Checkpoint", True)],
+    )
+    def test_a_run_that_another_overtakes_trains_nothing(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, at: str, named: bool
+    ) -> None:
+        """The other begins and ends while this one is about to call the function."""
+        mine = config(new_model=Path("saved_models/000001-x") if named else None)
+        real = getattr(command, at)
+
+        def overtaken(*arguments: object) -> object:
+            monkeypatch.setattr(command, at, real)
+            train(mine)
+            return real(*arguments)
+
+        monkeypatch.setattr(command, at, overtaken)
+        with pytest.raises(NotYet, match="another process has trained"):
+            train(mine)
+        assert len(list(Path("saved_models").glob("0*"))) == 2
+        assert hidden(Path("saved_models")) == []
+
+    def test_of_two_processes_at_once_one_trains(self, folder: Path) -> None:
+        main = Path(__file__).parents[2] / "main.py"
+        commands = [[sys.executable, str(main), "train", "--epochs", "40", "--batch-size", "16"]] * 2
+        processes = [
+            subprocess.Popen(one, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for one in commands
+        ]
+        said = [process.communicate(timeout=100)[1] for process in processes]
+        assert sorted(process.returncode for process in processes) == [0, 75], said
+        assert any("another process" in text or "no new chunks" in text for text in said)
+        assert [path.name for path in sorted(Path("saved_models").glob("0*"))] == ["000000-init", "000001-b1c8"]
 
     def test_signals_wait_for_the_end_of_a_step(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         real = trainer.Trainer.step
