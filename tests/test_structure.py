@@ -28,6 +28,7 @@ FOUNDATION = {
     "entry_points",
     "errors",
     "help",
+    "interrupts",
     "kernels",
     "phrases",
     "presets",

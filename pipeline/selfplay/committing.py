@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.config import SelfplayConfig
+from pipeline.interrupts import held_back
 from pipeline.methods.base import FinishedGame
-from pipeline.storage.shards import write_shard
+from pipeline.storage.shards import GameRecord, write_shard
 
 
 @dataclass
@@ -42,22 +43,30 @@ class Committer:
         return self._since + self.config.commit_seconds - time.monotonic()
 
     def commit(self) -> None:
-        """Write what waits. If writing fails the games still wait, and the error is raised."""
-        for model in list(self._waiting):
-            games = [finished.record for finished in self._waiting[model]]
-            groups = [games] if self.config.commit_seconds > 0 else [[game] for game in games]
-            for group in groups:
-                evaluations = self.evaluations()
-                write_shard(
-                    self.config.output_dir,
-                    model,
-                    self.config.worker,
-                    self.game,
-                    group,
-                    self.provenance,
-                    evaluations - self._counted,
-                    self.method,
-                )
-                self._counted = evaluations
-                self.shards += 1
-            del self._waiting[model]
+        """Write what waits. If writing fails, the games that aren't written still wait, and the error is raised.
+
+        An interrupt comes between two shards: games are written and wait no longer, or neither.
+        """
+        for model, games in list(self._waiting.items()):
+            while games:
+                count = len(games) if self.config.commit_seconds > 0 else 1
+                with held_back():
+                    self._write(model, [finished.record for finished in games[:count]])
+                    del games[:count]
+                    if not games:
+                        del self._waiting[model]
+
+    def _write(self, model: str, games: list[GameRecord]) -> None:
+        evaluations = self.evaluations()
+        write_shard(
+            self.config.output_dir,
+            model,
+            self.config.worker,
+            self.game,
+            games,
+            self.provenance,
+            evaluations - self._counted,
+            self.method,
+        )
+        self._counted = evaluations
+        self.shards += 1

@@ -250,11 +250,12 @@ def write_shard(
         "sha256": hashlib.sha256(packed).hexdigest(),
         **named,
     }
-    atomic.write_bytes(path, packed, folder_sync=False)
     try:
+        atomic.write_bytes(path, packed, folder_sync=False)
         atomic.write_json(folder / name.meta, meta, folder_sync=False)
     except BaseException:
-        path.unlink(missing_ok=True)  # nobody would ever read it
+        if not (folder / name.meta).exists():  # an interrupt may come after the commit
+            path.unlink(missing_ok=True)  # nobody would ever read it
         raise
     return path
 

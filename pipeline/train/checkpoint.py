@@ -2,8 +2,7 @@
 
 It holds weights, the optimiser's state, priorities if there are any, and the run's progress, under a key that
 identifies the run; a checksum covers all of them. It is replaced atomically, so a kill at any moment leaves the
-previous one. The folder is locked while a run uses it. Interrupts wait for the end of a step, so that what is saved is
-whole.
+previous one. The folder is locked while a run uses it.
 """
 
 from __future__ import annotations
@@ -11,10 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import signal
-import types
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,29 +105,3 @@ def _digest(key: str, progress: str, arrays: Arrays) -> str:
     for name, _, _ in listed:
         digest.update(np.ascontiguousarray(arrays[name]).tobytes())
     return digest.hexdigest()
-
-
-@contextmanager
-def interrupts_between_steps() -> Iterator[Callable[[], None]]:
-    """Hold SIGINT and SIGTERM back until the function that the block gets is called: a step is done whole or not.
-
-    Whoever handled them before handles them then. In other threads than the main one signals don't arrive anyway.
-    """
-    caught: list[tuple[int, types.FrameType | None]] = []
-    before: dict[int, Any] = {}
-
-    def deliver() -> None:
-        if caught:
-            number, frame = caught.pop(0)
-            before[number](number, frame)
-
-    with suppress(ValueError):  # not the main thread
-        for wanted in (signal.SIGINT, signal.SIGTERM):
-            if callable(signal.getsignal(wanted)):
-                before[wanted] = signal.signal(wanted, lambda *args: caught.append(args))
-    try:
-        yield deliver
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    deliver()

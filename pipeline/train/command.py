@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.config import TrainConfig
 from pipeline.errors import FileError, NotYet, naming
 from pipeline.games.registry import parse_game
+from pipeline.interrupts import held_back
 from pipeline.methods.base import Grown, IndexArray
 from pipeline.methods.registry import method_named
 from pipeline.phrases import counted, duration, percent
@@ -57,7 +58,7 @@ from pipeline.storage.priorities import (
     write_priorities,
 )
 from pipeline.storage.provenance import library_versions, source_commit
-from pipeline.train.checkpoint import Checkpoint, State, interrupts_between_steps
+from pipeline.train.checkpoint import Checkpoint, State
 from pipeline.train.curves import VALUE_ERROR, Curves, overfitting, tagged
 from pipeline.train.replay import Replay, starting_priorities
 
@@ -337,7 +338,7 @@ class _Run:
         """Train to the end; how many samples this process trained on."""
         done, samples, saved = self._done, 0, time.monotonic()
         self._progress.start("training", total=self._steps, unit="steps", done=done.step)
-        with interrupts_between_steps() as deliver_interrupts, self._batches() as batches:
+        with held_back() as deliver_interrupts, self._batches() as batches:
             for rows, batch in batches:
                 result = self._trainer.step(batch)
                 if self._replay and rows is not None:

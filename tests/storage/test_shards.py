@@ -155,6 +155,30 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert sorted(os.listdir(whole.parent)) == [whole.name, whole.with_suffix(".meta").name]
 
 
+@pytest.mark.parametrize("renames", [0, 1, 2])
+def test_an_interrupt_leaves_a_whole_shard_or_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renames: int
+) -> None:
+    """It comes right after so many renames."""
+    rename, left = os.rename, [renames]
+
+    def interrupted(source: Path, target: Path) -> None:
+        if left[0] > 0:
+            rename(source, target)
+        left[0] -= 1
+        if left[0] <= 0:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path, record())
+    found = list(shards.newest_shards(tmp_path))
+    assert len(found) == (renames == 2)
+    for meta in found:
+        shards.read_shard(meta.path, meta)
+    assert len(os.listdir(tmp_path / "000001-a/w00")) == 2 * len(found)
+
+
 def test_times_strictly_increase_whatever_the_clock_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Clock(datetime):
         now_is = datetime(2026, 1, 1, tzinfo=UTC)

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.config import SelfplayConfig
+from pipeline.errors import FileError
+from pipeline.methods.base import FinishedGame
+from pipeline.selfplay import committing
+from pipeline.selfplay.committing import Committer
+from pipeline.storage.shards import GameRecord, newest_shards, read_shard
+
+
+def finished(game_id: int, player: str = "000001-a") -> FinishedGame:
+    one = np.ones(1, int)
+    record = GameRecord(game_id, 0 * one, one, 0.0 * one, one, 0 * one, one, 1.0)
+    return FinishedGame(record, player, -1, np.zeros(1, np.int16))
+
+
+def committer(folder: Path, commit_seconds: float) -> Committer:
+    config = SelfplayConfig(output_dir=folder, commit_seconds=commit_seconds)
+    return Committer(config, "go:9", "alphazero", {"generation": 1}, lambda: 0)
+
+
+def written(folder: Path) -> list[int]:
+    metas = list(newest_shards(folder))
+    return sorted(number for meta in metas for number in read_shard(meta.path, meta).game_ids.tolist())
+
+
+@pytest.mark.parametrize("commit_seconds", [0.0, 1.0])
+def test_what_a_failed_commit_wrote_is_not_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commit_seconds: float
+) -> None:
+    one = committer(tmp_path, commit_seconds)
+    for number in range(4):
+        one.add(finished(number, "000001-a" if number < 3 else "000002-b"))
+    real, calls = committing.write_shard, iter([True, False])
+
+    def full_at_the_second(*arguments: object) -> Path:
+        if not next(calls):
+            raise FileError("disk", "full")
+        return real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(committing, "write_shard", full_at_the_second)
+    with pytest.raises(FileError):
+        one.commit()
+    before = written(tmp_path)
+    assert before == ([0] if commit_seconds == 0 else [0, 1, 2]) and one.due_in() < 2
+    monkeypatch.undo()
+    one.commit()
+    assert written(tmp_path) == [0, 1, 2, 3]
+    assert one.due_in() == float("inf") and one.shards == (4 if commit_seconds == 0 else 2)
+
+
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("commit_seconds", [0.0, 1.0])
+@pytest.mark.parametrize("renames", [1, 2, 3, 4])
+def test_an_interrupt_neither_loses_games_nor_writes_them_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interrupts: None, commit_seconds: float, renames: int
+) -> None:
+    """It comes right after so many renames, of which a shard takes two; self-play then commits what still waits."""
+    one = committer(tmp_path, commit_seconds)
+    for number in range(4):
+        one.add(finished(number))
+    rename, left = os.rename, [renames]
+
+    def interrupted(source: Path, target: Path) -> None:
+        rename(source, target)
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(os, "rename", interrupted)
+    if commit_seconds == 0 or renames <= 2:
+        with pytest.raises(KeyboardInterrupt):
+            one.commit()
+    one.commit()
+    assert written(tmp_path) == [0, 1, 2, 3]
