@@ -152,6 +152,7 @@ class AnyGame(ABC):
     spec: str  # canonical, e.g. "go:9,komi=7.5"; parse_game(spec) gives an equal game
     state_size: int  # S
     max_plies: int  # T: no game lasts longer, outcomes of chance included
+    max_result: float = 1.0  # the most that a game counts for its winner
 
     @abstractmethod
     def initial(self, num_games: int) -> States:
@@ -177,7 +178,7 @@ class AnyGame(ABC):
     def returns(self, states: States) -> FloatArray:
         """[B] float32: the result for the first player, 0 where the game is not over.
 
-        In {-1, 0, +1} unless a game says otherwise (a gammon counts 2).
+        In {-1, 0, +1}, or up to max_result where a game says so (a gammon counts 2).
         """
 
     @abstractmethod
@@ -244,7 +245,10 @@ class AnyGame(ABC):
         raise NotImplementedError(f"{self.spec}: players take turns")
 
     def chance(self, states: States) -> FloatArray:
-        """[B, O] float32: the probability of each outcome, rows sum to 1. Only asked where chance is to move."""
+        """[B, O] float32: the probability of each outcome, rows sum to 1. Only asked where chance is to move.
+
+        An outcome of probability 0 can't happen here: play() refuses it.
+        """
         raise NotImplementedError(f"{self.spec} has no chance")
 
     def heuristic(self) -> MoveScores | None:
@@ -303,10 +307,11 @@ class SuccessorGame(AnyGame):
     def play(self, states: States, actions: Actions, history: History) -> States:
         actions, thrown = np.asarray(actions, np.int32), self.to_move(states) == CHANCE
         found = self.successors(states)
-        choices = np.diff(found.offsets)
+        outside = (actions < 0) | (actions >= np.diff(found.offsets))
         if thrown.any():
-            choices[thrown] = self.chance(states[thrown]).shape[1]
-        outside = (actions < 0) | (actions >= choices)
+            chances, outcomes = self.chance(states[thrown]), actions[thrown]
+            known = (outcomes >= 0) & (outcomes < chances.shape[1])
+            outside[thrown] = ~known | (chances[np.arange(len(outcomes)), np.where(known, outcomes, 0)] == 0)
         self._refuse(states, actions, np.where(self.is_over(states), 2, outside).astype(np.uint8), _SUCCESSOR_REFUSALS)
         after = np.empty_like(states)
         after[~thrown] = found.states[(found.offsets[:-1] + actions)[~thrown]]
