@@ -23,9 +23,11 @@ FromSpec = Callable[[str | None, dict[str, str]], Game]
 """(size, options) as they stand in the spec → the game. Raises UsageError for what the game doesn't know."""
 
 GAMES = {
+    "backgammon": "pipeline.games.backgammon.game:Backgammon.from_spec",
     "connect4": "pipeline.games.lines.connect4:ConnectFour.from_spec",
     "go": "pipeline.games.go.game:Go.from_spec",
     "gomoku": "pipeline.games.gomoku.game:Gomoku.from_spec",
+    "hypergammon": "pipeline.games.backgammon.game:Backgammon.hypergammon",
     "othello": "pipeline.games.othello.game:Othello.from_spec",
     "tictactoe": "pipeline.games.lines.tictactoe:TicTacToe.from_spec",
 }

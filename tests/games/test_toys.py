@@ -1,4 +1,7 @@
-"""Chance and successor positions in the game contract: two toy games, played and solved through its verbs alone."""
+"""Chance and successor positions in the game contract: two toy games, solved through its verbs alone.
+
+That they keep the contract is tested in test_any_game.py.
+"""
 
 from __future__ import annotations
 
@@ -7,86 +10,11 @@ from functools import cache
 import numpy as np
 import pytest
 
-from pipeline.errors import IllegalMove
 from pipeline.games.base import CHANCE, AnyGame, SuccessorGame
 from pipeline.games.registry import parse_game
 from tests.games.playing import SMALL
+from tests.games.test_any_game import random_moves
 from tests.games.toys import PROBABILITIES, DiceRace, Heaps, replay
-
-GAMES = [DiceRace(6), DiceRace(3), Heaps(1, 2, 4, 4), Heaps(3, 3)]
-
-
-def random_moves(game: AnyGame, seed: int) -> list[int]:
-    """A whole game: outcomes by their probabilities, everything else uniform over the legal moves."""
-    rng = np.random.default_rng(seed)
-    state, moves = game.initial(1), []
-    history = game.initial_history(state)
-    while not game.is_over(state)[0]:
-        if game.to_move(state)[0] == CHANCE:
-            chances = game.chance(state)[0].astype(np.float64)
-            move = int(rng.choice(len(chances), p=chances / chances.sum()))
-        else:
-            move = int(rng.choice(game.moves(state, history).of(0)))
-        state = game.play(state, np.array([move], np.int32), history)
-        history.append(np.array([0]), game.keys(state))
-        moves.append(move)
-    return moves
-
-
-@pytest.mark.parametrize("game", GAMES, ids=lambda game: game.spec)
-def test_the_contract(game: AnyGame) -> None:
-    met_chance = False
-    for seed in range(60):
-        moves = random_moves(game, seed)
-        states = replay(game, moves)
-        assert len(moves) <= game.max_plies
-        assert game.plies(states).tolist() == list(range(len(moves) + 1))
-        assert game.is_over(states).tolist() == [False] * len(moves) + [True]
-        assert (game.returns(states)[:-1] == 0).all()
-        history = game.initial_history(states)
-        turns, legal = game.to_move(states), game.moves(states, history)
-        assert legal.offsets[0] == 0 and legal.offsets[-1] == len(legal.actions)
-        for ply, move in enumerate(moves):
-            met_chance |= turns[ply] == CHANCE
-            name = game.move_name(states[ply], move)
-            assert game.parse_move(states[ply], name.upper()) == move
-            if turns[ply] == CHANCE:
-                assert not legal.counts[ply] and game.chance(states[ply : ply + 1]).sum() == pytest.approx(1)
-            else:
-                assert move in legal.of(ply) and (np.diff(legal.of(ply)) > 0).all()
-        assert legal.counts[-1] == 0
-        rows = np.arange(len(states))[:, None]
-        alone = [game.moves(states[row], history.select(row)).of(0).tolist() for row in rows]
-        assert alone == [legal.of(i).tolist() for i in range(len(states))]
-    assert met_chance == game.has_chance
-
-
-@pytest.mark.parametrize("game", GAMES, ids=lambda game: game.spec)
-def test_what_is_no_move_is_refused_and_changes_nothing(game: AnyGame) -> None:
-    states = replay(game, random_moves(game, 3))
-    before, history = states.copy(), game.initial_history(states)
-    for row in range(len(states)):
-        one, past = states[row : row + 1], history.select(np.array([row]))
-        for wrong in (-1, 99):
-            with pytest.raises(IllegalMove, match=rf"{game.spec}, row 0: action {wrong}"):
-                game.play(one, np.array([wrong], np.int32), past)
-        with pytest.raises(IllegalMove, match="nonsense"):
-            game.parse_move(states[row], "nonsense")
-    assert (states == before).all()
-
-
-def test_a_batch_may_mix_chance_and_players() -> None:
-    game = DiceRace(6)
-    states = np.concatenate([replay(game, random_moves(game, seed))[:6] for seed in range(8)])
-    states = states[~game.is_over(states)]
-    assert len(set(game.to_move(states).tolist())) == 3
-    actions = np.arange(len(states), dtype=np.int32) % 2
-    history = game.initial_history(states)
-    together = game.play(states, actions, history)
-    alone = [
-        game.play(states[i : i + 1], actions[i : i + 1], history.select(np.array([i])))[0] for i in range(len(states))
-    ]
-    assert (together == np.stack(alone)).all()
 
 
 def solver(game: AnyGame, depth: int):
