@@ -92,7 +92,11 @@ class BenchSummary:
 
 
 def bench(config: BenchConfig, progress: Progress = SILENT) -> BenchSummary | MatchBenchSummary:
-    """Measure every stage, which takes about 6 × config.seconds and compiling; with "evaluate" see bench_match."""
+    """Measure every stage, which takes about 6 × config.seconds and compiling; with "evaluate" see bench_match.
+
+    Raises UsageError for a game that AlphaZero can't play.
+    """
+    AlphaZero().check(parse_game(config.game))
     if config.what == "evaluate":
         return bench_match(config, progress)
     return _bench_pipeline(config, config.games or PARALLEL_GAMES, progress)

@@ -87,6 +87,8 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
     if sprt is not None:
         config = config.model_copy(update={"parallel_games": min(config.parallel_games, TESTED_AT_ONCE)})
     game = common_game(config.game, [champion, challenger, *(opponent for _, opponent in further)])
+    if game.max_result > 1:
+        raise UsageError(f"evaluate: {game.spec} counts up to {game.max_result:g} points; wanted a game that counts 1")
     runner = MatchRunner(config, game, progress)
     rule = Rule(config.games, config.threshold, sprt, config.exclude_duplicates)
     folder = config.output_dir / layout.match_name(challenger.name, champion.name)
