@@ -50,23 +50,29 @@ generations=$((10#$generations))
 mkdir -p "$directory"
 cd "$directory"
 
-# One copy at a time. The lock is on file descriptor 9, which every command started here inherits: it is held until the
-# last of them has ended, even if this script is killed.
+# One copy at a time: a lock on file descriptor 9. In its file: process, command (or -), and where both are. Numbers of
+# processes mean something on one machine only, and there in one container: its space of them has an inode of its own.
+base=$(base_python)
 mkdir -p data
 exec 9>>data/.rl_loop.lock
-base=${MUGO_PYTHON:-$(find_python)}
-lock() { "$base" -c 'import fcntl, sys; fcntl.flock(9, fcntl.LOCK_EX | int(sys.argv[1]))' "$1"; }
-started() { printf '%s %s\n' "$$" "$1" >data/.rl_loop.lock; }
-if ! lock 4 2>/dev/null; then # 4 = LOCK_NB
-    read -r other command <data/.rl_loop.lock || true
-    if [[ -z ${other:-} ]] || kill -0 "$other" 2>/dev/null; then
-        fail "another copy is running here already (process ${other:-unknown}, in $PWD); nothing to do" 75
+here=$(uname -n)/$(readlink /proc/self/ns/pid || true)
+started() { printf '%s %s %s\n' "$$" "${1:--}" "$here" >data/.rl_loop.lock || true; }
+# may_stop PROCESS: whether it holds the lock: its number may have gone to another one. Without /proc nobody can tell.
+may_stop() { [[ $1 =~ ^[0-9]+$ && (! -d /proc/$1 || /proc/$1/fd/9 -ef data/.rl_loop.lock) ]]; }
+locked=0
+take_lock "$base" 9 try || locked=$?
+if ((locked == 75)); then
+    read -r other command there <data/.rl_loop.lock || true
+    if [[ ${there:-} != "$here" ]] || kill -0 "$other" 2>/dev/null; then
+        fail "another copy is running here already (process ${other:-unknown}${there:+ on ${there%%/*}}, in $PWD); nothing to do" 75
     fi
-    say "the loop that ran here was killed; stopping the command that it left running (process ${command:-unknown})"
-    started "${command:-}"
-    [[ -z ${command:-} ]] || kill -TERM "$command" 2>/dev/null || true
-    run lock 0
+    say "the loop that ran here was killed; waiting for the command that it left running (process $command) to stop"
+    started "$command"
+    ! may_stop "$command" || kill -TERM "$command" 2>/dev/null || true
+    locked=0
+    run take_lock "$base" 9 wait || locked=$?
 fi
+((locked == 0)) || fail "cannot lock $PWD/data/.rl_loop.lock; the line above says why"
 started ""
 
 set_up fast
@@ -75,22 +81,32 @@ set_up fast
 limit=0
 [[ -z $minutes ]] || limit=$("$base" -c 'import sys; print(max(1, round(60 * float(sys.argv[1]))))' "$minutes")
 spent=$(cat data/.rl_loop.seconds 2>/dev/null || true)
-[[ $spent =~ ^[0-9]+$ ]] || spent=0
-SECONDS=$((10#$spent)) # counts on from there
-note_time() { echo "$SECONDS" >data/.rl_loop.seconds; }
+[[ $spent =~ ^[0-9]{1,9}$ ]] || spent=0
+spent=$((10#$spent)) elapsed=$((10#$spent))
+# The monotonic clock: bash's SECONDS follows the system's clock when that is set.
+clock() { "$base" -c 'import time; print(int(time.monotonic()))'; }
+begun=$(clock)
+# note_time: sets $elapsed, and keeps it in the file; without room on the disk the file stays as it was.
+note_time() {
+    local now
+    now=$(clock) || return 0
+    elapsed=$((spent + now - begun))
+    { echo "$elapsed" >data/.rl_loop.seconds.new && mv data/.rl_loop.seconds.new data/.rl_loop.seconds; } 2>/dev/null ||
+        say "cannot write $PWD/data/.rl_loop.seconds: the next run here won't know of the last command's time"
+}
 trap note_time EXIT
 # time_share: sets $share to the option that says which share of the time has passed, to nothing without a limit.
 time_share() {
     local thousandths
     share=()
     ((limit)) || return 0
-    thousandths=$((SECONDS < limit ? SECONDS * 1000 / limit : 1000))
+    thousandths=$((elapsed < limit ? elapsed * 1000 / limit : 1000))
     share=(--time-share "$((thousandths / 1000)).$(printf %03d $((thousandths % 1000)))")
 }
 
 newest_model() {
     local models=(saved_models/[0-9][0-9][0-9][0-9][0-9][0-9]-*/)
-    basename "${models[-1]}"
+    basename "${models[${#models[@]} - 1]}"
 }
 newest_generation() { [[ $(newest_model) =~ ^([0-9]{6})- ]] && echo $((10#${BASH_REMATCH[1]})) || echo 0; }
 # evaluated: whether nothing is left to evaluate: the newest model is the champion, or its match with the champion is over.
@@ -106,7 +122,7 @@ evaluated() {
 main() {
     local code=0 share=()
     [[ $1 == init ]] || time_share
-    run "$python" "$root/main.py" "$@" "${share[@]}" || code=$?
+    run "$python" "$root/main.py" "$@" ${share[@]+"${share[@]}"} || code=$?
     note_time
     ((code == 0)) || [[ $code == 75 && $1 =~ ^(evaluate|selfplay|gather|train)$ ]] || fail "$1 failed (exit code $code); the line above says why" "$code"
     return "$code"
@@ -120,7 +136,7 @@ while true; do
         say "generation $generation: evaluate"
         main evaluate --preset "$preset" || true # 75: nothing new to evaluate
     }
-    ((generations == 0 || generation < generations)) && ((limit == 0 || SECONDS < limit)) || break
+    ((generations == 0 || generation < generations)) && ((limit == 0 || elapsed < limit)) || break
 
     next="generation $((generation + 1))"
     ((generations == 0)) || next+=" of $generations"

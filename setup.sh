@@ -62,21 +62,63 @@ find_python() {
     fail "found $(python3 --version 2>/dev/null || echo 'no python3'); wanted Python 3.11 or newer; install it, e.g. apt-get install python3 python3-venv"
 }
 
+# The Python that works before there is an environment.
+base_python() {
+    if [[ -z ${MUGO_PYTHON:-} ]]; then
+        find_python
+    elif "$MUGO_PYTHON" -c '' >/dev/null 2>&1; then
+        printf '%s\n' "$MUGO_PYTHON"
+    else
+        fail "MUGO_PYTHON: found no Python that runs at '$MUGO_PYTHON'; wanted the path of one; correct it or unset it"
+    fi
+}
+
+# take_lock PYTHON DESCRIPTOR try|wait: lock the open file. The commands started after that inherit the lock: it is held
+# until the last of them has ended, even if this script is killed. Returns 75 if another process holds it; any other code
+# is a failure, which it names. (macOS has no flock command.)
+take_lock() {
+    "$1" -c '
+import fcntl, sys
+try:
+    fcntl.flock(int(sys.argv[1]), fcntl.LOCK_EX | (fcntl.LOCK_NB if sys.argv[2] == "try" else 0))
+except BlockingIOError:
+    sys.exit(75)
+except OSError as error:
+    sys.exit(f"no lock: {error}")' "$2" "$3"
+}
+
 set_up() {
     if [[ -n ${MUGO_PYTHON:-} ]]; then
-        python=$MUGO_PYTHON
+        python=$(base_python)
         return
     fi
     python=$root/.venv/bin/python
-    local extras=$1 wanted base found=none stamp=$root/.venv/set-up
+    local extras=$1 wanted base code=0 stamp=$root/.venv/set-up
     wanted=$(printf '%s\n' "$root" | cat - "$root/constraints.txt" "$root/pyproject.toml" | cksum)
-    [[ ! -f $stamp ]] || found=$(<"$stamp")
-    if [[ -x $python && $found == "$wanted "* && ",${found##* }," == *",$extras,"* ]]; then
-        return
+    ! is_set_up || return 0
+    base=$(find_python)
+    exec 8>>"$root/.venv.lock"
+    take_lock "$base" 8 try || code=$?
+    if ((code == 75)); then
+        say "another command is setting up .venv; waiting for it"
+        code=0
+        run take_lock "$base" 8 wait || code=$?
     fi
+    ((code == 0)) || fail "cannot lock $root/.venv.lock; the line above says why"
+    is_set_up || install
+    exec 8>&-
+}
+
+# The next two know set_up's variables.
+is_set_up() {
+    local found=none
+    [[ ! -f $stamp ]] || found=$(<"$stamp")
+    [[ -x $python && $found == "$wanted "* && ",${found##* }," == *",$extras,"* ]]
+}
+
+install() {
     # An interrupted set-up leaves an environment without a stamp: keep what works of it.
     if ! "$python" -m pip --version >/dev/null 2>&1 || ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
-        base=$(find_python)
         say "making .venv with $("$base" --version)"
         run "$base" -m venv --clear "$root/.venv" || fail "cannot make .venv; is the venv module there? apt-get install python3-venv"
     fi

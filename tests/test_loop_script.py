@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,12 +27,13 @@ FIRST_PASS = PASS[1:]  # the first model has nobody to meet
 # a list of exit codes per command (0 when used up), or "hang": wait for SIGTERM, note it, exit 143.
 # `python -m venv DIR` makes DIR with a copy of itself; `python -m pip install` is noted, with exit codes from the plan.
 STAND_IN = f"""#!{sys.executable}
-import json, os, shutil, signal, sys, time
+import json, os, resource, shutil, signal, sys, time
 from pathlib import Path
 words = sys.argv[1:]
 if words[0] == "-c":
     os.execv({sys.executable!r}, [{sys.executable!r}, *words])
 home = Path(os.environ["STAND_IN_HOME"])
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
 def note(text):
     with open(home / "notes", "a") as notes:
         notes.write(text + "\\n")
@@ -48,6 +52,7 @@ if words[0] == "-m":
         shutil.copy(__file__, folder / "bin/python")
     elif words[1:3] == ["pip", "install"]:
         note("install")
+        time.sleep(plan.get("install_seconds", 0))
         sys.exit(planned("install"))
     sys.exit(0)
 command = words[1]
@@ -91,20 +96,21 @@ class Loop:
         self.started: list[subprocess.Popen[str]] = []
         self.plan()
 
-    def plan(self, **codes: list[int | str]) -> None:
+    def plan(self, **codes: list[int | str] | float) -> None:
         (self.folder / "plan.json").write_text(json.dumps(codes))
 
-    def start(self, *options: str) -> subprocess.Popen[str]:
+    def start(self, *options: str, **how: Any) -> subprocess.Popen[str]:
+        """how: as for Popen."""
         process = subprocess.Popen(
             [str(self.script), "--directory", str(self.folder / "run"), *options],
-            env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how,
         )  # fmt: skip
         self.started.append(process)
         return process
 
-    def run(self, *options: str) -> tuple[int, str]:
+    def run(self, *options: str, **how: Any) -> tuple[int, str]:
         """Exit code and stderr."""
-        process = self.start(*options)
+        process = self.start(*options, **how)
         _, said = process.communicate(timeout=60)
         return process.returncode, said
 
@@ -252,6 +258,58 @@ def test_command_left_by_a_killed_loop_is_stopped_by_the_next(loop: Loop) -> Non
     assert notes[notes.index("hanging") + 1 :] == ["train stopped", *FIRST_PASS, "evaluate", "show"]
 
 
+def pretend_killed(loop: Loop, command: int) -> None:
+    """Let the lock file name a process that has ended, and this one as the command that it left."""
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    lock = loop.folder / "run/data/.rl_loop.lock"
+    lock.write_text(" ".join([str(dead.pid), str(command), *lock.read_text().split()[2:]]) + "\n")
+
+
+def test_a_copy_on_another_machine_is_left_alone_and_so_is_who_has_its_number_here(loop: Loop) -> None:
+    names = loop.folder / "elsewhere"
+    names.mkdir()
+    (names / "uname").write_text("#!/bin/sh\necho elsewhere\n")
+    (names / "uname").chmod(0o755)
+    here = loop.env
+    loop.plan(selfplay=["hang"])
+    loop.env = {**here, "PATH": f"{names}:{here['PATH']}"}
+    first = loop.start("--generations", "1")
+    loop.wait_for("hanging")
+    loop.env = here
+    with subprocess.Popen(["sleep", "100"]) as innocent:
+        pretend_killed(loop, innocent.pid)
+        code, said = loop.run("--generations", "1")
+        assert (code, first.poll(), innocent.poll()) == (75, None, None) and "on elsewhere" in said
+        innocent.kill()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the system doesn't tell who holds a file")
+def test_a_process_that_got_the_number_of_a_command_is_left_alone(loop: Loop) -> None:
+    loop.plan(selfplay=["hang"])
+    first = loop.start("--generations", "1")
+    loop.wait_for("hanging")
+    with subprocess.Popen(["sleep", "100"]) as innocent:
+        pretend_killed(loop, innocent.pid)
+        second = loop.start("--generations", "1")
+        time.sleep(1)
+        assert (first.poll(), second.poll(), innocent.poll()) == (None, None, None)
+        first.terminate()
+        second.communicate(timeout=30)
+        assert (second.returncode, innocent.poll()) == (0, None)
+        innocent.kill()
+
+
+def test_what_keeps_from_locking_is_a_failure_and_not_another_copy(loop: Loop) -> None:
+    loop.env["MUGO_PYTHON"] = str(loop.folder / "no-python")
+    code, said = loop.run("--generations", "1")
+    assert code == 1 and "MUGO_PYTHON" in said and "no-python" in said and "another copy" not in said
+    loop.python.write_text("#!/bin/sh\ncase $2 in *flock*) echo No locks available >&2; exit 1;; esac\n")
+    loop.env["MUGO_PYTHON"] = str(loop.python)
+    code, said = loop.run("--generations", "1")
+    assert code == 1 and "cannot lock" in said and "No locks available" in said and "another copy" not in said
+
+
 def test_zero_generations_go_on_until_stopped(loop: Loop) -> None:
     loop.plan(gather=[0, 0, 0, "hang"])
     process = loop.start("--generations", "0")
@@ -296,6 +354,73 @@ def test_time_is_noted_when_the_loop_is_stopped(loop: Loop) -> None:
     process.terminate()
     process.communicate(timeout=30)
     assert int((loop.folder / "run/data/.rl_loop.seconds").read_text()) >= 2
+
+
+def test_a_full_disk_keeps_the_time(loop: Loop) -> None:
+    assert loop.run("--generations", "1")[0] == 0
+    seconds = loop.folder / "run/data/.rl_loop.seconds"
+    seconds.write_text("1234\n")
+
+    def no_room() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+
+    code, said = loop.run("--generations", "2", preexec_fn=no_room, restore_signals=False)
+    assert code == 0 and "cannot write" in said and seconds.read_text() == "1234\n"
+
+
+# Loaded before the C library: where the file that CLOCK_SET_BACK names exists, the system's clock goes an hour after.
+CLOCK = """
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t which, struct timespec *now) {
+    int failed = syscall(SYS_clock_gettime, which, now);
+    if (!failed && which == CLOCK_REALTIME && access(getenv("CLOCK_SET_BACK"), F_OK) == 0) now->tv_sec -= 3600;
+    return failed;
+}
+int gettimeofday(struct timeval *restrict now, void *restrict zone) {
+    struct timespec found;
+    clock_gettime(CLOCK_REALTIME, &found);
+    now->tv_sec = found.tv_sec;
+    now->tv_usec = found.tv_nsec / 1000;
+    return 0;
+}
+time_t time(time_t *now) {
+    struct timespec found;
+    clock_gettime(CLOCK_REALTIME, &found);
+    if (now) *now = found.tv_sec;
+    return found.tv_sec;
+}
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux" or not shutil.which("cc"), reason="needs LD_PRELOAD and a C compiler")
+def test_a_clock_that_is_set_back_takes_no_time_away(loop: Loop) -> None:
+    library, source = loop.folder / "clock.so", loop.folder / "clock.c"
+    source.write_text(CLOCK)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    loop.env |= {"LD_PRELOAD": str(library), "CLOCK_SET_BACK": str(loop.folder / "set-back")}
+    loop.plan(seconds=0.5)
+    process = loop.start("--generations", "1", "--minutes", "0.1")
+    loop.wait_for("gather")
+    (loop.folder / "set-back").touch()
+    _, said = process.communicate(timeout=60)
+    told = shares(loop)
+    assert process.returncode == 0 and told == sorted(told) and told[0] >= 0 and 0.1 < told[-1] < 0.9, (told, said)
+    assert 1 <= int((loop.folder / "run/data/.rl_loop.seconds").read_text()) < 60
+
+
+def test_scripts_keep_to_what_the_bash_of_macos_knows() -> None:
+    """That is 3.2: no index from the end, and an empty array counts as unset."""
+    for path in ROOT.glob("*.sh"):
+        text = path.read_text()
+        assert not re.search(r"\[-\d+\]\}", text), path
+        assert not re.search(r'(?<!\+)"\$\{\w+\[@\]\}"', text), path
+        assert not re.search(r"\b(mapfile|readarray|coproc|declare -A|local -n|wait -n)\b|\$\{\w+(,,|\^\^)", text), path
 
 
 class SetUp(Loop):
@@ -361,6 +486,28 @@ def test_failed_installation_is_tried_again(fresh: SetUp) -> None:
     assert fresh.notes() == ["venv", "install"]
     assert fresh.run("--generations", "1")[0] == 0
     assert fresh.notes()[2:4] == ["install", "init"]
+
+
+def test_of_two_first_runs_at_once_one_installs(fresh: SetUp) -> None:
+    fresh.plan(install_seconds=1)
+    both = [
+        fresh.start("--generations", "0", "--minutes", "0.001", "--directory", str(fresh.folder / one)) for one in "ab"
+    ]
+    said = [process.communicate(timeout=60)[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    assert [fresh.notes().count(what) for what in ("venv", "install", "init")] == [1, 1, 2]
+    assert sum("waiting" in text for text in said) == 1
+
+
+def test_a_first_run_that_is_killed_leaves_no_lock(fresh: SetUp) -> None:
+    fresh.plan(install_seconds=1)
+    first = fresh.start("--generations", "1")
+    fresh.wait_for("install")
+    first.kill()
+    first.wait(timeout=30)
+    code, said = fresh.run("--generations", "1", "--directory", str(fresh.folder / "other"))
+    assert code == 0 and "waiting" in said  # for what it was installing
+    assert fresh.notes()[:4] == ["venv", "install", "install", "init"]
 
 
 def test_too_old_python_is_named(fresh: SetUp) -> None:
