@@ -8,7 +8,6 @@ one row each.
 from __future__ import annotations
 
 import mmap
-import os
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -48,7 +47,7 @@ class Scratch:
         self._dtype = np.dtype([(name, dtype, shape) for name, (dtype, shape) in columns.items()])
         size = max(num_rows * self._dtype.itemsize, 1)
         with atomic.os_errors(folder), tempfile.TemporaryFile(dir=folder) as file:
-            os.posix_fallocate(file.fileno(), 0, size)
+            atomic.allocate(file.fileno(), size)
             self._map = mmap.mmap(file.fileno(), size)
         self._rows = np.frombuffer(self._map, np.uint8, num_rows * self._dtype.itemsize).reshape(num_rows, -1)
 

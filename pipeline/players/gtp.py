@@ -252,16 +252,31 @@ class GtpEngine:
         while self._open and time.monotonic() < deadline:  # its last words may be on their way
             self._receive(deadline - time.monotonic())
         while self._process.returncode is None:
-            # Not reaped: its number must stay taken until kill() has ended its group.
-            ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
-            if ended is not None and ended.si_code == os.CLD_EXITED:
-                return f"ended with status {ended.si_status}"
-            if ended is not None:
-                return f"was ended by {signal.Signals(ended.si_status).name}"
+            code = self._exit_code()
+            if code is not None:
+                return f"ended with status {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
             if time.monotonic() >= deadline:
                 return "closed its pipe"
             time.sleep(0.01)
         return "was closed"
+
+    def _exit_code(self) -> int | None:
+        """As Popen's returncode, of a process that isn't reaped; None while it runs.
+
+        Its number must stay taken until its group has ended, which kill() sees to later. Where nobody can look at a
+        process without reaping it (Python before 3.13 on macOS), its group is ended here.
+        """
+        if hasattr(os, "waitid"):
+            ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+            if ended is None:
+                return None
+            return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+        state = subprocess.run(["ps", "-o", "stat=", "-p", str(self.pid)], capture_output=True).stdout
+        if not state.startswith(b"Z"):
+            return None
+        with self._lock:
+            self._signal(signal.SIGKILL)
+            return self._process.wait()
 
     def _fault(self, kind: str, problem: str) -> PlayerFault:
         self._receive(0.0)  # it may have written why before it answered

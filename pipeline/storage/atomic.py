@@ -26,6 +26,8 @@ from pipeline.storage import layout
 
 Record = TypeVar("Record", bound=BaseModel)
 
+ZEROS_AT_ONCE = 2**20  # bytes
+
 
 class Busy(FileError):
     """Another process holds the lock of a file or folder."""
@@ -96,6 +98,20 @@ def _write_all(descriptor: int, rest: memoryview) -> None:
     while rest.nbytes:
         rest = rest[os.write(descriptor, rest) :]
     os.fsync(descriptor)
+
+
+def allocate(descriptor: int, num_bytes: int) -> None:
+    """Give an empty file this size, and its room on the disk now. Raises OSError if there isn't enough.
+
+    Without posix_fallocate (macOS) it is filled with zeros: a file that is only made longer gets its room later.
+    """
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, num_bytes)
+        return
+    zeros = memoryview(bytes(min(num_bytes, ZEROS_AT_ONCE)))
+    left = num_bytes
+    while left:
+        left -= os.write(descriptor, zeros[:left])
 
 
 def write_text(path: Path, text: str, folder_sync: bool = True) -> None:

@@ -469,14 +469,28 @@ def test_a_full_or_read_only_disk_loses_nothing(
     chunks_of(tmp_path / "chunks")
 
 
-def test_no_room_for_the_scratch_file(tmp_path: Path, selfplay: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*arguments: object) -> None:
-        raise OSError(errno.ENOSPC, "")
+def full(*arguments: object) -> None:
+    raise OSError(errno.ENOSPC, "")
 
+
+def test_no_room_for_the_scratch_file(tmp_path: Path, selfplay: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(FileError, match="disk is full"):
         gather(config(tmp_path))
     assert content(tmp_path / "chunks") == {}
+
+
+def test_a_system_that_allocates_no_room_for_a_file(
+    tmp_path: Path, selfplay: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As macOS: the scratch file is filled instead, and a full disk is still an error before the work."""
+    monkeypatch.delattr(os, "posix_fallocate")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(FileError, match="disk is full"):
+            gather(config(tmp_path))
+    assert content(tmp_path / "chunks") == {}
+    assert gather(config(tmp_path)).chunks == 8
 
 
 def test_two_gathers_at_once_wait_for_each_other(tmp_path: Path, selfplay: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -108,6 +109,23 @@ def test_faults_are_kept_apart(engines: list[GtpEngine], mode: str, kind: str, w
     assert fault.kind == kind
     for part in words:
         assert part in str(fault)
+
+
+@pytest.mark.skipif(shutil.which("ps") is None, reason="macOS has ps")
+def test_how_an_engine_ended_where_there_is_no_waitid(
+    engines: list[GtpEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on macOS with Python before 3.13."""
+    monkeypatch.delattr(os, "waitid")
+    monkeypatch.setattr(gtp, "GRACE_SECONDS", 1.0)
+    for mode, words in (
+        ("die", "ended with status 3"),
+        ("signal", "was ended by SIGSEGV"),
+        ("mute", "closed its pipe"),
+    ):
+        engine = start(engines, mode)
+        assert words in str(fault_of(engine, "genmove black"))
+        assert is_alive(engine.pid) == (mode == "mute")
 
 
 @pytest.mark.parametrize("mode", ["hang", "half", "stubborn"])
