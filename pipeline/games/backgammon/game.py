@@ -143,11 +143,11 @@ class Backgammon(SuccessorGame):
         found = notation.meant(text, state, after)
         if len(found) == 1:
             return found[0]
-        names = [notation.name(state, after[i]) for i in (found or range(min(len(after), 3)))]
-        problem = "may mean several moves" if found else "is no move here"
-        raise IllegalMove(
-            f"{self.spec}: {text!r} {problem}; wanted {' or '.join(names) or 'nothing: the game is over'}"
-        )
+        names = [notation.name(state, after[i]) for i in (found or range(min(len(after), 2)))]
+        if not names:
+            raise IllegalMove(f"{self.spec}: {text!r}: the game is over")
+        problem = "may mean several moves; wanted" if found else "is no move here; wanted e.g."
+        raise IllegalMove(f"{self.spec}: {text!r} {problem} {' or '.join(names)}")
 
     def diagram(self, state: States) -> str:
         turn, throwing, over = "XO"[state[TURN]], self._throwing(state), bool(self.is_over(state[None])[0])

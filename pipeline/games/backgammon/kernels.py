@@ -6,7 +6,7 @@ Axes: B batch, N successors of all rows, S state words.
 
 A state row is the points 1 to 24 as the first player counts them, with the first player's checkers as positive numbers
 and the second's as negative ones; then the words below. The first player moves from 24 down to 1 and off, the second
-from 1 up to 24 and off. A player's *own count* numbers the points so that they bear off below 1: the second's point p
+from 1 up to 24 and off. A player's *own numbering* counts the points so that they bear off below 1: the second's point p
 is the first's 25 - p. The bar is point 25 of whoever sits on it.
 
 A *placement* is what a turn can change, packed into two numbers of 60 bits. Four bits for each point of the mover's own

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,40 +108,59 @@ def _paths(steps: list[Step]) -> list[tuple[int, ...]]:
     return paths
 
 
-def parse(text: str) -> tuple[Counter[int], frozenset[int]] | None:
-    """What changes() would find for a turn of this name, its parts in any order; None if the text names no turn."""
+@dataclass(frozen=True)
+class Written:
+    """What the text of a turn says: what each point loses (negative: gains), points touched, points marked as hit."""
+
+    lost: Counter[int]
+    touched: frozenset[int]
+    marked: frozenset[int]
+
+
+def parse(text: str) -> Written | None:
+    """The turn that a text names, its parts in any order; None if it names none on any board."""
     lost: Counter[int] = Counter()
-    hits: set[int] = set()
+    touched: set[int] = set()
+    marked: set[int] = set()
     words = text.lower().split()
     if words == [PASS]:
-        return lost, frozenset()
+        words = []
+    elif not words:
+        return None
     for word in words:
         found = PART.fullmatch(word)
         if found is None:
             return None
-        start, way, checkers = found.groups()
-        touched = way[1:].split("/")
-        path = [POINTS.get(point.rstrip("*"), -1) for point in (start, *touched)]
+        start, way, checkers = found[1], found[2][1:].split("/"), int(found[3] or 1)
+        path = [POINTS.get(point.rstrip("*"), -1) for point in (start, *way)]
         if min(path) < 0 or sorted(set(path), reverse=True) != path:
             return None
-        lost[path[0]] += int(checkers or 1)
+        lost.update({path[0]: checkers})
         if path[-1]:
-            lost[path[-1]] -= int(checkers or 1)
-        hits |= {point for point, written in zip(path[1:], touched, strict=True) if written.endswith("*")}
-    return (lost, frozenset(hits)) if words else None
+            lost.update({path[-1]: -checkers})
+        touched.update(path[1:])
+        marked.update(point for point, written in zip(path[1:], way, strict=True) if written.endswith("*"))
+    return Written(lost, frozenset(touched), frozenset(marked))
 
 
-def meant(
-    text: str, before: NDArray[np.int16], successors: Sequence[NDArray[np.int16]] | NDArray[np.int16]
-) -> list[int]:
-    """Which successors a text may mean: one, if it says what is hit wherever that makes a difference."""
-    wanted = parse(text)
-    if wanted is None:
+def meant(text: str, before: NDArray[np.int16], successors: Iterable[NDArray[np.int16]]) -> list[int]:
+    """Which successors [S] of a state [S] a text may mean: one, unless it leaves open what is hit.
+
+    Every point that is written is touched, so marks of hits may be left out.
+    """
+    written = parse(text)
+    if written is None:
         return []
-    found = [changes(before, after) for after in successors]
-    fitting = [i for i, (lost, hits) in enumerate(found) if lost == wanted[0] and hits >= wanted[1]]
-    exact = [i for i in fitting if found[i][1] == wanted[1]]
-    return exact or fitting
+    board = view(before, int(before[TURN]))
+    hit = written.marked | {point for point in written.touched if point and board[point] == -1}
+    fitting = []
+    for i, after in enumerate(successors):
+        lost, hits = changes(before, after)
+        if lost == written.lost and hits >= hit:
+            if hits == hit:
+                return [i]
+            fitting.append(i)
+    return fitting
 
 
 def diagram(state: NDArray[np.int16]) -> list[str]:
