@@ -6,16 +6,17 @@ Axes: B batch, N successors of all rows, S state words.
 
 A state row is the points 1 to 24 as the first player counts them, with the first player's checkers as positive numbers
 and the second's as negative ones; then the words below. The first player moves from 24 down to 1 and off, the second
-from 1 up to 24 and off. A player's *own numbering* counts the points so that they bear off below 1: the second's point p
-is the first's 25 - p. The bar is point 25 of whoever sits on it.
+from 1 up to 24 and off. A player's *own numbering* counts the points so that they bear off below 1: the second's point
+p is the first's 25 - p. The bar is point 25 of whoever sits on it.
 
-A *placement* is what a turn can change, packed into two numbers of 60 bits. Four bits for each point of the mover's own
-count say how many checkers the mover has there: points 24 to 10 in `high`, 9 to 1 in `low`; below them `low` has a bit
-for each point with a single checker of the opponent (a blot). Two successors of a position are equal exactly if their
-placements are: the bar holds the same in all of them, because whoever sits there enters first, and who entered bears
-nothing off in that turn. The order of placements as pairs of numbers is the order of a position's successors.
+A *placement* is what a turn can change, packed into two numbers of 60 bits. Four bits for each point in the mover's own
+numbering say how many checkers the mover has there: points 24 to 10 in `high`, 9 to 1 in `low`; below them `low` has a
+bit for each point with a single checker of the opponent (a blot). Two successors of a position are equal exactly if
+their placements are: the bar holds the same in all of them, because whoever sits there enters first, and who entered
+bears nothing off in that turn. The order of placements as pairs of numbers is the order of a position's successors.
+It must stay what it is: recorded games hold the numbers of successors.
 
-Sets of points are bit masks: bit p stands for point p of the mover's own count.
+Sets of points are bit masks: bit p stands for point p of the mover's own numbering.
 
 Kernels run one thread and take all parameters as arguments. They don't check array shapes.
 """
@@ -327,9 +328,9 @@ def points_won(states: States, checkers: int) -> NDArray[np.int8]:
 def features(states: States, viewers: NDArray[np.int8]) -> FloatArray:
     """-> [B, 198] float32: Tesauro's inputs, seen by the player viewers [B] int8.
 
-    98 numbers of the viewer, then the same of the opponent, each in their own count: for every point from 1 to 24 with
-    n checkers n >= 1, n >= 2, n >= 3 and (n - 3) / 2 if n > 3, else 0; the bar / 2; what is off / 15. Then two flags:
-    whether it is the viewer's turn, and whether it is the opponent's.
+    98 numbers of the viewer, then the same of the opponent, each in their own numbering: for every point from 1 to 24
+    with n checkers n >= 1, n >= 2, n >= 3 and (n - 3) / 2 if n > 3, else 0; the bar / 2; what is off / 15. Then two
+    flags: whether it is the viewer's turn, and whether it is the opponent's.
     Source: Tesauro 1992; Sutton and Barto 2018, section 16.1. Plain twin: BackgammonReference.features.
     """
     found = np.zeros((len(states), NUM_FEATURES), np.float32)

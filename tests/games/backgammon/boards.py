@@ -18,7 +18,7 @@ from tests.reference.backgammon import BackgammonReference
 def board(
     mine: Mapping[int, int], theirs: Mapping[int, int], dice: str = "00", mover: int = 0, checkers: int = 15
 ) -> States:
-    """[1, S]: point → checkers of the mover and of the opponent, each in their own count. What is missing is off."""
+    """[1, S]: point → checkers of the mover and of the opponent. Those that are missing are off."""
     state = np.zeros((1, Backgammon.state_size), np.int16)
     for player, own in ((mover, mine), (1 - mover, theirs)):
         for point, count in own.items():
