@@ -44,6 +44,7 @@ from pipeline.errors import SYSTEM_PROBLEMS, MuGoError, UsageError, explain
 from pipeline.help import ABOUT, HELP
 from pipeline.options import options_of
 from pipeline.presets import make_config, preset_headline, preset_names, preset_text, read_preset
+from pipeline.printing import write
 from pipeline.schedules import RunState
 
 COMMANDS = {  # command → the module with the function of that name
@@ -115,7 +116,7 @@ def reported(command: str) -> Iterator[None]:
     """Turn every foreseen failure into one line on stderr and an exit code. Bugs keep their traceback."""
 
     def fail(text: str, exit_code: int) -> typer.Exit:
-        print(f"mugo {command}: {text}", file=sys.stderr)
+        write(f"mugo {command}: {' '.join(text.splitlines())}", sys.stderr)
         return typer.Exit(exit_code)
 
     try:
@@ -170,7 +171,7 @@ def run_status(name: str, config: StatusConfig, as_json: bool, verbose: int) -> 
     if config.prometheus:
         from pipeline.reports.status_metrics import exposition
 
-        print(exposition(status(config)), end="")
+        write(exposition(status(config)), end="")
         return
     if as_json or verbose > 1:
         print_summary(status(config), as_json, verbose)
@@ -220,7 +221,7 @@ def configured(name: str, kind: type[StageConfig], given: dict[str, Any]) -> tup
 def print_summary(summary: Any, as_json: bool = False, verbose: int = 1) -> None:
     from pipeline.reports.summaries import summary_json, summary_text
 
-    print(summary_json(summary) if as_json else summary_text(summary, whole=verbose > 1))
+    write(summary_json(summary) if as_json else summary_text(summary, whole=verbose > 1))
 
 
 for command_name, config_class in CONFIGS.items():
@@ -259,7 +260,7 @@ def show(
             print_or_write(game_records(path, game), sgf_output)
             return
         for text in describe(path, game=game, moves=moves):
-            print(text)
+            write(text)
 
 
 def print_or_write(records: Iterable[tuple[str, str]], folder: Path | None) -> None:
@@ -269,14 +270,14 @@ def print_or_write(records: Iterable[tuple[str, str]], folder: Path | None) -> N
     count = 0
     for name, text in records:
         if folder is None:
-            print(text, end="")
+            write(text, end="")
             continue
         atomic.make_folder(folder)
         atomic.write_text(folder / name, text, folder_sync=False)
         count += 1
     if folder is not None:
         atomic.sync(folder)
-        print(f"{count} records in {folder}")
+        write(f"{count} records in {folder}")
 
 
 @app.command(help=HELP["pool"])
@@ -312,10 +313,10 @@ def presets(
             from pipeline.reports.tables import table
 
             rows = [(known, *preset_headline(known)) for known in preset_names()]
-            print(table(rows, ("preset", "for", "needs", "gives")))
+            write(table(rows, ("preset", "for", "needs", "gives")))
         else:
             as_written = generation is None and time_share is None
-            print(preset_text(name, None if as_written else RunState(generation or 1, samples, time_share)))
+            write(preset_text(name, None if as_written else RunState(generation or 1, samples, time_share)))
 
 
 if __name__ == "__main__":

@@ -299,6 +299,9 @@ class ArenaConfig(SearchConfig):
     hang_seconds: float = Field(120.0, gt=0, description="A worker that makes no progress for this long is replaced.")
     backend: Backend = "auto"
     seed: int = Field(0, ge=0, description="Seed of openings, random players and noise.")
+    allow_engines: bool = Field(
+        False, description="Run the engines (gtp:COMMAND) that files name: members of a pool, settings of a preset."
+    )
 
 
 class EvaluateConfig(ArenaConfig):

@@ -195,3 +195,27 @@ def test_the_size_of_the_network_may_follow_a_schedule(tmp_path: Path) -> None:
     preset.write_text("train:\n  network_size: [{until: 4, value: large}]\n")
     with pytest.raises(UsageError, match=r"found 'large'; wanted bBLOCKScCHANNELS"):
         make_config(TrainConfig, "train", str(preset))
+
+
+@pytest.mark.parametrize(
+    ("stage", "line", "option"),
+    [
+        ("evaluate", "black_model: 'gtp:touch x'", "--black-model"),
+        ("evaluate", "white_model: 'e= gtp:touch x'", "--white-model"),
+        ("evaluate", "require: ['random>=0.5', 'e=gtp:touch x>=0.5']", "--require"),
+        ("tournament", "player: [random, 'gtp:touch x']", "--player"),
+    ],
+)
+def test_a_preset_runs_engines_only_if_the_command_line_allows_it(
+    tmp_path: Path, stage: str, line: str, option: str
+) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(f"{stage}:\n  {line}\n")
+    with pytest.raises(UsageError, match=rf"{option} would run the engine .*--allow-engines"):
+        make_config(CONFIGS[stage], stage, str(path))
+    assert make_config(CONFIGS[stage], stage, str(path), allow_engines=True)
+    given = {option.removeprefix("--").replace("-", "_"): ["gtp:x"] if "[" in line else "gtp:x"}
+    assert make_config(CONFIGS[stage], stage, str(path), **given)  # the command line's own
+    path.write_text(f"{stage}:\n  {line}\n  allow_engines: true\n")
+    with pytest.raises(UsageError, match="on the command line alone"):
+        make_config(CONFIGS[stage], stage, str(path))

@@ -31,6 +31,7 @@ FOUNDATION = {
     "interrupts",
     "kernels",
     "phrases",
+    "printing",
     "presets",
     "progress",
     "schedules",

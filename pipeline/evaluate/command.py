@@ -309,5 +309,5 @@ def _finish_promotions(config: EvaluateConfig, champion: Entrant, progress: Prog
         if summary is not None and summary.pop(PENDING, False):
             if champion.spec.path is not None:
                 _join_pool(config, champion.spec.path, progress)
-            summary.update(promoted=True, reason=f"{summary['reason']}; promoted")
+            summary.update(promoted=True, reason=f"{summary.get('reason', '')}; promoted")
             write_summary(folder, summary)

@@ -172,7 +172,7 @@ def _counted_before(output: Path) -> tuple[str, Counted]:
             except FileError:
                 continue  # whoever needs this chunk reports it
             found = header.window
-            return header.game, Counted(int(found.get("total_positions", 0)), str(found.get("latest_shard", "")))
+            return header.game, Counted(found.get("total_positions", 0), str(found.get("latest_shard", "")))
     return "", Counted()
 
 
@@ -258,9 +258,9 @@ class _Making:
         existing = self._readable()
         if existing:
             begun = read_header(existing[0]).window
-            self.new_positions = int(begun["new_positions"])  # as when the set was begun
+            self.new_positions = begun.get("new_positions", self.new_positions)  # as when the set was begun
             if complete_set(self.set_name, existing) is not None:
-                self._already_made(begun["skipped"])
+                self._already_made(begun.get("skipped", []))
                 return 0
             if begun.get("skipped", True):
                 atomic.remove(existing)  # which row replaces a damaged shard's is known only if all are sampled anew

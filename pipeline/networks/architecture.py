@@ -70,6 +70,8 @@ class Architecture:
             number = values.get(name)
             if not isinstance(number, int) or isinstance(number, bool) or number < 1:
                 raise MuGoError(f"architecture: {name} is {number!r}; wanted a whole number of at least 1")
+        if values["blocks"] > MAX_BLOCKS:  # each would be gone through before the first missing weight is named
+            raise MuGoError(f"architecture: blocks is {values['blocks']}; wanted at most {MAX_BLOCKS}")
         unknown = sorted(set(values) - set(fields))
         if unknown:
             raise MuGoError(f"architecture: unknown field {unknown[0]!r}; known: {', '.join(fields)}")

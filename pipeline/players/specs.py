@@ -58,6 +58,12 @@ class PlayerSpec:
     command: str = ""
 
 
+def is_engine(text: str) -> bool:
+    """Whether this spec would run a command line."""
+    match = _NAMED.fullmatch(text.strip())
+    return (match[2].strip() if match else text.strip()).startswith(GTP)
+
+
 def parse_player(text: str) -> PlayerSpec:
     """Raises UsageError for anything but a spec, and FileError for a path without a model."""
     match = _NAMED.fullmatch(text.strip())

@@ -31,6 +31,7 @@ PATTERNS = {
     r"^b\d{1,4}c\d{1,6}$": "bBLOCKScCHANNELS, e.g. b4c64",
 }
 
+ENGINE = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._@-]*=\s*)?gtp:")  # as players/specs.py reads it
 C = TypeVar("C", bound=StageConfig)
 
 
@@ -144,10 +145,25 @@ def make_config(
     """
     given = {name: value for name, value in options.items() if value is not None}
     lines = {**(read_preset(preset).get(stage, {}) if preset else {}), **given}
+    _refuse_engines(stage, preset, lines, given)
     config = _validated(kind, stage, preset, lines_at(kind, lines, START), given)
     if scheduled_lines(kind, lines):
         config = _validated(kind, stage, preset, lines_at(kind, lines, run_state_of(config)), given)
     return config
+
+
+def _refuse_engines(stage: str, preset: str | None, lines: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Raises UsageError if a preset would run an engine that the command line neither names nor allows."""
+    where = f"{stage} (preset {preset})"
+    if "allow_engines" in lines and "allow_engines" not in given:
+        raise UsageError(f"{where}: found allow_engines; wanted it on the command line alone: --allow-engines")
+    if given.get("allow_engines"):
+        return
+    for name, value in lines.items():
+        for text in value if isinstance(value, list) else [value]:
+            if name not in given and isinstance(text, str) and ENGINE.match(text):
+                option = name.replace("_", "-")
+                raise UsageError(f"{where}: --{option} would run the engine {text!r}; wanted --allow-engines to run it")
 
 
 def _validated(kind: type[C], stage: str, preset: str | None, values: dict[str, Any], options: dict[str, Any]) -> C:

@@ -18,6 +18,7 @@ import math
 
 from pipeline.errors import IllegalMove
 from pipeline.games.base import States, small_number
+from pipeline.protocols.lines import TOO_LONG
 from pipeline.protocols.session import SearchSession
 
 ABOUT = 'name="MuGo", version="0.1", author="the MuGo developers", country="international"'
@@ -50,6 +51,9 @@ class Gomocup:
 
     def answer(self, line: str) -> list[str]:
         """The lines to send back, none or more."""
+        if line == TOO_LONG:
+            self._board = None
+            return ["ERROR line too long"]
         words = line.strip().split(None, 1)
         if not words:
             return []
@@ -144,6 +148,8 @@ class Gomocup:
                     raise ProtocolError(
                         f"BOARD line {line[:20]!r}; wanted X,Y,1 for own stones, X,Y,2 for theirs, or DONE"
                     )
+                if len(self._board) >= self._size**2:
+                    raise ProtocolError(f"BOARD with more than {self._size**2} stones")
                 self._board.append((parts[2], self._point("BOARD", ",".join(parts[:2]))))
             except ProtocolError as error:
                 self._broken = self._broken or str(error)  # for the answer to DONE: a manager expects none before

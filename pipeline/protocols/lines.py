@@ -19,10 +19,23 @@ def accept_any_bytes() -> None:
             stream.reconfigure(errors="replace")
 
 
+def read_line(stream: TextIO, longest: int) -> str:
+    """The next line with its end; empty at the end of the input.
+
+    longest: characters of a line with its end; a longer one is read to its end, to bound memory, and given as TOO_LONG.
+    """
+    line = stream.readline(longest)
+    if len(line) < longest or line.endswith("\n"):
+        return line
+    while (rest := stream.readline(longest)) and not rest.endswith("\n"):
+        pass
+    return TOO_LONG
+
+
 class CommandLines:
     """Lines without their ends, in order. next() gives None at the end of the input, and from then on.
 
-    longest: characters of a line with its end; a longer one is read to its end, to bound memory, and given as TOO_LONG.
+    longest: as in read_line.
     """
 
     def __init__(self, stream: TextIO, longest: int) -> None:
@@ -48,11 +61,7 @@ class CommandLines:
 
     def _read(self) -> None:
         try:
-            while line := self._stream.readline(self._longest):
-                if len(line) == self._longest and not line.endswith("\n"):
-                    while (rest := self._stream.readline(self._longest)) and not rest.endswith("\n"):
-                        pass
-                    line = TOO_LONG
+            while line := read_line(self._stream, self._longest):
                 self._queue.put(line.rstrip("\r\n"))
         except (OSError, ValueError):  # the stream was closed
             pass

@@ -19,10 +19,11 @@ from pipeline.errors import IllegalMove, MuGoError, UsageError
 from pipeline.games.base import Evaluation, Game, Planes
 from pipeline.games.registry import parse_game
 from pipeline.players.builtin import BUILT_INS, make_builtin
+from pipeline.printing import write
 from pipeline.progress import SILENT, Progress
 from pipeline.protocols.engine import open_session
 from pipeline.protocols.findings import winrate
-from pipeline.protocols.lines import accept_any_bytes
+from pipeline.protocols.lines import accept_any_bytes, read_line
 from pipeline.protocols.session import ROW, SearchSession
 from pipeline.storage import atomic
 from pipeline.storage.models import read_model, resolve_champion
@@ -39,6 +40,7 @@ COMMANDS = {
 HINTS = 5
 HINT_MOVES = 6  # of a variation
 LONGEST_MOVE = 20  # characters
+LONGEST_LINE = 65_536  # characters
 
 
 def play(
@@ -51,12 +53,12 @@ def play(
     accept_any_bytes()
     typed, shown = typed or sys.stdin, shown or sys.stdout
     opponent = _open_builtin(config) if config.model in BUILT_INS else _open_model(config, progress)
-    table = Table(opponent, "bw".index(config.colour), lambda text: print(text, file=shown, flush=True))
+    table = Table(opponent, "bw".index(config.colour), lambda text: write(text, shown))
     table.begin()
     while not table.ended:
         if typed.isatty():
             print("> ", end="", file=shown, flush=True)
-        line = typed.readline()
+        line = read_line(typed, LONGEST_LINE)
         if not line:
             return
         table.answer(line.strip())

@@ -20,13 +20,14 @@ from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.matches.runner import Entrant, MatchRunner, common_game, load_entrant
+from pipeline.players.specs import is_engine
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings.command import RatingsSummary, match_result, rate_and_write, read_matches
 from pipeline.ratings.scheduling import next_pair, worst_error
 from pipeline.ratings.strength import bradley_terry
 from pipeline.storage import layout
 from pipeline.storage.matches import Match, match_lock
-from pipeline.storage.ratings import read_pool
+from pipeline.storage.ratings import Member, read_pool
 
 LOWEST_PRIORITY = 19
 
@@ -132,7 +133,7 @@ def _field(config: TournamentConfig, progress: Progress) -> tuple[Field, Game]:
     for text in config.player:
         _entrant(config, entrants, text, progress)
     if not config.player:
-        for member in read_pool(config.pool).members:
+        for member in _allowed_members(config):
             with _blaming(config.pool, member.name):
                 members[_entrant(config, entrants, member.spec)] = member.name
     place = None if config.place is None else _entrant(config, entrants, config.place)
@@ -154,6 +155,18 @@ def _field(config: TournamentConfig, progress: Progress) -> tuple[Field, Game]:
             with _blaming(config.pool, name):
                 common_game(asked, [entrants[rated]])
     return Field(entrants, place), common_game(config.game, list(entrants.values()))
+
+
+def _allowed_members(config: TournamentConfig) -> tuple[Member, ...]:
+    """The pool's. Raises UsageError for an engine: who reads a folder doesn't run what a file in it says, unasked."""
+    members = read_pool(config.pool).members
+    for member in members:
+        if not config.allow_engines and is_engine(member.spec):
+            raise UsageError(
+                f"tournament: member {member.name} of {config.pool} is an engine, which would run {member.spec!r}; "
+                f"wanted --allow-engines to run it, or `python main.py pool remove {member.name}`"
+            )
+    return members
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import TextIO
 from tqdm import tqdm
 
 from pipeline.phrases import long_duration
+from pipeline.printing import printable, write
 from pipeline.progress import Progress
 
 FIRST_LOG_SECONDS = 5.0  # from the start of a phase to the first line about it in a log
@@ -54,7 +55,7 @@ class ConsoleProgress(Progress):
             self.bar = tqdm(
                 total=total,
                 initial=done,
-                desc=what,
+                desc=printable(what),
                 unit=f" {unit}",
                 file=self.stream,
                 dynamic_ncols=True,
@@ -71,7 +72,7 @@ class ConsoleProgress(Progress):
     def describe(self, text: str) -> None:
         self.state = text
         if self.bar is not None:
-            self.bar.set_postfix_str(text, refresh=False)
+            self.bar.set_postfix_str(printable(text), refresh=False)
         self._show_when_due()
 
     def say(self, text: str) -> None:
@@ -113,6 +114,6 @@ class ConsoleProgress(Progress):
 
     def _write(self, line: str) -> None:
         if self.draws:
-            tqdm.write(line, file=self.stream)
+            tqdm.write(printable(line), file=self.stream)
         else:
-            print(line, file=self.stream, flush=True)
+            write(line, self.stream)

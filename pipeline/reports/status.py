@@ -467,7 +467,7 @@ def _match(folder: Path) -> LastMatch:
         score = Score(*by_result)
         decision = "promoted" if summary.get("promoted") else "not promoted"
         points = _number(summary, "points_needed")
-        needed = points / games if points is not None and games else None
+        needed = min(max(points / games, 0.0), 1.0) if points is not None and games else None
     else:
         match = read_match(folder, with_summary=False)
         names, score, games = (match.header.challenger, match.header.champion), score_of(match.games), match.num_games

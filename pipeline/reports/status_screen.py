@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from rich.box import ROUNDED
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.panel import Panel
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from pipeline.phrases import counted, long_duration, percent, results
+from pipeline.printing import printable
 from pipeline.reports.status import RUNNING, LastMatch, StatusSummary, Training
 
 NOTHING = "–"
@@ -46,7 +48,18 @@ def screen(summary: StatusSummary) -> RenderableType:
         rated: Rows = [(one.player, f"{one.elo:.0f} ± {one.elo_error:.0f}") for one in summary.ratings]
         parts.append(_panel("ratings (Bradley–Terry, Elo)", _facts(rated)))
     parts.append(_warnings(summary.warnings))
-    return Group(*parts)
+    return _Printable(Group(*parts))
+
+
+class _Printable:
+    """What is shown, without what a terminal would obey: rich itself lets escape sequences of names through."""
+
+    def __init__(self, shown: RenderableType) -> None:
+        self._shown = shown
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self._shown, options):
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
 
 def _title(summary: StatusSummary) -> RenderableType:

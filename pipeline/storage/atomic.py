@@ -11,8 +11,11 @@ import errno
 import fcntl
 import hashlib
 import json
+import math
 import os
 import shutil
+import stat
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -25,6 +28,9 @@ from pipeline.errors import FileError, explain
 from pipeline.storage import layout
 
 Record = TypeVar("Record", bound=BaseModel)
+MOST_NESTED = 64  # lists and objects of JSON in each other; ours have fewer than ten
+LONGEST_NUMBER = 300  # characters of a whole number: what float64 holds
+TOO_DEEP = "lists or objects nested too deeply"
 
 ZEROS_AT_ONCE = 2**20  # bytes
 
@@ -148,6 +154,8 @@ def append_line(path: Path, line: str) -> None:
 def read_bytes(path: Path, wanted: str) -> bytes:
     """The whole file. Raises FileError, which says what was wanted, if it is missing or unreadable."""
     try:
+        if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
+            raise FileError(path, f"it is no regular file; wanted {wanted}")  # a pipe would keep the reader waiting
         return path.read_bytes()
     except FileNotFoundError as error:
         raise FileError(path, f"no such file; wanted {wanted}") from error
@@ -155,6 +163,8 @@ def read_bytes(path: Path, wanted: str) -> bytes:
         raise FileError(path, f"it is a directory; wanted {wanted}") from error
     except OSError as error:
         raise explain(path, error) from error
+    except MemoryError as error:
+        raise FileError(path, f"it is larger than this machine's memory; wanted {wanted}") from error
 
 
 def read_json(path: Path, wanted: str) -> dict[str, Any]:
@@ -165,12 +175,77 @@ def read_json(path: Path, wanted: str) -> dict[str, Any]:
 def parse_json(path: Path, data: bytes, wanted: str) -> dict[str, Any]:
     """The JSON object in data, read from path. Raises FileError if it isn't one."""
     try:
-        value = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        value = load_json(data)
+    except ValueError as error:
         raise FileError(path, f"damaged: not readable as JSON ({error}); wanted {wanted}") from error
     if not isinstance(value, dict):
         raise FileError(path, f"damaged: found a JSON {type(value).__name__}; wanted {wanted}")
     return value
+
+
+def load_json(data: bytes | str) -> Any:
+    """JSON that can be worked with: every number fits a float64, every text can be written again.
+
+    Raises ValueError for anything else: NaN and Infinity, numbers beyond float64, names that stand twice, nesting
+    beyond MOST_NESTED, half of a surrogate pair, the character NUL, which no path and no name can hold.
+    """
+    text = data if isinstance(data, str) else data.decode()
+    try:
+        value = json.loads(
+            text,
+            parse_int=_parse_int,
+            parse_float=_parse_float,
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_without_doubles,
+        )
+    except RecursionError as error:
+        raise ValueError(TOO_DEEP) from error
+    if text.count("[") + text.count("{") > MOST_NESTED:
+        _check_depth(value)
+    if "\\u" in text:
+        if "\\u0000" in text:
+            raise ValueError("a text holds the character NUL")
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
+def _parse_int(text: str) -> int:
+    if len(text) > LONGEST_NUMBER:
+        raise ValueError(f"a number of {len(text)} digits")
+    return int(text)
+
+
+def _parse_float(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {text[:40]}, which is too large")
+    return number
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(f"{text}, which is no number")
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        double, _ = Counter(name for name, _ in pairs).most_common(1)[0]
+        raise ValueError(f"the name {double[:40]!r} stands twice")
+    return value
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(MOST_NESTED):
+        level = [
+            item
+            for one in level
+            for item in (one.values() if isinstance(one, dict) else one)
+            if isinstance(item, dict | list)
+        ]
+        if not level:
+            return
+    raise ValueError(TOO_DEEP)
 
 
 def check_format(path: Path, raw: dict[str, Any], file_format: str, versions: Sequence[int], wanted: str) -> None:

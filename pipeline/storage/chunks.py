@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,6 +28,8 @@ from pipeline.storage import atomic, layout
 FORMAT, VERSION = "mugo-chunk", 2
 SHARD_LIST = "shards"  # dataset of names, beside the columns
 SEAL_BYTES = 512  # the least that HDF5 allows before its own part
+MOST_NAMES_BYTES = 64 << 20  # of the list of shards, unpacked: a million names
+COUNTS = ("total_positions", "new_positions")  # of a window, which the next gathering goes on from
 
 
 Columns = dict[str, NDArray[Any]]
@@ -133,7 +136,7 @@ def _unseal(path: Path) -> io.BytesIO:
     """The whole file, checked against its seal."""
     data = atomic.read_bytes(path, "a chunk of training examples; run `python main.py gather`")
     try:
-        seal = json.loads(data[:SEAL_BYTES])
+        seal = atomic.load_json(data[:SEAL_BYTES])
     except ValueError:
         seal = None
     if not isinstance(seal, dict) or seal.get("format") != FORMAT:
@@ -143,7 +146,8 @@ def _unseal(path: Path) -> io.BytesIO:
         found = f"made by another version: format {seal.get('version')}; wanted {VERSION}"
         raise FileError(path, f"{found}; run `python main.py gather` again to make new ones")
     if data[:SEAL_BYTES] != _seal(memoryview(data)):
-        wanted = seal.get("bytes", -1) + SEAL_BYTES
+        length = seal.get("bytes")
+        wanted = length + SEAL_BYTES if isinstance(length, int) else f"{SEAL_BYTES} and more"
         found = f"{len(data)} bytes; wanted {wanted}" if len(data) != wanted else "its checksum is another one"
         raise FileError(path, f"damaged or cut off: {found}; run the same gather again, or remove it")
     return io.BytesIO(data)
@@ -159,8 +163,8 @@ def read_chunk(path: Path, game_spec: str, types: ColumnTypes) -> Chunk:
             name: _read_column(path, file, name, np.dtype(dtype), (header.num_examples, *shape), game_spec)
             for name, (dtype, shape) in {**types, **ORIGIN}.items()
         }
-        shards = [name.decode() for name in file[SHARD_LIST][:]]
-    if header.num_examples and int(columns["shard"].max()) >= len(shards):
+        shards = _read_shard_list(path, file)
+    if len(columns["shard"]) and int(columns["shard"].max()) >= len(shards):
         raise FileError(path, "damaged: an example's shard is not in its list of shards")
     return Chunk(path, header, columns, shards)
 
@@ -178,25 +182,111 @@ def _opened(path: Path) -> Iterator[h5py.File]:
     try:
         with h5py.File(data, "r") as file:
             yield file
-    except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
+    except (OSError, KeyError, ValueError, TypeError, RuntimeError, OverflowError, MemoryError, zlib.error) as error:
         text = " ".join(str(error).split())
         problem = f"not readable as HDF5 ({text}); wanted a chunk; remove it and run gather again"
         raise FileError(path, problem) from error
 
 
 def _read_header(file: h5py.File) -> ChunkHeader:
-    read: dict[str, Callable[[Any], Any]] = {"game": str, "set_id": str, "window": json.loads, "method": str}
-    facts = {"method": layout.DEFAULT_METHOD, **file.attrs}
+    read: dict[str, Callable[[Any], Any]] = {"game": str, "set_id": str, "window": _read_window, "method": str}
+    facts = {"method": layout.DEFAULT_METHOD}
+    for one in fields(ChunkHeader):
+        if one.name in file.attrs or one.name != "method":
+            facts[one.name] = _read_attribute(file, one.name)
     return ChunkHeader(**{one.name: read.get(one.name, int)(facts[one.name]) for one in fields(ChunkHeader)})
+
+
+def _read_attribute(file: h5py.File, name: str) -> Any:
+    """A text or a number. Raises ValueError for anything else, KeyError if it isn't there."""
+    shape = file.attrs.get_id(name).shape
+    if shape != ():
+        raise ValueError(f"attribute {name} has shape {shape}")
+    value = file.attrs[name]
+    if not isinstance(value, str | np.integer):
+        raise ValueError(f"attribute {name} is a {type(value).__name__}")
+    return value
+
+
+def _read_window(text: str) -> dict[str, Any]:
+    window = atomic.load_json(text)
+    if not isinstance(window, dict):
+        raise ValueError(f"window is a {type(window).__name__}")
+    for name in COUNTS:
+        count = window.get(name, 0)
+        if not isinstance(count, int) or not 0 <= count < 2**63:
+            raise ValueError(f"window {name} is {str(count)[:40]}")
+    return window
+
+
+def _dataset(path: Path, file: h5py.File, name: str) -> h5py.Dataset:
+    """A dataset that lies in this file: as far as its type goes, reading it opens no other file.
+
+    Whoever made the file also made its seal, which so says nothing about what HDF5 will do with it.
+    """
+    link = file.get(name, getlink=True)
+    if link is None:
+        raise KeyError(f"{name} is missing")
+    if not isinstance(link, h5py.HardLink):  # before anything is opened: h5py follows all links
+        raise FileError(path, f"{name} is a link to elsewhere; wanted a chunk; remove it and run gather again")
+    dataset = file[name]
+    if not isinstance(dataset, h5py.Dataset):
+        raise FileError(path, f"{name} is no array; wanted a chunk; remove it and run gather again")
+    stored = dataset.id.get_create_plist()
+    if stored.get_layout() not in (h5py.h5d.CONTIGUOUS, h5py.h5d.CHUNKED) or stored.get_external_count():
+        raise FileError(path, f"{name} lies in other files; wanted a chunk; remove it and run gather again")
+    return dataset
+
+
+def _is_whole(dataset: h5py.Dataset, file_bytes: int) -> bool:
+    """Whether its bytes stand in the file as they are, one after the other, as many as its shape says."""
+    if dataset.id.get_create_plist().get_layout() != h5py.h5d.CONTIGUOUS:
+        return False
+    offset = dataset.id.get_offset() or 0  # None: it has no bytes
+    return dataset.id.get_storage_size() == dataset.nbytes <= file_bytes - offset
 
 
 def _read_column(
     path: Path, file: h5py.File, name: str, dtype: np.dtype[Any], shape: tuple[int, ...], spec: str
 ) -> NDArray[Any]:
-    dataset = file[name]
+    dataset = _dataset(path, file, name)
     if dataset.shape != shape or dataset.dtype != dtype:
         raise FileError(path, f"{name} is {dataset.dtype} {dataset.shape}; {spec} needs {dtype} {shape}")
+    if not _is_whole(dataset, file.id.get_filesize()):
+        raise FileError(path, f"{name}: its {dataset.nbytes} bytes aren't in the file; remove it and run gather again")
     return dataset[()]
+
+
+def _read_shard_list(path: Path, file: h5py.File) -> list[str]:
+    dataset = _dataset(path, file, SHARD_LIST)
+    if dataset.ndim != 1 or dataset.dtype.kind != "S" or dataset.nbytes > MOST_NAMES_BYTES:
+        found = f"{SHARD_LIST} is {dataset.dtype} {dataset.shape}"
+        raise FileError(path, f"{found}; wanted a list of names of at most {MOST_NAMES_BYTES} bytes")
+    names = dataset[()] if _is_whole(dataset, file.id.get_filesize()) else _unpacked(dataset)
+    return [name.decode() for name in names]
+
+
+def _unpacked(dataset: h5py.Dataset) -> NDArray[Any]:
+    """[n] of a dataset that is packed by zlib alone. HDF5 would unpack whatever a packed part claims to hold.
+
+    Raises ValueError for one that is stored in any other way.
+    """
+    stored, (num_names,) = dataset.id.get_create_plist(), dataset.shape
+    filters = [stored.get_filter(number)[0] for number in range(stored.get_nfilters())]
+    if stored.get_layout() != h5py.h5d.CHUNKED or filters != [h5py.h5z.FILTER_DEFLATE]:
+        raise ValueError(f"{dataset.name} is stored in another way")
+    (length,) = dataset.chunks
+    num_bytes, num_parts = length * dataset.dtype.itemsize, dataset.id.get_num_chunks()
+    if num_bytes > MOST_NAMES_BYTES or num_parts != -(-num_names // length):
+        raise ValueError(f"{dataset.name} has {num_parts} parts of {num_bytes} bytes")
+    names = np.zeros(num_names, dataset.dtype)
+    for number in range(num_parts):
+        offset = dataset.id.get_chunk_info(number).chunk_offset
+        _, packed = dataset.id.read_direct_chunk(offset)
+        unpacked = zlib.decompressobj().decompress(packed, num_bytes)
+        part = names[offset[0] : offset[0] + length]
+        part[:] = np.frombuffer(unpacked, dataset.dtype, length)[: len(part)]
+    return names
 
 
 # Sets

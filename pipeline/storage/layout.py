@@ -137,7 +137,7 @@ def parse_shard_name(name: str) -> ShardName | None:
         time = datetime.fromisoformat(match[1]).replace(tzinfo=UTC)
     except ValueError:
         return None
-    return ShardName(time, int(match[2]))
+    return ShardName(time, int(match[2])) if 2000 <= time.year <= 9998 else None  # hours can be added and taken away
 
 
 def shard_folder(directory: Path, model: str, worker: str) -> Path:

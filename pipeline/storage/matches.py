@@ -79,7 +79,9 @@ class MatchHeader(BaseModel, frozen=True):
     players: tuple[PlayerInfo, PlayerInfo] = Field(description="Challenger, champion.")
     game: str = Field(description="Canonical game spec.")
     games: int = Field(description="Games to play, without those of openings added later; even.", ge=0, multiple_of=2)
-    threshold: float | None = Field(description="Share of games to win; None: derived from the number of games.")
+    threshold: float | None = Field(
+        ge=0, le=1, description="Share of games to win; None: derived from the number of games."
+    )
     settings: dict[str, Any] = Field(description="All else that the games depend on: search, opening plies, seed …")
     openings: list[Moves] = Field(description="Moves of opening k, which games 2k and 2k+1 begin with.")
     created: str = Field(default_factory=atomic.utc_now)
@@ -226,7 +228,7 @@ class MatchLines:
 
     def take(self, line: bytes) -> None:
         """Read a line after the first. Raises ValueError that says what is wrong with it."""
-        raw = json.loads(line)
+        raw = atomic.load_json(line)
         if not isinstance(raw, dict):
             raise ValueError(f"a JSON {type(raw).__name__}")
         if "more" in raw:
@@ -254,7 +256,7 @@ def _read_games(folder: Path) -> tuple[MatchLines, int]:
     for number, line in enumerate(lines[1:-1], start=2):
         try:
             found.take(line)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             # Later games may be those of these openings, so they can't stay without them.
             remedy = "that line and all that follow" if line.startswith(b'{"more"') else "that line to replay it"
             problem = atomic.first_problem(error) if isinstance(error, ValidationError) else str(error)

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError, field_validator
 from safetensors import SafetensorError
 
 from pipeline.errors import FileError
@@ -31,8 +31,18 @@ Weights = dict[str, NDArray[Any]]
 class FileStamp(BaseModel, frozen=True):
     """Size and checksum of a file beside model.json."""
 
-    bytes: int
+    bytes: int = Field(ge=0)
     sha256: str
+
+
+class KnownFacts(BaseModel, frozen=True):
+    """What is read again of a model's manifest, and so checked. Whatever else stands there is only shown."""
+
+    total_samples: int = Field(0, ge=0, lt=2**63, description="That the model and its ancestors were trained on.")
+    seconds: float | None = Field(None, ge=0, le=1e9, description="That its training took.")
+    metrics: dict[str, dict[str, Any] | None] = Field({}, description="By part: train, holdout_before, holdout_after.")
+    window: dict[str, Any] = Field({}, description="The window of its chunks.")
+    config: dict[str, Any] = Field({}, description="Settings in effect.")
 
 
 class ModelInfo(BaseModel, frozen=True):
@@ -41,7 +51,7 @@ class ModelInfo(BaseModel, frozen=True):
     format: Literal["mugo-model"] = "mugo-model"
     version: Literal[1] = 1
     name: str = Field(description="Name of its directory when it was made.")
-    number: int = Field(description="0 for an initial model, then counting up.")
+    number: int = Field(ge=0, lt=2**31, description="0 for an initial model, then counting up.")
     game: str = Field(description="Canonical game spec.")
     architecture: dict[str, Any]
     method: str = Field("alphazero", description="How it learned.")
@@ -51,6 +61,15 @@ class ModelInfo(BaseModel, frozen=True):
         default_factory=dict, description="Whatever its maker recorded: config, data window, commit, seeds, metrics."
     )
     files: dict[str, FileStamp] = Field(default_factory=dict, description="Filled by write_model.")
+
+    @field_validator("manifest")
+    @classmethod
+    def _has_readable_facts(cls, manifest: dict[str, Any]) -> dict[str, Any]:
+        try:
+            KnownFacts.model_validate(manifest)
+        except ValidationError as error:
+            raise ValueError(atomic.first_problem(error)) from error
+        return manifest
 
 
 @dataclass(frozen=True)
@@ -246,9 +265,9 @@ def read_journal(saved_models: Path) -> list[dict[str, Any]]:
     lines = []
     for text in atomic.read_bytes(path, "the journal of promotions").decode(errors="replace").splitlines():
         try:
-            line = json.loads(text)
+            line = atomic.load_json(text)
         except ValueError:
-            continue  # unfinished because of a kill; settling has written it again
+            continue  # damaged, or unfinished because of a kill: settling has written it again
         if isinstance(line, dict):
             lines.append(line)
     return lines

@@ -11,7 +11,6 @@ Doesn't know rules: whether the moves are legal is methods/alphazero/examples.py
 from __future__ import annotations
 
 import base64
-import binascii
 import gzip
 import hashlib
 import json
@@ -37,6 +36,7 @@ try:
     from isal import igzip_lib, isal_zlib
 except ImportError:  # the standard library reads and writes the same files, slower
     igzip_lib = isal_zlib = None  # type: ignore[assignment]
+INFLATE_ERRORS: Any = (zlib.error,) if isal_zlib is None else (zlib.error, isal_zlib.error)  # not of one family
 
 SHARD_FORMAT, META_FORMAT = "mugo-shard", "mugo-shard-meta"
 VERSION = 3
@@ -45,6 +45,9 @@ POLICY_COUNTS = 1  # bit 0 of flags: the visits of this move are a policy target
 NO_VALUE = 2  # bit 1: whoever made this move had no opinion; its root value is 0 and means nothing
 BOTH = 2  # learner: the model played both sides
 TRIAL_BYTES = 65_536  # about a shard's size
+MOST_UNPACKED = 16 << 20  # bytes that any shard may unpack to; beyond, MOST_RATIO times its size
+MOST_RATIO = 64  # games pack to a third or a tenth; only what was made to fill the memory packs better than this
+MOST_GENERATION, MOST_EVALUATIONS = 2**31 - 1, 2**63 - 1
 COMPRESSION_LEVEL = 1  # higher levels cost more time than their smaller files are worth
 
 
@@ -361,31 +364,43 @@ def read_meta(path: Path) -> ShardMeta:
     try:
         lengths = np.array(raw["lengths"], np.int32)
         generation = raw["generation"]
+        num_positions, num_games = int(raw["positions"]), int(raw["games"])
+        if lengths.shape != (num_games,) or num_games < 1 or (lengths < 1).any():
+            raise ValueError(f"lengths of shape {list(lengths.shape)} for {num_games} games")
+        if int(lengths.sum(dtype=np.int64)) != num_positions:
+            raise ValueError(f"lengths of {int(lengths.sum(dtype=np.int64))} positions in all, not {num_positions}")
+        if raw["version"] < COLUMNS["surprises"].since:
+            surprises = np.broadcast_to(np.float16(0), num_positions)  # takes no memory, whatever the file claims
+        else:
+            surprises = np.frombuffer(base64.b64decode(raw["surprises"], validate=True), "<f2")
         meta = ShardMeta(
             path=layout.shard_path(path),
             game=str(raw["game"]),
             model=str(raw["model"]),
             worker=str(raw["worker"]),
-            generation=None if generation is None else int(generation),
-            positions=int(raw["positions"]),
-            games=int(raw["games"]),
+            generation=None if generation is None else _count(generation, MOST_GENERATION),
+            positions=num_positions,
+            games=num_games,
             lengths=lengths,
-            surprises=np.zeros(int(raw["positions"]), np.float16)
-            if raw["version"] < COLUMNS["surprises"].since
-            else np.frombuffer(base64.b64decode(raw["surprises"], validate=True), "<f2"),
-            evaluations=int(raw.get("evaluations", 0)),
+            surprises=surprises,
+            evaluations=_count(raw.get("evaluations", 0), MOST_EVALUATIONS),
             method=str(raw.get("method", layout.DEFAULT_METHOD)),
             num_bytes=int(raw["bytes"]),
             sha256=str(raw["sha256"]),
         )
-    except (KeyError, TypeError, ValueError, OverflowError, binascii.Error) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise FileError(path, f"damaged: {type(error).__name__}: {error}; wanted {wanted}") from error
-    if lengths.shape != (meta.games,) or (lengths < 1).any() or int(lengths.sum()) != meta.positions or meta.games < 1:
-        found = f"the lengths of its games don't give its {meta.games} games, {meta.positions} positions"
-        raise FileError(path, f"damaged: {found}")
     if len(meta.surprises) != meta.positions or not _are_surprises(meta.surprises):
         raise FileError(path, f"damaged: its surprises are not {meta.positions} finite numbers, none negative")
     return meta
+
+
+def _count(value: Any, most: int) -> int:
+    """Raises ValueError unless it is a number from 0 to most."""
+    number = int(value)
+    if not 0 <= number <= most:
+        raise ValueError(f"the number {number}; wanted 0 to {most}")
+    return number
 
 
 def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
@@ -398,7 +413,7 @@ def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
         atomic.check_content(path, packed, meta.num_bytes, meta.sha256, "its sidecar")
     try:
         data = decompress(packed)
-    except (EOFError, OSError, zlib.error) as error:
+    except (EOFError, ValueError, *INFLATE_ERRORS) as error:
         raise FileError(path, f"damaged: not readable as gzip ({error}); wanted a game shard") from error
     wanted = "the header of a game shard in its first line"
     first_line = data[: data.find(b"\n") + 1]
@@ -406,6 +421,8 @@ def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
     atomic.check_format(path, header, SHARD_FORMAT, READABLE, wanted)
     if not isinstance(header.get("game"), str) or not isinstance(header.get("model"), str):
         raise FileError(path, "damaged: its header names no game or no model")
+    if not isinstance(header.get("provenance", {}), dict):
+        raise FileError(path, "damaged: the provenance in its header is no JSON object")
     columns = _parse_columns(path, header, memoryview(data)[len(first_line) :])
     _check_columns(path, columns)
     _check_opponents(path, header, columns)
@@ -416,22 +433,23 @@ def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
 
 
 def decompress(data: bytes) -> bytes:
-    """Raises EOFError, OSError or zlib.error for damaged or cut data."""
-    if isal_zlib is None:
-        return gzip.decompress(data)
-    stream = isal_zlib.decompressobj(wbits=31)
-    unpacked = stream.decompress(data)
+    """Raises EOFError, ValueError or one of INFLATE_ERRORS for damaged or cut data, and for more than it may hold."""
+    most = MOST_UNPACKED + MOST_RATIO * len(data)
+    stream = (isal_zlib or zlib).decompressobj(wbits=31)
+    unpacked = stream.decompress(data, most)
     if not stream.eof:
+        if len(unpacked) >= most:
+            raise ValueError(f"its {len(data)} bytes unpack to more than {most}")
         raise EOFError("cut off")
     if stream.unused_data:
-        raise zlib.error("something follows the end")
+        raise ValueError("something follows the end")
     return unpacked
 
 
 def _parse_columns(path: Path, header: dict[str, Any], body: memoryview) -> dict[str, Any]:
     try:
         listed = [(str(array["name"]), str(array["dtype"]), int(array["count"])) for array in header["arrays"]]
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise FileError(path, "damaged: its header lists no arrays") from error
     version = header["version"]
     known = [(name, column.dtype) for name, column in COLUMNS.items() if column.since <= version]

@@ -77,7 +77,7 @@ class Checkpoint:
             if metadata["key"] != self._key:
                 progress.say("the checkpoint found is of other settings, chunks or another model: starting over")
                 return None
-            state = State(json.loads(metadata["progress"]), {}, {}, {})
+            state = State(atomic.load_json(metadata["progress"]), {}, {}, {})
             for name, array in arrays.items():
                 group, _, rest = name.partition("/")
                 {"weights": state.weights, "optimizer": state.optimizer, "replay": state.replay}[group][rest] = array

@@ -99,6 +99,11 @@ def _halved(model: Model, name: str) -> np.ndarray[Any, np.dtype[Any]]:
     return half
 
 
+def _whole(value: object) -> int:
+    """0 for what is no whole number: files of earlier versions don't say it."""
+    return value if isinstance(value, int) else 0
+
+
 def _strength(model: Model, folder: Path) -> Strength:
     match = read_match(folder)
     players: Sequence[Any] = match.header.players
@@ -114,7 +119,7 @@ def _strength(model: Model, folder: Path) -> Strength:
         opponent=players[1 - side].rated_as,
         spec=players[1 - side].spec,
         readouts=players[side].readouts,
-        opening_plies=int(match.header.settings.get("opening_plies", 0)),
+        opening_plies=_whole(match.header.settings.get("opening_plies")),
         games=score.games,
         **asdict(score),
         points_share=score.share,

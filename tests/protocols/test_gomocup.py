@@ -17,8 +17,9 @@ from pipeline.errors import UsageError
 from pipeline.games.base import History, States
 from pipeline.games.gomoku.game import Gomoku
 from pipeline.games.registry import parse_game
-from pipeline.protocols.engine import engine
+from pipeline.protocols.engine import LONGEST_LINE, engine
 from pipeline.protocols.gomocup import Gomocup
+from pipeline.protocols.lines import CommandLines
 from pipeline.protocols.session import SearchSession
 from tests.helpers import make_model
 from tests.search.helpers import hashed_evaluator
@@ -346,3 +347,22 @@ def test_a_public_client_plays_a_game(tmp_path: Path) -> None:
             answer = client.turn((reply % 9, reply // 9), timeout=60)
         assert game.plies(state)[0] >= 9
         client.quit()
+
+
+def test_a_board_without_end_is_bounded(session: Gomocup) -> None:
+    session.answer("START 15")
+    session.answer("BOARD")
+    for _ in range(1000):
+        assert session.answer("1,1,1") == session.answer("1,1,2") == []
+    assert session._board is not None and len(session._board) <= 15 * 15
+    assert session.answer("DONE") == ["ERROR BOARD with more than 225 stones"]
+    assert session.answer("BEGIN") == ["0,0"]
+
+
+def test_a_line_without_end_is_bounded(session: Gomocup) -> None:
+    lines = CommandLines(io.StringIO("START 15\n" + "x" * 100_000 + "\nABOUT\n"), LONGEST_LINE["gomocup"])
+    answers = []
+    while (line := lines.next()) is not None:
+        assert len(line) <= LONGEST_LINE["gomocup"]
+        answers += session.answer(line)
+    assert answers[:2] == ["OK", "ERROR line too long"] and answers[2].startswith("name=")

@@ -144,3 +144,16 @@ def test_over_a_real_pipe():
     assert done.returncode == 0 and "> " not in text and "You lose." in text and len(refusals(text)) == 1
     wrong = subprocess.run([*command, "--colour", "green"], cwd=ROOT, capture_output=True, timeout=120)
     assert wrong.returncode == 2 and b"colour" in wrong.stderr
+
+
+def test_a_line_without_end_is_bounded() -> None:
+    class Endless(io.StringIO):
+        longest = 0
+
+        def readline(self, size: int | None = -1) -> str:  # type: ignore[override]
+            assert size is not None and 0 < size <= 65_536
+            return super().readline(size)
+
+    shown = io.StringIO()
+    play(PlayConfig(model="random", game="tictactoe"), typed=Endless("x" * 200_000 + "\nquit\n"), shown=shown)
+    assert "x" * 100 not in shown.getvalue()

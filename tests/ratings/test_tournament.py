@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pipeline.config import TournamentConfig
-from pipeline.errors import FileError, NotYet, UsageError
+from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.matches import runner as runner
 from pipeline.players.builtin import HeuristicPlayer, RandomPlayer
 from pipeline.progress import Progress
@@ -263,3 +263,23 @@ def test_a_member_of_the_pool_that_plays_another_game_is_named(tmp_path):
     (model / "model.json").unlink()
     with pytest.raises(FileError, match=r"member m@4 can't play.*pool remove m@4"):
         tournament(config)
+
+
+def test_an_engine_of_the_pool_is_run_only_if_the_command_line_allows_it(tmp_path):
+    ran = tmp_path / "ran"
+    pool("add", f"evil=gtp:touch {ran}", tmp_path / "data" / "pool.json", tmp_path / "data" / "ratings.json")
+    pool("add", "random", tmp_path / "data" / "pool.json", tmp_path / "data" / "ratings.json")
+    config = config_for(tmp_path, player=[], game="go:5", games=2, workers=0)
+    with pytest.raises(UsageError, match=r"member evil of .*pool\.json is an engine.*--allow-engines"):
+        tournament(config)
+    assert not ran.exists()
+    with pytest.raises(MuGoError):  # it speaks no GTP
+        tournament(config.model_copy(update={"allow_engines": True}))
+    assert ran.exists()
+
+
+def test_an_engine_of_the_command_line_needs_no_permission(tmp_path):
+    ran = tmp_path / "ran"
+    with pytest.raises(MuGoError):
+        tournament(config_for(tmp_path, player=["random", f"gtp:touch {ran}"], game="go:5", games=2))
+    assert ran.exists()

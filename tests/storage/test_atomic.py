@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import multiprocessing
 import os
 import shutil
@@ -230,3 +231,41 @@ def test_make_folder_where_a_file_stands(tmp_path: Path) -> None:
         atomic.make_folder(tmp_path / "a")
     with pytest.raises(FileError, match="is a file"):
         atomic.make_folder(tmp_path / "a" / "b")
+
+
+@pytest.mark.parametrize("text", ["{}", '{"a": [1, -2.5, 1e300, null, "\\u00e9", {"b": 18446744073709551616}]}'])
+def test_json_is_loaded(text: str) -> None:
+    assert atomic.load_json(text) == atomic.load_json(text.encode()) == json.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("NaN", "NaN"),
+        ('{"a": [-Infinity]}', "-Infinity"),
+        ("1e999", "too large"),
+        ("-1e999", "too large"),
+        ("1" + "0" * 400, "401 digits"),
+        ("9" * 5000, "5000 digits"),
+        ("[" * 65 + "]" * 65, "too deeply"),
+        ('{"a":' * 65 + "1" + "}" * 65, "too deeply"),
+        ("[" * 10_000 + "]" * 10_000, "too deeply"),
+        ('{"a": 1, "b": 2, "a": 3}', "'a' stands twice"),
+        ('"\\ud800"', "surrogate"),
+        ('{"\\u0000": 1}', "NUL"),
+        ("", "Expecting value"),
+        ("{} x", "Extra data"),
+    ],
+)
+def test_json_that_nobody_can_work_with(text: str, problem: str) -> None:
+    for data in (text, text.encode()):
+        with pytest.raises(ValueError, match=problem):
+            atomic.load_json(data)
+    with pytest.raises(ValueError, match="utf-8"):
+        atomic.load_json(b'"\xff"')
+
+
+def test_what_is_no_file_to_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FileError, match="no regular file; wanted a thing"):
+        atomic.read_bytes(tmp_path / "pipe", "a thing")

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import errno
 import os
+import tracemalloc
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -175,3 +177,144 @@ def test_old_sets_are_removed_and_half_made_ones(tmp_path: Path) -> None:
     assert chunks.remove_old_sets(tmp_path, keep=2) == 3
     assert list(chunks.list_sets(tmp_path)) == [names[2], names[4]]
     assert (tmp_path / "notes.h5").exists()
+
+
+# Chunks that somebody made to do harm: their seal is right
+
+
+def crafted(path: Path, change: Callable[[h5py.File], None]) -> Path:
+    """A chunk after this change, sealed again."""
+    resealed(write(path), change)
+    return path
+
+
+def replaced(name: str, **how: Any) -> Callable[[h5py.File], None]:
+    def change(file: h5py.File) -> None:
+        old = file[name]
+        shape, dtype = old.shape, old.dtype
+        del file[name]
+        file.create_dataset(name, **{"shape": shape, "dtype": dtype, **how})
+
+    return change
+
+
+def linked(name: str, link: Any) -> Callable[[h5py.File], None]:
+    def change(file: h5py.File) -> None:
+        del file[name]
+        file[name] = link
+
+    return change
+
+
+def outside(path: Path, name: str) -> Path:
+    """A file that a chunk may not read, with an array that would fit."""
+    with h5py.File(path, "w") as file:
+        file[name] = random_columns()[name]
+    return path
+
+
+def virtual(secret: Path) -> Callable[[h5py.File], None]:
+    def change(file: h5py.File) -> None:
+        del file["value"]
+        source = h5py.VirtualSource(str(secret), "value", shape=(40,))
+        layout_ = h5py.VirtualLayout((40,), "<f4")
+        layout_[:] = source
+        file.create_virtual_dataset("value", layout_)
+
+    return change
+
+
+def attribute(name: str, value: Any) -> Callable[[h5py.File], None]:
+    def change(file: h5py.File) -> None:
+        file.attrs[name] = value
+
+    return change
+
+
+def no_longer(name: str) -> Callable[[h5py.File], None]:
+    def change(file: h5py.File) -> None:
+        del file[name]
+
+    return change
+
+
+def read(path: Path) -> chunks.Chunk:
+    return chunks.read_chunk(path, GAME.spec, column_types(GAME))
+
+
+def test_a_changed_chunk_that_is_sealed_again_is_read(tmp_path: Path) -> None:
+    """Otherwise the tests below might fail for another reason than the one they are about."""
+    assert read(crafted(tmp_path / "a.h5", attribute("seed", 3))).header.seed == 3
+
+
+@pytest.mark.parametrize("kind", ["external", "soft", "virtual", "storage"])
+def test_a_chunk_never_reads_another_file(tmp_path: Path, kind: str) -> None:
+    secret = outside(tmp_path / "secret.h5", "value")
+    change = {
+        "external": linked("value", h5py.ExternalLink(str(secret), "value")),
+        "soft": linked("value", h5py.SoftLink("/planes")),
+        "virtual": virtual(secret),
+        "storage": replaced("value", external=[("/etc/passwd", 0, 160)]),
+    }[kind]
+    with pytest.raises(FileError, match=r"value (is a link to elsewhere|lies in other files)"):
+        read(crafted(tmp_path / "a.h5", change))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        replaced("value", dtype="<f8"),
+        replaced("value", shape=(40, 2)),
+        replaced("value", shape=(10**15,), chunks=(1024,)),
+        replaced("value", chunks=(40,)),
+        replaced("value", chunks=(40,), compression=9),
+        replaced("value"),  # never written: its bytes aren't there
+        replaced("shards", shape=(10**15,), dtype="S17", chunks=(1024,)),
+        replaced("shards", shape=(2,), dtype="S100000000", chunks=(2,), compression=9),
+        replaced("shards", shape=(1,), dtype="S60", chunks=(10**8,), maxshape=(None,), compression=9),
+        replaced("shards", shape=(2,), dtype="S17", chunks=(2,), fletcher32=True),
+        replaced("shards", shape=(2,), dtype=h5py.string_dtype()),
+        replaced("shards", shape=(2, 2), dtype="S17"),
+        replaced("shards", shape=(2,), dtype="<f4"),
+        linked("shards", h5py.SoftLink("/value")),
+        no_longer("shards"),
+        no_longer("value"),
+        lambda file: (no_longer("value")(file), file.create_group("value")),
+        attribute("num_examples", 10**15),
+        attribute("num_examples", -1),
+        attribute("num_examples", [1, 2]),
+        attribute("seed", float("inf")),
+        attribute("game", 3),
+        attribute("window", "[" * 100_000),
+        attribute("window", "[]"),
+        attribute("window", '{"total_positions": null}'),
+        attribute("window", '{"total_positions": Infinity}'),
+    ],
+)
+def test_a_crafted_chunk(tmp_path: Path, change: Callable[[h5py.File], None]) -> None:
+    with pytest.raises(FileError, match=r"a\.h5"):
+        read(crafted(tmp_path / "a.h5", change))
+
+
+def test_a_list_of_shards_that_unpacks_to_more_than_it_says(tmp_path: Path) -> None:
+    def change(file: h5py.File) -> None:
+        replaced("shards", shape=(2,), dtype="S17", chunks=(2,), compression=9)(file)
+        file["shards"].id.write_direct_chunk((0,), zlib.compress(bytes(50 << 20), 9))
+
+    path = crafted(tmp_path / "a.h5", change)
+    tracemalloc.start()
+    try:
+        names = read(path).shards
+        assert names == ["", ""] and tracemalloc.get_traced_memory()[1] < 10 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_chunk_that_claims_to_be_longer_than_its_file(tmp_path: Path) -> None:
+    data = bytearray(write(tmp_path / "a.h5").read_bytes())
+    at = data.index(len(data).to_bytes(8, "little"), chunks.SEAL_BYTES)  # the end of the file, in HDF5's superblock
+    data[at : at + 8] = (10**15).to_bytes(8, "little")
+    data[: chunks.SEAL_BYTES] = chunks._seal(memoryview(data))
+    (tmp_path / "a.h5").write_bytes(data)
+    with pytest.raises(FileError, match="not readable as HDF5"):
+        read(tmp_path / "a.h5")

@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import os
+import tracemalloc
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -399,3 +400,43 @@ def test_a_folder_that_cannot_be_written_is_noticed_before_there_are_games(
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(FileError, match="disk is full"):
         shards.prepare_folder(tmp_path / "selfplay", "000001-a", "w00")
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_a_sidecar_that_claims_more_positions_than_fit_into_memory(tmp_path: Path, version: int) -> None:
+    path = write(tmp_path, record()).with_suffix(".meta")
+    raw = json.loads(path.read_text())
+    for claims in ({"positions": 10**15}, {"positions": 10**15, "lengths": [10**15]}, {"games": 10**15}):
+        path.write_text(json.dumps({**raw, **claims, "version": version}))
+        with pytest.raises(FileError, match="damaged"):
+            shards.read_meta(path)
+
+
+@pytest.mark.parametrize("with_isal", [True, False])
+def test_a_shard_that_unpacks_to_more_than_any_shard_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_isal: bool
+) -> None:
+    if not with_isal:
+        monkeypatch.setattr(shards, "isal_zlib", None)
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(bytes(100 << 20), 9))
+    assert path.stat().st_size < 200_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(FileError, match=r"a\.gz.*unpack to more than"):
+            shards.read_shard(path)
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("with_isal", [True, False])
+def test_what_is_no_gzip_or_more_than_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_isal: bool) -> None:
+    if not with_isal:
+        monkeypatch.setattr(shards, "isal_zlib", None)
+    whole = write(tmp_path, record()).read_bytes()
+    path = tmp_path / "a.gz"
+    for data in (b"", b"\x1f\x8b", whole[:-1], whole + b"x", whole * 2, whole[:30] + b"\xff" * 30 + whole[60:]):
+        path.write_bytes(data)
+        with pytest.raises(FileError, match="not readable as gzip"):
+            shards.read_shard(path)
