@@ -100,7 +100,7 @@ others), so the same command, run again, plays only what is missing. The table l
 relative to their mean, as --until uses them.
 
 \b
-Reads:   players (--player, written as for evaluate), or the pool
+Reads:   players (--player, written as for evaluate), or the pool, whose engines are run only with --allow-engines
 Writes:  data/tournament/ONE-vs-OTHER/, and data/ratings.json
 Exit:    0 played, 1 failed, 2 wrong usage,
          75 fewer than two players in the pool, or another process is playing this tournament

@@ -51,6 +51,7 @@ MOST_READ = 250  # sidecars, of the last hour and of those since the newest wind
 MODELS_SHOWN = 8
 PLAYERS_SHOWN = 5
 PLAYING_SECONDS = 60  # a shard younger than this says that self-play is at work
+MOST_GAMES = 2**31  # no match has more; what says so is damaged
 QUIET_SECONDS = 900  # a loop that commits no shard for this long, and three times its longest break, is worth a warning
 FULL_SOON_SECONDS = 86_400
 
@@ -459,7 +460,8 @@ def _match(folder: Path) -> LastMatch:
     """From its summary, or from its games while it isn't decided. Raises FileError."""
     summary = read_summary(folder)
     names = layout.parse_match_name(folder.name)
-    counts = [max(0, int(_number(summary, name) or 0)) for name in ("wins", "draws", "losses", "games")]
+    numbers = [_number(summary, name) or 0 for name in ("wins", "draws", "losses", "games")]
+    counts = [int(number) if 0 <= number <= MOST_GAMES else 0 for number in numbers]
     decision = "not decided"
     needed = None
     if summary is not None and names is not None and any(counts):
