@@ -320,6 +320,7 @@ def write_sgfs(game: Game, writer: MatchWriter, directory: Path | None) -> None:
         return
     folder = writer.folder / layout.MATCH_SGF if directory is None else directory / writer.folder.name
     atomic.make_folder(folder)
+    atomic.sweep(folder)
     names = (writer.header.challenger, writer.header.champion)
     for one in sorted(writer.games.values(), key=lambda one: one.index):
         path = folder / sgf_name(one.index)

@@ -378,7 +378,7 @@ class _Look:
             )
         if disk.seconds_until_full is not None and disk.seconds_until_full < FULL_SOON_SECONDS:
             self.warnings.append(f"the disk is full in {long_duration(disk.seconds_until_full)} at this rate")
-        left = [path for path in self.files.temporaries if _is_left_over(path)]
+        left = [path for path in self.files.temporaries if atomic.is_left_over(path.name)]
         if left:
             self.warnings.append(
                 f"{counted(len(left), 'temporary file')} of killed processes, e.g. {left[0]}; nobody reads them, the "
@@ -417,11 +417,6 @@ def _hourly(per_second: float | None) -> float | None:
 def _folder_of_lock(lock: Path) -> Path:
     """The folder that tells which stage holds a lock: of a tournament's own lock, the tournament's."""
     return TOURNAMENT if lock == layout.lock_path(TOURNAMENT) else lock.parent
-
-
-def _is_left_over(path: Path) -> bool:
-    name = layout.parse_temporary_name(path.name)
-    return name is not None and name.host == layout.this_host() and not atomic.is_alive(name.pid)
 
 
 def _number(values: object, *names: str) -> float | None:

@@ -1,7 +1,7 @@
 """Atomic writing: a reader sees a whole file or none, whenever the writer is killed. And checked reading.
 
 Everything is written under a temporary name in the same folder, flushed, synced and renamed; then the folder is
-synced. A failed write removes its temporary; a killed one leaves it, and ``sweep`` removes it once its process is gone.
+synced. A failed write removes its temporary; a killed one leaves it, and ``sweep`` removes it later.
 A full or read-only disk is a FileError of one line.
 """
 
@@ -18,7 +18,7 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -33,6 +33,7 @@ LONGEST_NUMBER = 300  # characters of a whole number: what float64 holds
 TOO_DEEP = "lists or objects nested too deeply"
 
 ZEROS_AT_ONCE = 2**20  # bytes
+LONGEST_WRITE = timedelta(days=1)
 
 
 class Busy(FileError):
@@ -421,9 +422,9 @@ def held_locks() -> set[tuple[int, int]] | None:
 
 
 def sweep(folder: Path) -> list[str]:
-    """Remove the temporary files that killed processes of this host left in this folder; returns their names.
+    """Remove the temporary files that killed processes left in this folder; returns their names.
 
-    Those of live processes and of other hosts are left alone. A missing folder has none.
+    A missing folder has none. See is_left_over.
     """
     removed = []
     try:
@@ -431,8 +432,7 @@ def sweep(folder: Path) -> list[str]:
     except OSError:
         return []
     for name in names:
-        temporary = layout.parse_temporary_name(name)
-        if temporary is None or temporary.host != layout.this_host() or is_alive(temporary.pid):
+        if not is_left_over(name):
             continue
         path = folder / name
         with suppress(OSError):
@@ -442,6 +442,21 @@ def sweep(folder: Path) -> list[str]:
                 path.unlink()
             removed.append(name)
     return removed
+
+
+def is_left_over(name: str) -> bool:
+    """Whether this is the name of a temporary file that a killed process left.
+
+    It is if its process was one of this host and has ended, or if the writing began more than a day ago: it takes
+    minutes at most, and nobody can ask other hosts, containers that are gone or whoever got the process's number since.
+    The time is the one in the name. Names of earlier versions have none.
+    """
+    temporary = layout.parse_temporary_name(name)
+    if temporary is None:
+        return False
+    if temporary.host == layout.this_host() and not is_alive(temporary.pid):
+        return True
+    return temporary.time is not None and datetime.now(UTC) - temporary.time > LONGEST_WRITE
 
 
 def is_alive(pid: int) -> bool:

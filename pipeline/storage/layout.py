@@ -8,7 +8,7 @@
     data/training_data/000007-1a2b3c4d-holdout.h5                 its hold-out
     data/training_data/000007-1a2b3c4d-priorities.safetensors     how often to sample each of its examples
     data/evaluate/CHALLENGER-vs-CHAMPION/                         a match of two players
-    .NAME~HOST~PID~RANDOM.tmp            NAME while it is being written; no reader looks at hidden names
+    .NAME~HOST~PID~TIME~RANDOM.tmp       NAME while it is being written; no reader looks at hidden names
     .NAME.lock                           held while NAME is changed
 
 Names of one kind sort alphabetically by age: numbers are zero-padded, times are UTC. A set's number counts the sets
@@ -48,6 +48,7 @@ MAX_NUMBER = 999_999
 MAX_CHUNKS = 9_999
 VERSUS = "-vs-"
 TIME_FORMAT = "%Y%m%dT%H%M%S.%f"
+SECOND_FORMAT = "%Y%m%dT%H%M%S"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _PLAYER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]*")
@@ -57,7 +58,7 @@ _CHECKPOINT = re.compile(r"\.(.+)\.training")
 _SHARD = re.compile(r"(\d{8}T\d{6}\.\d{6})-(\d{6})\.(?:gz|meta)")
 _CHUNK = re.compile(r"(\d{6})-([0-9a-f]{8})-(?:(\d{4})-of-(\d{4})|holdout)\.h5")
 _PRIORITIES = re.compile(r"(\d{6})-([0-9a-f]{8})-priorities\.safetensors")
-_TEMPORARY = re.compile(r"\.(.+)~([A-Za-z0-9-]+)~(\d+)~([0-9a-f]{8})\.tmp", re.DOTALL)
+_TEMPORARY = re.compile(r"\.(.+)~([A-Za-z0-9-]+)~(\d+)~(?:(\d{8}T\d{6})~)?[0-9a-f]{8}\.tmp", re.DOTALL)
 
 
 # Models
@@ -260,6 +261,7 @@ class TemporaryName:
     name: str  # what it will be renamed to
     host: str
     pid: int
+    time: datetime | None  # when the writing began; None in names of earlier versions
 
 
 @lru_cache(maxsize=1)
@@ -269,13 +271,22 @@ def this_host() -> str:
 
 
 def temporary_path(path: Path) -> Path:
-    """A fresh hidden name in the same folder, which says which process of which host writes it."""
-    return path.with_name(f".{path.name}~{this_host()}~{os.getpid()}~{secrets.token_hex(4)}.tmp")
+    """A fresh hidden name in the same folder, which says which process of which host writes it, and since when."""
+    who = f"{this_host()}~{os.getpid()}~{datetime.now(UTC):{SECOND_FORMAT}}"
+    return path.with_name(f".{path.name}~{who}~{secrets.token_hex(4)}.tmp")
 
 
 def parse_temporary_name(name: str) -> TemporaryName | None:
     match = _TEMPORARY.fullmatch(name)
-    return TemporaryName(match[1], match[2], int(match[3])) if match else None
+    if match is None:
+        return None
+    time = None
+    if match[4]:
+        try:
+            time = datetime.strptime(match[4], SECOND_FORMAT).replace(tzinfo=UTC)
+        except ValueError:
+            return None
+    return TemporaryName(match[1], match[2], int(match[3]), time)
 
 
 def lock_path(path: Path) -> Path:

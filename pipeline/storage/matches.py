@@ -395,9 +395,9 @@ def open_match(folder: Path, header: MatchHeader) -> MatchWriter:
     Raises FileError that names the first setting that differs, and if the folder can't be written.
     """
     path = folder / layout.MATCH_GAMES
+    atomic.make_folder(folder)
+    atomic.sweep(folder)
     if not path.exists():
-        atomic.make_folder(folder)
-        atomic.sweep(folder)
         atomic.write_text(path, header.model_dump_json() + "\n")
         return MatchWriter(folder, header, list(header.openings))
     found, num_bytes = _read_games(folder)

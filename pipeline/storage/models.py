@@ -210,6 +210,7 @@ def set_champion(saved_models: Path, target: Path, entry: dict[str, Any], over: 
     link = saved_models / layout.CHAMPION
     atomic.make_folder(saved_models)
     with atomic.file_lock(link):
+        atomic.sweep(saved_models)
         _settle(saved_models)
         text = os.path.relpath(target, os.path.realpath(saved_models))
         previous = os.readlink(link) if link.is_symlink() else None

@@ -298,10 +298,14 @@ def compress(data: bytes) -> bytes:
 def prepare_folder(output_dir: Path, model_name: str, worker: str) -> None:
     """Make the folder of a worker's shards and try to write there, so that trouble shows before the games are played.
 
+    Removes what killed workers left half-written of this model's shards.
+
     Raises FileError if the disk is full or read-only, or a file is in the way.
     """
     folder = layout.shard_folder(output_dir, model_name, worker)
     atomic.make_folder(folder)
+    for beside in _folders(folder.parent, layout.is_worker_name):  # a worker that was killed may never come back
+        atomic.sweep(folder.parent / beside)
     with atomic.os_errors(folder), tempfile.TemporaryFile(dir=folder) as file:
         file.write(bytes(TRIAL_BYTES))
         file.flush()

@@ -37,7 +37,7 @@ from pipeline.methods.base import Grown, IndexArray
 from pipeline.methods.registry import method_named
 from pipeline.phrases import counted, duration, percent
 from pipeline.progress import SILENT, Progress
-from pipeline.storage import layout
+from pipeline.storage import atomic, layout
 from pipeline.storage.chunks import ChunkSet, newest_complete_set, read_header
 from pipeline.storage.models import (
     Model,
@@ -170,6 +170,7 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
     if os.path.lexists(new_model):
         raise FileError(new_model, "it exists already, and is never overwritten; choose another --new-model")
     _remove_finished_checkpoints(saved_models)
+    atomic.sweep(saved_models)
 
     from pipeline.train.trainer import NotFinite
 

@@ -594,10 +594,14 @@ def test_sgf_where_the_game_has_it(tmp_path, made_up_networks):
     black, white = names if int(records[0].stem) % 2 == 0 else reversed(names)
     assert f"PB[{black}]PW[{white}]" in first and "C[opening]" in first and "to move]" in first
     elsewhere = tmp_path / "records"
+    left = elsewhere / Path(summary.match).name / ".000000.sgf~elsewhere~5~20260101T000000~0123abcd.tmp"
+    left.parent.mkdir(parents=True)
+    left.touch()
     white = str(folder / "000001-test")
     evaluate(config_for(tmp_path, games=4, threshold=0.6, readouts=2, promote=False, white_model=white,
                         sgf_output=elsewhere))  # fmt: skip
     assert [path.read_text() for path in sorted(elsewhere.glob("*/*.sgf"))] == [path.read_text() for path in records]
+    assert not left.exists()
 
 
 def test_moves_without_a_value_are_not_called_an_opening(tmp_path, made_up_networks):

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -188,18 +189,30 @@ def test_a_lock_whose_file_its_holder_removed_is_taken_anew(tmp_path: Path, monk
             pytest.fail("both hold it")
 
 
-def test_sweep_removes_only_what_the_dead_of_this_host_left(tmp_path: Path) -> None:
+def test_sweep_removes_only_what_the_dead_left(tmp_path: Path) -> None:
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     host = layout.this_host()
     leftovers = [f".a.gz~{host}~{dead.pid}~0123abcd.tmp", f".model~{host}~{dead.pid}~0123abcd.tmp"]
+    now = datetime.now(UTC)
+    recently, days_ago, ahead = (f"{now - timedelta(hours=hours):{layout.SECOND_FORMAT}}" for hours in (23, 25, -99))
+    leftovers += [
+        f".a.gz~elsewhere~{os.getpid()}~{days_ago}~0123abcd.tmp",
+        f".b.gz~{host}~{os.getpid()}~{days_ago}~0123abcd.tmp",  # its number is another process's now
+        f".c.gz~{host}~{dead.pid}~{recently}~0123abcd.tmp",
+    ]
     kept = [
         f".a.gz~{host}~{os.getpid()}~0123abcd.tmp",
-        f".a.gz~elsewhere-{host}~{dead.pid}~0123abcd.tmp",
+        f".a.gz~{host}~{os.getpid()}~{recently}~0123abcd.tmp",
+        f".a.gz~elsewhere-{host}~{dead.pid}~0123abcd.tmp",  # by an earlier version, nobody knows when
+        f".a.gz~elsewhere~{dead.pid}~{recently}~0123abcd.tmp",
+        f".a.gz~elsewhere~{dead.pid}~{ahead}~0123abcd.tmp",
+        f".a.gz~elsewhere~{dead.pid}~20269999T999999~0123abcd.tmp",
+        layout.temporary_path(Path("a.gz")).name,
         "a.gz",
         "b.tmp",
     ]
-    for name in (leftovers[0], *kept):
+    for name in (leftovers[0], *leftovers[2:], *kept):
         (tmp_path / name).write_text("x")
     (tmp_path / leftovers[1]).mkdir()
     (tmp_path / leftovers[1] / "weights").write_text("x")

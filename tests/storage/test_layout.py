@@ -132,6 +132,8 @@ def test_temporary_names_round_trip_and_say_who_writes() -> None:
     parsed = layout.parse_temporary_name(path.name)
     assert parsed is not None
     assert (parsed.name, parsed.host, parsed.pid) == ("x~y.gz", layout.this_host(), os.getpid())
+    assert parsed.time is not None and abs(datetime.now(UTC) - parsed.time) < timedelta(minutes=1)
+    assert layout.parse_temporary_name(".x~y.gz~h~5~0123abcd.tmp") == layout.TemporaryName("x~y.gz", "h", 5, None)
     assert layout.temporary_path(Path("data/x~y.gz")) != path
     assert layout.parse_temporary_name("x.tmp") is None
 

@@ -376,6 +376,14 @@ def test_one_process_at_a_time(folder):
         pass
 
 
+def test_going_on_removes_what_a_kill_left_half_written(folder):
+    open_match(folder, header())
+    left = folder / ".summary.json~elsewhere~5~20260101T000000~0123abcd.tmp"
+    left.touch()
+    open_match(folder, header())
+    assert not left.exists()
+
+
 def test_listing_and_summaries(folder):
     assert list_matches(folder.parent) == []
     open_match(folder, header())

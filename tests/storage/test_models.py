@@ -149,6 +149,14 @@ def test_champion_is_a_relative_link_and_its_history_is_kept(tmp_path: Path) -> 
     assert models.resolve_champion(moved / "best_model") == moved / "000001-b"
 
 
+def test_a_promotion_removes_what_killed_ones_left_half_written(tmp_path: Path) -> None:
+    folder = saved_models(tmp_path)
+    left = folder / ".best_model~elsewhere~5~20260101T000000~0123abcd.tmp"
+    left.symlink_to("000000-a")
+    models.set_champion(folder, folder / "000000-a", {})
+    assert not left.is_symlink()
+
+
 def test_the_same_promotion_twice_is_one(tmp_path: Path) -> None:
     folder = saved_models(tmp_path)
     for _ in range(2):

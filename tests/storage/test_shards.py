@@ -180,6 +180,17 @@ def test_an_interrupt_leaves_a_whole_shard_or_nothing(
     assert len(os.listdir(tmp_path / "000001-a/w00")) == 2 * len(found)
 
 
+def test_what_killed_workers_left_half_written_is_removed(tmp_path: Path) -> None:
+    left = [
+        tmp_path / "000001-a" / worker / ".x.gz~elsewhere~5~20260101T000000~0123abcd.tmp" for worker in ("w00", "w1")
+    ]
+    for path in left:
+        path.parent.mkdir(parents=True)
+        path.touch()
+    shards.prepare_folder(tmp_path, "000001-a", "w00")
+    assert not any(path.exists() for path in left)
+
+
 def test_times_strictly_increase_whatever_the_clock_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Clock(datetime):
         now_is = datetime(2026, 1, 1, tzinfo=UTC)

@@ -311,6 +311,12 @@ class TestResume:
         train(config())
         assert not left.exists()
 
+    def test_a_model_left_half_written_is_removed(self, folder: Path) -> None:
+        left = Path("saved_models/.000001-b1c8~elsewhere~5~20260101T000000~0123abcd.tmp")
+        left.mkdir()
+        train(config(epochs=1))
+        assert not left.exists()
+
     def test_two_runs_at_once_are_refused(self, folder: Path) -> None:
         class Second(Progress):
             error: Exception | None = None
