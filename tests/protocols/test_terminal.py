@@ -34,6 +34,12 @@ def refusals(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith("? ")]
 
 
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch) -> None:
+    """Games are saved where the command runs: not in the checkout, whatever is typed."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> str:
     return str(make_model(tmp_path_factory.mktemp("models"), spec="go:5"))
