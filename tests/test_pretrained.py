@@ -1,0 +1,44 @@
+"""The models that come with the repository: small, whole, with their measured strength, and able to play."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from pipeline.config import EvaluateConfig
+from pipeline.evaluate.command import evaluate
+from pipeline.storage.models import read_model
+from pipeline.train.export import STRENGTH
+
+ROOT = Path(__file__).parent.parent
+MODELS = sorted((ROOT / "pretrained").iterdir())
+MOST_BYTES = 1_500_000
+
+
+def test_they_are_those_that_the_docs_name() -> None:
+    assert [model.name for model in MODELS] == ["connect4", "go9"]
+    text = (ROOT / "docs" / "play.md").read_text(encoding="utf-8")
+    assert all(f"`pretrained/{model.name}`" in text for model in MODELS)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda path: path.name)
+def test_each_is_small_and_says_how_strong_it_is(model: Path) -> None:
+    assert sum(path.stat().st_size for path in model.iterdir()) <= MOST_BYTES
+    found = read_model(model)
+    assert found.info.name == model.name and found.info.manifest["exported"]["name"]
+    for one in found.info.manifest[STRENGTH]:
+        assert one["games"] >= 100 and one["points_share_low"] > 0.5, one["opponent"]
+    stored = safetensors.numpy.load_file(model / "weights.safetensors")
+    assert all(array.dtype == np.float16 for array in stored.values() if array.ndim > 1)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda path: path.name)
+def test_each_plays(model: Path, tmp_path: Path) -> None:
+    config = EvaluateConfig(
+        black_model="random", white_model=str(model), games=10, readouts=16, opening_plies=2, promote=False,
+        threshold=None, output_dir=tmp_path, workers=0, backend="torch",
+    )  # fmt: skip
+    assert evaluate(config).wins == 10
