@@ -40,8 +40,12 @@ def note(text):
 plan = json.loads((home / "plan.json").read_text())
 def planned(name):
     codes = plan.get(name, [])
-    code = codes.pop(0) if codes else 0
-    (home / "plan.json").write_text(json.dumps(plan))
+    if not codes:
+        return 0
+    code = codes.pop(0)
+    rest = home / f"plan.{{os.getpid()}}"  # renamed into place: another stand-in may be reading
+    rest.write_text(json.dumps(plan))
+    rest.rename(home / "plan.json")
     return code
 if words[0] == "-m":
     if words[1] == "venv":

@@ -427,12 +427,12 @@ def test_the_second_player_resigns_by_a_calibrated_threshold(tmp_path, honest_ne
     make_champion(tmp_path / "saved_models")
     played = selfplay(config_for(tmp_path, readouts=0, games=150))
     assert played.resign_threshold == NEVER
-    all_lost = stage.resignation.newest_games
+    all_lost = stage.newest_games
 
     def lost_by_the_second(directory, game):
         return [g for g in all_lost(directory, game) if g.result_first_player > 0]
 
-    monkeypatch.setattr(stage.resignation, "newest_games", lost_by_the_second)
+    monkeypatch.setattr(stage, "newest_games", lost_by_the_second)
     summary = selfplay(config_for(tmp_path, readouts=0, games=30, resign_false_rate=0.05, worker="w01", seed=9))
     assert summary.resign_threshold == -0.8 and summary.resigned > 15
     assert summary.calibration["wrong"] == 0 < summary.calibration["wrong_share_at_most"] < 0.05
