@@ -39,6 +39,7 @@ from pipeline.config import (
     ServeConfig,
     StageConfig,
     StatusConfig,
+    VerifyConfig,
 )
 from pipeline.errors import SYSTEM_PROBLEMS, MuGoError, UsageError, explain
 from pipeline.help import ABOUT, HELP
@@ -61,9 +62,10 @@ COMMANDS = {  # command → the module with the function of that name
     "serve": "pipeline.protocols.board_page.command",
     "export": "pipeline.train.export",
     "report": "pipeline.reports.report.command",
+    "verify": "pipeline.verify.command",
 }
 # Interrupted, these keep nothing to go on from.
-STARTS_OVER = {"bench", "engine", "play", "serve", "show", "status", "report", "export", "presets"}
+STARTS_OVER = {"bench", "engine", "play", "serve", "show", "status", "report", "export", "presets", "verify"}
 GO_ON = "run the same command again to go on where it stood"
 NEXT_STEPS = {"selfplay": "finished games are kept; with --top-up the same command plays only those that are missing"}
 WITHOUT_SUMMARY = {"engine", "play", "serve"}
@@ -195,6 +197,21 @@ def run_status(name: str, config: StatusConfig, as_json: bool, verbose: int) -> 
             time.sleep(config.seconds)
 
 
+def run_verify(name: str, config: VerifyConfig, as_json: bool, verbose: int) -> None:
+    """Check a run and print what was found; exit code 1 if a problem is left."""
+    from pipeline.reports.progress import ConsoleProgress
+    from pipeline.verify.command import verify
+
+    with ConsoleProgress(quiet=verbose == 0) as progress:
+        summary = verify(config, progress)
+    if as_json:
+        print_summary(summary, as_json)
+    else:
+        write("\n".join(summary.lines(whole=verbose > 1)))
+    if not summary.clean:
+        raise typer.Exit(1)
+
+
 def configured(name: str, kind: type[StageConfig], given: dict[str, Any]) -> tuple[StageConfig, bool, int]:
     """The config that the options and the preset make, and how to print the summary: as JSON, how much of it."""
     options = dict(given)
@@ -233,6 +250,7 @@ add_command("play", PlayConfig)
 add_command("serve", ServeConfig)
 add_command("status", StatusConfig, run_status)
 add_command("report", ReportConfig)
+add_command("verify", VerifyConfig, run_verify)
 
 
 @app.command(help=HELP["show"])

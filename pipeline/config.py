@@ -478,6 +478,17 @@ class ReportConfig(StageConfig):
     )
 
 
+class VerifyConfig(StageConfig):
+    directory: Path = Field(
+        Path("."), description="Folder of the run, with data/ and saved_models/.", json_schema_extra={"argument": True}
+    )
+    repair: bool = Field(
+        False,
+        description="Remove what killed processes left behind, and nothing that counts: temporary files, checkpoints "
+        "of finished trainings, shards a day old that were never committed, unreadable ratings.",
+    )
+
+
 CONFIGS: dict[str, type[StageConfig]] = {
     "init": InitConfig,
     "selfplay": SelfplayConfig,

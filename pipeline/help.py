@@ -211,6 +211,19 @@ Writes:  the page, report.html
 Exit:    0 written, 1 no run in this folder or the page can't be written, 2 wrong usage
 Example: python main.py report runs/go9 -o go9.html
 """,
+    "verify": """Check everything that is promised of a run's files.
+
+Every sidecar has its shard, every game is legal and ended as recorded, none stands twice; counts and checksums are
+right; no game of a hold-out is in its chunks; models are readable; best_model is the last promotion, and every
+promotion is decided again from the games of its match; nothing of killed processes is left over. Reads every file
+once; --repair removes what is left over, and nothing that counts.
+
+\b
+Reads:   data/ and saved_models/ of the run
+Writes:  nothing; with --repair it removes what killed processes left behind
+Exit:    0 all is well, 1 problems, each in a line, or no run in this folder, 2 wrong usage
+Example: python main.py verify runs/go9
+""",
     "pool": """Print or change the pool of opponents, which plays tournaments and self-play's --opponents pool:MODE.
 
 When the pool is full, its lowest rated member leaves, but never the one just added. An unrated member counts as the

@@ -21,7 +21,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import main
-from pipeline.config import CONFIGS, BenchConfig, SelfplayConfig, StageConfig, StatusConfig
+from pipeline.config import CONFIGS, BenchConfig, SelfplayConfig, StageConfig, StatusConfig, VerifyConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.evaluate.promotion import EvaluateSummary
 from pipeline.presets import preset_names
@@ -108,7 +108,9 @@ def test_every_command_line_in_the_docs_parses() -> None:
         COMMANDS[name].make_context(name, shlex.split(rest))
 
 
-@pytest.mark.parametrize(("name", "config"), [*CONFIGS.items(), ("bench", BenchConfig), ("status", StatusConfig)])
+@pytest.mark.parametrize(
+    ("name", "config"), [*CONFIGS.items(), ("bench", BenchConfig), ("status", StatusConfig), ("verify", VerifyConfig)]
+)
 def test_options_are_the_fields_of_the_config(name: str, config: type[StageConfig]) -> None:
     options = {option.name for option in COMMANDS[name].params}
     assert options - {"preset"} == {*config.model_fields, "as_json", "verbose"} - {"preset"}

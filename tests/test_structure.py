@@ -40,7 +40,7 @@ FOUNDATION = {
 # neighbours.
 FLOORS: list[set[str]] = [
     {"main"},
-    {"bench"},
+    {"bench", "verify"},
     {"selfplay", "gather", "train", "evaluate", "protocols", "reports", "run_state", "options"},
     {"ratings"},
     {"matches"},

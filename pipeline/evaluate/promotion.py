@@ -16,7 +16,7 @@ from pipeline.evaluate.sprt import ACCEPTED, REJECTED, UNDECIDED, Sprt, SprtStat
 from pipeline.matches import statistics
 from pipeline.matches.statistics import Score, pair_scores, repeated_games, score_of
 from pipeline.phrases import counted, percent, results
-from pipeline.storage.matches import MatchGame, MatchWriter
+from pipeline.storage.matches import MatchGame, MatchHeader, MatchWriter
 
 POWER_ELO = 35.0  # the gain whose chance of passing the summary states
 
@@ -36,6 +36,17 @@ class Rule:
     threshold: float | None = None
     sprt: Sprt | None = None
     exclude_duplicates: bool = False
+
+
+def rule_of(header: MatchHeader) -> Rule:
+    """The rule that a match was begun with. Raises UsageError for a sequential test that can't be read."""
+    sprt = header.settings.get("sprt")
+    return Rule(
+        header.games,
+        header.threshold,
+        None if sprt is None else Sprt.parse(str(sprt)),
+        bool(header.settings.get("exclude_duplicates")),
+    )
 
 
 @dataclass(frozen=True)

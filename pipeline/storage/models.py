@@ -147,10 +147,11 @@ def check_game(info: ModelInfo, spec: str, path: Path | str | None = None) -> No
 def list_models(folder: Path) -> list[Path]:
     """The numbered models in a folder, oldest first. A missing folder has none."""
     names = sorted(filter(layout.parse_model_name, atomic.names_in(folder)))
-    return [folder / name for name in names if _is_model(folder / name)]
+    return [folder / name for name in names if has_model(folder / name)]
 
 
-def _is_model(path: Path) -> bool:
+def has_model(path: Path) -> bool:
+    """Whether a model stands there."""
     return (path / layout.MODEL_JSON).is_file()
 
 
@@ -189,7 +190,7 @@ def resolve_champion(path: Path) -> Path:
         problem = champion if path.name == layout.CHAMPION else "no such model; wanted a model directory"
         raise FileError(path, problem)
     real = Path(os.path.realpath(path))
-    if not _is_model(real):
+    if not has_model(real):
         found = f"it points to {os.readlink(path)}, where no model is" if path.is_symlink() else "no model is here"
         raise FileError(path, f"{found}; wanted a directory with {layout.MODEL_JSON}; re-point or restore it")
     return real
@@ -205,7 +206,7 @@ def set_champion(saved_models: Path, target: Path, entry: dict[str, Any], over: 
     completes the journal. Raises FileError if target is not a model.
     """
     target = Path(os.path.realpath(target))
-    if not _is_model(target):
+    if not has_model(target):
         raise FileError(target, f"no model is here; wanted a directory with {layout.MODEL_JSON}")
     link = saved_models / layout.CHAMPION
     atomic.make_folder(saved_models)
@@ -246,16 +247,25 @@ def _intent_path(saved_models: Path) -> Path:
 
 def _settle(saved_models: Path) -> None:
     """Finish an interrupted promotion: journal it if the link was re-pointed, otherwise forget it."""
-    intent, link = _intent_path(saved_models), saved_models / layout.CHAMPION
+    intent = _intent_path(saved_models)
     if not intent.exists():
         return
-    line = atomic.read_json(intent, "a promotion that is under way")
-    journal = read_journal(saved_models)
-    happened = link.is_symlink() and os.readlink(link) == line.get("champion")
-    if happened and (not journal or journal[-1] != line):
+    line = pending_promotion(saved_models)
+    if line is not None:
         atomic.append_line(saved_models / layout.PROMOTIONS, json.dumps(line, ensure_ascii=False))
     with atomic.os_errors(intent):
         intent.unlink()
+
+
+def pending_promotion(saved_models: Path) -> dict[str, Any] | None:
+    """A promotion that happened, though a kill kept it from the journal; None: there is none. Writes nothing."""
+    intent, link = _intent_path(saved_models), saved_models / layout.CHAMPION
+    if not intent.exists():
+        return None
+    line = atomic.read_json(intent, "a promotion that is under way")
+    journal = read_journal(saved_models)
+    happened = link.is_symlink() and os.readlink(link) == line.get("champion")
+    return line if happened and (not journal or journal[-1] != line) else None
 
 
 def read_journal(saved_models: Path) -> list[dict[str, Any]]:

@@ -90,7 +90,7 @@ def _digest(arrays: dict[str, NDArray[Any]]) -> str:
 
 def newest_priorities(directory: Path, set_id: str) -> Path | None:
     """The file of this set, else of the newest set before it that has one; None if there is none."""
-    found = [(name, path) for name, path in _list_priorities(directory) if str(name) <= set_id]
+    found = [(name, path) for name, path in list_priorities(directory) if str(name) <= set_id]
     return max(found)[1] if found else None
 
 
@@ -100,11 +100,12 @@ def remove_stale_priorities(directory: Path, keep: str) -> int:
     Gather removes old sets; their priorities stay until a training has taken them over.
     """
     present = list_sets(directory)
-    stale = [path for name, path in _list_priorities(directory) if name not in present and str(name) != keep]
+    stale = [path for name, path in list_priorities(directory) if name not in present and str(name) != keep]
     atomic.remove(stale)
     return len(stale)
 
 
-def _list_priorities(directory: Path) -> list[tuple[layout.SetName, Path]]:
+def list_priorities(directory: Path) -> list[tuple[layout.SetName, Path]]:
+    """The files of priorities in a folder, with the set of each. A missing folder has none."""
     names = atomic.names_in(directory)
     return [(parsed, directory / name) for name in names if (parsed := layout.parse_priorities_name(name))]

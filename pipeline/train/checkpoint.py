@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from pipeline.errors import NotYet
 from pipeline.progress import Progress
-from pipeline.storage import atomic
+from pipeline.storage import atomic, layout
+from pipeline.storage.models import has_model
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -96,6 +97,13 @@ class Checkpoint:
 
     def remove(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def finished_checkpoints(saved_models: Path) -> list[Path]:
+    """Those whose model is there: a kill between writing it and removing the checkpoint leaves one nobody needs."""
+    names = atomic.names_in(saved_models)
+    models = {name: model for name in names if (model := layout.parse_checkpoint_name(name))}
+    return [saved_models / name for name, model in sorted(models.items()) if has_model(saved_models / model)]
 
 
 def _digest(key: str, progress: str, arrays: Arrays) -> str:

@@ -58,7 +58,7 @@ from pipeline.storage.priorities import (
     write_priorities,
 )
 from pipeline.storage.provenance import library_versions, source_commit
-from pipeline.train.checkpoint import Checkpoint, State
+from pipeline.train.checkpoint import Checkpoint, State, finished_checkpoints
 from pipeline.train.curves import VALUE_ERROR, Curves, overfitting, tagged
 from pipeline.train.replay import Replay, starting_priorities
 
@@ -169,7 +169,8 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
     layout.check_model_name(new_model.name)
     if os.path.lexists(new_model):
         raise FileError(new_model, "it exists already, and is never overwritten; choose another --new-model")
-    _remove_finished_checkpoints(saved_models)
+    for folder in finished_checkpoints(saved_models):
+        shutil.rmtree(folder, ignore_errors=True)
     atomic.sweep(saved_models)
 
     from pipeline.train.trainer import NotFinite
@@ -451,11 +452,3 @@ def _value_gap(metrics: Metrics) -> float:
     """Of the new model: see TrainSummary."""
     of_holdout, of_set = metrics["holdout_after"], metrics["set_after"]
     return of_holdout[VALUE_ERROR] - of_set[VALUE_ERROR] if VALUE_ERROR in of_holdout and of_set else 0.0
-
-
-def _remove_finished_checkpoints(saved_models: Path) -> None:
-    """A run killed between writing its model and removing its checkpoint leaves one that nobody needs."""
-    for folder in saved_models.glob(".*"):
-        model = layout.parse_checkpoint_name(folder.name)
-        if model and (saved_models / model / layout.MODEL_JSON).exists():
-            shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,152 @@
+"""``verify``: whether everything holds that is promised of a run's files. Reads them all once.
+
+Games are replayed, checksums and counts compared, hold-outs looked for in chunks, promotions decided again from the
+games of their matches. What a killed process left behind is a problem, too, until the next command or ``repair``
+removes it; what a living one is at work on is none. Works on a run that is going on, finished or copied from elsewhere.
+Needs memory for twelve bytes a game, one set of chunks and one match.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pipeline.config import VerifyConfig
+from pipeline.errors import FileError
+from pipeline.phrases import counted, duration
+from pipeline.progress import SILENT, Progress
+from pipeline.reports.run_files import (
+    DATA,
+    EVALUATE,
+    SELFPLAY,
+    TOURNAMENT,
+    TRAINING,
+    RunFiles,
+    is_run,
+    look_at,
+)
+from pipeline.reports.tables import table
+from pipeline.storage import atomic, layout
+from pipeline.storage.models import pending_promotion, read_promotions
+from pipeline.storage.ratings import read_pool, read_ratings
+from pipeline.train.checkpoint import finished_checkpoints
+from pipeline.verify.chunks import check_chunks
+from pipeline.verify.findings import LEFT_OVER, OTHERS, SUBJECTS, Findings, Problem
+from pipeline.verify.games import check_games
+from pipeline.verify.matches import check_matches
+from pipeline.verify.models import check_models
+
+MOST_SHOWN = 40  # problems, unless all are asked for
+POOL = "pool.json"
+MANY = {"match": "matches", "summary": "summaries", "set": "sets"}
+
+
+@dataclass(frozen=True)
+class VerifySummary:
+    """What was checked and what is wrong.
+
+    checked  how many of what, by subject; remarks: what is no problem, but worth knowing
+    clean    no problem is left
+    """
+
+    directory: Path
+    checked: dict[str, dict[str, int]]
+    problems: list[Problem]
+    remarks: list[str]
+    clean: bool
+    seconds: float
+
+    def lines(self, whole: bool = False) -> list[str]:
+        """A table, then a line per problem. whole: all problems, however many."""
+        rows = [
+            (
+                subject,
+                ", ".join(counted(number, unit, MANY.get(unit, "")) for unit, number in units.items()) or "none",
+                str(sum(problem.subject == subject for problem in self.problems)),
+            )
+            for subject, units in self.checked.items()
+        ]
+        lines = table(rows, ("what", "checked", "problems")).splitlines()
+        shown = self.problems if whole else self.problems[:MOST_SHOWN]
+        lines += [f"{'repaired: ' if one.repaired else ''}{one.where}: {one.text}" for one in shown]
+        if len(shown) < len(self.problems):
+            lines.append(f"… and {len(self.problems) - len(shown):,} problems more; --verbose 2 shows all")
+        lines += [f"note: {remark}" for remark in self.remarks]
+        left = sum(not problem.repaired for problem in self.problems)
+        found = counted(left, "problem") if left else "all is well"
+        return [*lines, f"{self.directory}: {found}, checked in {duration(self.seconds)}"]
+
+
+def verify(config: VerifyConfig, progress: Progress = SILENT) -> VerifySummary:
+    """Check the run in a folder, and with config.repair remove what is left over there.
+
+    Raises FileError if the folder is not that of a run, or something can't be removed.
+    """
+    start = time.monotonic()
+    directory = config.directory
+    if not is_run(directory):
+        found = "no run in this folder" if directory.is_dir() else "no such folder"
+        raise FileError(directory, f"{found}; wanted one with {layout.SAVED_MODELS}/ or {SELFPLAY}/ in it")
+    files = look_at(directory)
+    findings = Findings(directory)
+    known = check_games(directory / SELFPLAY, len(files.shards), findings, progress)
+    check_chunks(directory / TRAINING, known, findings, progress)
+    check_models(directory / layout.SAVED_MODELS, findings, progress)
+    folders = [directory / folder for folder in (EVALUATE, EVALUATE / layout.REQUIRED, TOURNAMENT)]
+    check_matches(folders, findings, progress)
+    _check_pool_and_ratings(directory / DATA, config.repair, findings)
+    _check_left_over(directory, files, config.repair, findings)
+    order = {subject: number for number, subject in enumerate(SUBJECTS)}
+    return VerifySummary(
+        directory=directory,
+        checked=findings.counts,
+        problems=sorted(findings.problems, key=lambda problem: order[problem.subject]),
+        remarks=findings.remarks,
+        clean=all(problem.repaired for problem in findings.problems),
+        seconds=time.monotonic() - start,
+    )
+
+
+def _check_pool_and_ratings(data: Path, repair: bool, findings: Findings) -> None:
+    pool, ratings = data / POOL, data / layout.RATINGS
+    if pool.exists():
+        with findings.checking(OTHERS, pool):
+            read_pool(pool)
+            findings.count(OTHERS, "pool")
+    if ratings.exists():
+        try:
+            read_ratings(ratings)
+            findings.count(OTHERS, "file of ratings", 1)
+        except FileError as error:
+            if repair:
+                atomic.remove([ratings])  # a copy of what the match records say
+            findings.problem(OTHERS, error.path, error.problem, repaired=repair)
+
+
+def _check_left_over(directory: Path, files: RunFiles, repair: bool, findings: Findings) -> None:
+    """What no process will come back to."""
+    saved_models = directory / layout.SAVED_MODELS
+    for error in files.unreadable:
+        findings.problem(LEFT_OVER, error.path, error.problem)
+    dead = [directory / path for path in files.temporaries if atomic.is_left_over(path.name)]
+    old = f"{datetime.now(UTC) - atomic.LONGEST_WRITE:{layout.TIME_FORMAT}}"
+    uncommitted = [directory / path for path in files.uncommitted if path.name < old]
+    left = [
+        *((path, "a temporary file of a process that was killed; nobody reads it") for path in dead),
+        *((path, "a shard without its .meta file, a day old; nobody reads it") for path in uncommitted),
+        *((path, "the checkpoint of a training that has ended") for path in finished_checkpoints(saved_models)),
+    ]
+    findings.count(LEFT_OVER, "temporary file", len(files.temporaries))
+    findings.count(LEFT_OVER, "uncommitted shard", len(files.uncommitted))
+    findings.count(LEFT_OVER, "checkpoint", len(files.checkpoints))
+    for path, found in left:
+        if repair:
+            with atomic.os_errors(path):
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+        remedy = "wanted nothing left over; `python main.py verify --repair` removes it"
+        findings.problem(LEFT_OVER, path, "removed: " + found if repair else f"{found}; {remedy}", repaired=repair)
+    if repair and pending_promotion(saved_models) is not None:
+        read_promotions(saved_models)

@@ -1,0 +1,64 @@
+"""Matches: every game legal and ended as recorded, every summary what the games say.
+
+A match that isn't decided has no summary; a game that a kill cut off is no line of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import FileError, UsageError
+from pipeline.evaluate.promotion import Rule, match_status, rule_of
+from pipeline.games.registry import recorded_game
+from pipeline.progress import Progress
+from pipeline.storage import layout
+from pipeline.storage.matches import Match, list_matches, read_match, read_summary, verify_games
+from pipeline.verify.findings import MATCHES, Findings
+
+SCORE = ("wins", "draws", "losses")
+
+
+def check_matches(directories: Sequence[Path], findings: Findings, progress: Progress) -> None:
+    folders = [folder for directory in directories for folder in list_matches(directory)]
+    progress.start("checking matches", len(folders), "matches")
+    for folder in folders:
+        games = folder / layout.MATCH_GAMES
+        with findings.checking(MATCHES, games):
+            match = read_match(folder, with_summary=False)
+            try:
+                game = recorded_game(match.header.game)
+            except UsageError as error:
+                raise FileError(games, f"{error}; wanted a game that this program knows") from error
+            verify_games(games, game, match.games)
+            if layout.parse_match_name(folder.name) != (match.header.challenger, match.header.champion):
+                found = f"a match of {match.header.challenger} with {match.header.champion}"
+                raise FileError(games, f"{found}; wanted the players of its folder's name; was it renamed?")
+            findings.count(MATCHES, "match")
+            findings.count(MATCHES, "game", len(match.games))
+            summary = read_summary(folder)
+            if summary is not None:
+                _check_summary(match, summary)
+                findings.count(MATCHES, "summary")
+        progress.advance()
+    progress.finish()
+
+
+def _check_summary(match: Match, summary: Mapping[str, Any]) -> None:
+    """Raises FileError unless score and decision are those of the games."""
+    path = match.folder / layout.MATCH_SUMMARY
+    remedy = "remove it and run the same evaluate again: it is made from the games"
+    rule = rule_of(match.header)
+    if match.folder.parent.name == layout.REQUIRED:  # a share that each evaluate sets for itself
+        rule = Rule(rule.games, summary.get("threshold"))
+    status = match_status(rule, {game.index: game for game in match.games})
+    score = tuple(getattr(status.score, name) for name in SCORE)
+    said = tuple(summary.get(name) for name in SCORE)
+    if said != score:
+        raise FileError(path, f"its wins, draws and losses are {said}; the games say {score}; {remedy}")
+    guards = summary.get("guards")
+    met = all(one.get("passed") for one in guards.values()) if isinstance(guards, dict) else True
+    if bool(summary.get("passed")) != (status.passed and met):
+        found, wanted = ("passed", "not passed") if summary.get("passed") else ("not passed", "passed")
+        raise FileError(path, f"it says that the challenger has {found}; by the games it has {wanted}; {remedy}")

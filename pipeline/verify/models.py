@@ -1,0 +1,161 @@
+"""Models, the champion and the journal of promotions.
+
+Every model is readable and fits its network; best_model is the last promotion of the journal; every promotion is a
+match that its challenger won, which is decided again from the match's games under the rule that it was begun with.
+Matches that were removed since can't be asked: a remark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline.config import TrainConfig
+from pipeline.errors import FileError, MuGoError
+from pipeline.evaluate.promotion import Rule, match_status, rule_of
+from pipeline.games.registry import recorded_game
+from pipeline.methods.registry import method_named
+from pipeline.phrases import counted
+from pipeline.progress import Progress
+from pipeline.storage import layout
+from pipeline.storage.matches import has_match, read_match
+from pipeline.storage.models import (
+    Model,
+    has_model,
+    list_models,
+    pending_promotion,
+    read_info,
+    read_journal,
+    read_model,
+    read_optimizer,
+    resolve_champion,
+)
+from pipeline.verify.findings import MODELS, Findings
+
+
+def check_models(saved_models: Path, findings: Findings, progress: Progress) -> None:
+    """saved_models: the run's folder of models, with best_model and the journal in it."""
+    models = list_models(saved_models)
+    progress.start("checking models", len(models), "models")
+    games: set[str] = set()
+    for path in models:
+        with findings.checking(MODELS, path):
+            model = read_model(path)
+            read_optimizer(path)
+            _check_model(model, findings)
+            games.add(model.info.game)
+            findings.count(MODELS, "model")
+        progress.advance()
+    progress.finish()
+    if len(games) > 1:
+        findings.problem(
+            MODELS, saved_models, f"models of {' and '.join(sorted(games))}; wanted a folder for each game"
+        )
+    if models or (saved_models / layout.PROMOTIONS).exists():
+        _check_champion(saved_models, findings)
+
+
+def _check_model(model: Model, findings: Findings) -> None:
+    """Raises MuGoError."""
+    info, path = model.info, model.path
+    parsed = layout.parse_model_name(path.name)
+    if parsed is not None and parsed.number != info.number:
+        raise FileError(path, f"it says that it is number {info.number}; was it renamed? rename it back")
+    if info.manifest.get("stage") == "train" and not info.parents:
+        raise FileError(path / layout.MODEL_JSON, "it was trained, and names no parent; wanted one; restore the file")
+    for parent in info.parents:
+        ancestor = path.parent / parent
+        if has_model(ancestor):
+            before, after = (int(one.manifest.get("total_samples", 0)) for one in (read_info(ancestor), info))
+            if after < before:
+                text = f"trained on {after:,} samples in all, its parent {parent} on {before:,}"
+                raise FileError(path / layout.MODEL_JSON, f"{text}; wanted no fewer; restore the file")
+    try:
+        recorded_game(info.game)
+        method_named(info.method).objective(info.architecture, TrainConfig()).network(model.weights)
+    except MuGoError as error:
+        raise error if isinstance(error, FileError) else FileError(path, str(error)) from error
+
+
+# The champion
+
+
+def _check_champion(saved_models: Path, findings: Findings) -> None:
+    link = saved_models / layout.CHAMPION
+    with findings.checking(MODELS, saved_models):
+        resolve_champion(link)
+        journal = read_journal(saved_models)
+        pending = pending_promotion(saved_models)
+        if pending is not None:
+            findings.remark(
+                f"the promotion of {pending.get('champion')} isn't in the journal yet; evaluate completes it"
+            )
+            journal.append(pending)
+        if not link.is_symlink():
+            raise FileError(link, "it is no symlink; wanted a link to a model; move it away and link it")
+        last = journal[-1].get("champion") if journal else None
+        target = link.readlink()
+        if str(target) != last:
+            found = f"it points to {target}, the last promotion is {'missing' if last is None else f'of {last}'}"
+            raise FileError(
+                link, f"{found}; if you re-pointed it by hand all is well, else point it to {last or target}"
+            )
+        for line in journal:
+            _check_promotion(saved_models, line, findings)
+
+
+def _check_promotion(saved_models: Path, line: Mapping[str, Any], findings: Findings) -> None:
+    findings.count(MODELS, "promotion")
+    if "match" not in line:
+        return  # the first model, or one that somebody put there
+    where = saved_models / layout.PROMOTIONS
+    name = str(line.get("champion"))
+    champion = saved_models / name
+    folder = _match_folder(saved_models, line["match"])
+    if folder is None:
+        findings.remark(f"the match that promoted {name} is gone: {line['match']}")
+        return
+    with findings.checking(MODELS, where):
+        header = read_match(folder, with_summary=False).header
+        said = (line.get("challenger"), line.get("over"))
+        if said != (header.challenger, header.champion):
+            found = (
+                f"{said[0]} over {said[1]} by {line['match']}, a match of {header.challenger} with {header.champion}"
+            )
+            raise FileError(where, f"{found}; wanted their own match; restore it from a copy")
+        if has_model(champion) and read_info(champion).files[layout.WEIGHTS].sha256 != header.players[0].weights:
+            raise FileError(where, f"{name} was promoted by {line['match']}, which another model of that name played")
+        _check_passed(where, folder, rule_of(header), line)
+        guards = line.get("guards")
+        for text, result in (guards if isinstance(guards, dict) else {}).items():
+            share = result.get("needed") if isinstance(result, dict) else None
+            further = _match_folder(saved_models, result.get("match")) if isinstance(result, dict) else None
+            if further is None or not isinstance(share, int | float):
+                findings.remark(f"the match of {name} for the condition {text} is gone")
+                continue
+            games = read_match(further, with_summary=False).header.games
+            _check_passed(where, further, Rule(games, float(share)), line)
+
+
+def _check_passed(where: Path, folder: Path, rule: Rule, line: Mapping[str, Any]) -> None:
+    """Raises FileError unless the games of this match decide it, for the challenger."""
+    match = read_match(folder, with_summary=False)
+    status = match_status(rule, {game.index: game for game in match.games})
+    if not (status.decided and status.passed):
+        score = status.score
+        found = f"{score.half_points / 2:g} points of {counted(score.games, 'game')} in {folder}"
+        decided = "don't reach what was needed" if status.decided else "don't decide it"
+        text = f"{line.get('champion')} was promoted, but {found} {decided}"
+        raise FileError(where, f"{text}; point best_model back to {line.get('previous')}, and evaluate again")
+
+
+def _match_folder(saved_models: Path, named: object) -> Path | None:
+    """A match that a file of the run names, wherever the run's folder is now; None if it is gone."""
+    if not isinstance(named, str):
+        return None
+    path = Path(named)
+    for folder in (saved_models.parent / path, saved_models.parent / "data/evaluate" / path.name):
+        if has_match(folder):
+            return folder
+    return None
