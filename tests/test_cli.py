@@ -209,6 +209,7 @@ def test_every_command_with_a_summary_takes_verbose(monkeypatch: pytest.MonkeyPa
         "export",
         "report",
         "status",
+        "verify",
     }
 
 
