@@ -19,8 +19,9 @@ from pipeline.bench.command import write_random_games
 from pipeline.config import GatherConfig
 from pipeline.games.registry import parse_game
 from pipeline.gather.command import gather
-from pipeline.gather.window import Capacity, Counted, scan_window
+from pipeline.gather.window import Capacity, scan_window
 from pipeline.storage import layout
+from pipeline.storage.order import Counted
 
 RUNS = 5
 

@@ -185,7 +185,7 @@ class SelfplayConfig(SearchConfig):
 
 
 class GatherConfig(StageConfig):
-    directory: Path = Field(Path("data/selfplay"), description="Holds $MODEL/$WORKER/*.gz; models' names sort by age.")
+    directory: Path = Field(Path("data/selfplay"), description="Holds $MODEL/$WORKER/*.gz; the folders sort by age.")
     output_directory: Path = Field(Path("data/training_data"), description="Where chunks are written.")
     max_positions: int = Field(2_500_000, ge=1, description="How many of the newest positions form the window.")
     replacement: str = Field(

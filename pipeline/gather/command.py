@@ -27,7 +27,7 @@ from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.games.base import AnyGame
 from pipeline.games.registry import recorded_game
 from pipeline.gather.extraction import Reader, Scratch, in_threads
-from pipeline.gather.window import Capacity, Counted, Window, scan_window
+from pipeline.gather.window import Capacity, Window, scan_window
 from pipeline.methods.base import IndexArray, Positions
 from pipeline.methods.registry import method_named
 from pipeline.phrases import counted, duration
@@ -45,6 +45,7 @@ from pipeline.storage.chunks import (
     remove_old_sets,
     write_chunk,
 )
+from pipeline.storage.order import Counted
 
 HOLDOUT_CHUNKS = 4  # the hold-out is at most this many chunks large
 TRAINING, HOLDOUT, REPLACEMENTS = 0, 1, 2  # the random streams of a seed
@@ -169,10 +170,9 @@ def _counted_before(output: Path) -> tuple[str, Counted]:
         for path in chunk_set.files if chunk_set else ():
             try:
                 header = read_header(path)
-            except FileError:
+                return header.game, Counted.in_window(header.window)
+            except (FileError, ValueError):
                 continue  # whoever needs this chunk reports it
-            found = header.window
-            return header.game, Counted(found.get("total_positions", 0), str(found.get("latest_shard", "")))
     return "", Counted()
 
 
@@ -405,9 +405,8 @@ class _Making:
                 "shards": figures.shards,
                 "newest": figures.newest,
                 "oldest": figures.oldest,
-                "total_positions": self.window.counted.total,
+                **self.window.counted.in_words(),
                 "new_positions": self.new_positions,
-                "latest_shard": self.window.counted.latest,
                 "holdout_share": config.holdout_fraction,
                 "td_lambda": config.td_lambda,
                 "skipped": sorted(metas[shard].id for shard in self.reader.bad),

@@ -29,7 +29,8 @@ from numpy.typing import NDArray
 from pipeline.counter_rng import key_of, uniforms
 from pipeline.errors import FileError, MuGoError
 from pipeline.gather.sampling import PositionSampler, Spans
-from pipeline.storage.shards import ShardMeta, newest_shards
+from pipeline.storage.order import Counted, generation_of, newest_files, place_generation
+from pipeline.storage.shards import ShardMeta, meta_of
 
 HORIZON = 14  # e^-13 is 2 in a million
 
@@ -58,17 +59,6 @@ class Capacity:
             return min(self.start or self.most, self.most)
         grown = (total / self.start) ** self.exponent - 1  # s^a is taken out: large powers stay small numbers
         return min(int(self.start + self.slope * self.start / self.exponent * grown), self.most)
-
-
-@dataclass(frozen=True)
-class Counted:
-    """What earlier scans counted: the total positions of shards whose file names are at most latest.
-
-    Names begin with the time, so shards committed later are counted by the next scan.
-    """
-
-    total: int = 0
-    latest: str = ""
 
 
 @dataclass(frozen=True)
@@ -119,16 +109,18 @@ def scan_window(
     on_damage: Callable[[FileError], None],
     random_seed: int | None = None,
 ) -> Window:
-    """The window of the shards under directory; see newest_shards for the order and on_damage.
+    """The window of the shards under directory; see storage/order.py for the order, meta_of for on_damage.
 
     before       go on counting from there, beyond the window too
     random_seed  random eviction with this seed; None: fifo
-    Costs what the window and the shards since counted cost, whatever is behind them.
+    Opens the sidecars of the window and of what is new, and lists the generations of this window and the last one,
+    whatever is behind them.
     Raises MuGoError if the window mixes games, naming both.
     """
     metas: list[ShardMeta] = []
+    numbers: dict[str, int] = {}
     found = new = 0
-    latest = before.latest
+    generation: int | None = None
 
     def total() -> int:
         return max(before.total + new, found)
@@ -137,12 +129,20 @@ def scan_window(
         """How many positions the window needs to see, as far as is known."""
         return capacity.at(total()) * (1 if random_seed is None else HORIZON)
 
-    for meta in newest_shards(directory, on_damage):
-        is_new = meta.path.name > before.latest
-        if found >= reach() and not is_new:
-            break
+    for file in newest_files(directory):
+        is_new, is_full = not before.has(file), found >= reach()
+        is_done = is_full and not is_new
+        if is_done and file.generation != generation and (before.numbers is None or file.generation < before.oldest):
+            break  # not within a generation, or what other workers have in it would seem new to the next scan
+        generation = file.generation
+        numbers[file.place] = max(numbers.get(file.place, 0), file.number)
+        if is_done:
+            continue
+        meta = meta_of(file, directory, on_damage)
+        if meta is None:
+            continue
         if metas and meta.game != metas[0].game:
-            if found < reach():
+            if not is_full:
                 raise MuGoError(
                     f"{directory}: the newest {reach():,} positions mix {metas[0].game} ({metas[0].id}) and "
                     f"{meta.game} ({meta.id}); wanted one game; move the others away or lower --max-positions"
@@ -150,12 +150,13 @@ def scan_window(
             break
         metas.append(meta)
         found += meta.positions
-        if is_new:
-            new += meta.positions
-            latest = max(latest, meta.path.name)
+        new += meta.positions if is_new else 0
     size = capacity.at(total())
     inside = _inside(metas, size, reach(), total(), random_seed)
-    return _window(inside, holdout_fraction, size, Counted(total(), latest), new)
+    if inside:  # what the window has left is closed
+        reached = generation_of(inside[-1][0].path.parts[-3])
+        numbers = {place: number for place, number in numbers.items() if place_generation(place) >= reached}
+    return _window(inside, holdout_fraction, size, Counted(total(), numbers), new)
 
 
 Inside = list[tuple[ShardMeta, NDArray[np.bool_]]]

@@ -12,10 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
 
 from pipeline.errors import FileError, explain
 from pipeline.storage import atomic, layout
+from pipeline.storage.order import ShardFile, generation_of
 
 DATA = Path("data")
 SELFPLAY, TRAINING, EVALUATE, TOURNAMENT = (
@@ -37,18 +37,11 @@ def time_in(text: object) -> datetime | None:
         return None
 
 
-class ShardFile(NamedTuple):
-    """A committed shard, known by its sidecar's name alone. Shards sort by age."""
+@dataclass(frozen=True, order=True)
+class SizedShard(ShardFile):
+    """A committed shard, known by its sidecar's name alone. Shards sort by age: see storage/order.py."""
 
-    time: datetime
-    stem: str  # time and count, as its name has them
-    model: str
-    worker: str
     num_bytes: int  # of shard and sidecar
-
-    def meta(self, directory: Path) -> Path:
-        """directory: the run's."""
-        return directory / SELFPLAY / self.model / self.worker / (self.stem + layout.META_SUFFIX)
 
 
 @dataclass
@@ -57,7 +50,7 @@ class RunFiles:
 
     shards       committed ones, oldest first
     uncommitted  shards without a sidecar, which nobody reads
-    waiting      models that workers have begun to play, before the first shard
+    waiting      folders of games that workers have begun, before the first shard
     temporaries  files and folders being written, or left by a kill
     checkpoints  names of models whose training has begun and hasn't ended
     num_bytes    by folder: selfplay, training_data, evaluate, …, saved_models
@@ -66,7 +59,7 @@ class RunFiles:
     unreadable   folders that can't be listed
     """
 
-    shards: list[ShardFile] = field(default_factory=list)
+    shards: list[SizedShard] = field(default_factory=list)
     uncommitted: list[Path] = field(default_factory=list)
     waiting: set[str] = field(default_factory=set)
     temporaries: list[Path] = field(default_factory=list)
@@ -153,16 +146,15 @@ def _take_sizes(files: RunFiles, folder: Path, sizes: dict[str, int]) -> None:
         files.model_bytes[parts[1]] += total
     if len(parts) != 4 or folder.parent.parent != SELFPLAY:
         return
-    model, worker = parts[2:]
-    if not layout.is_model_folder_name(model) or not layout.is_worker_name(worker):
+    games, worker = parts[2:]
+    if layout.parse_games_folder(games) is None or not layout.is_worker_name(worker):
         return
     if not sizes:
-        files.waiting.add(model)
+        files.waiting.add(games)
     for name, num_bytes in sizes.items():
         if name.endswith(layout.META_SUFFIX) and (parsed := layout.parse_shard_name(name)) is not None:
-            stem = name.removesuffix(layout.META_SUFFIX)
-            of_both = num_bytes + sizes.get(stem + layout.SHARD_SUFFIX, 0)
-            files.shards.append(ShardFile(parsed.time, stem, model, worker, of_both))
+            of_both = num_bytes + sizes.get(parsed.shard, 0)
+            files.shards.append(SizedShard(generation_of(games), parsed, worker, games, of_both))
     files.uncommitted += [
         folder / name
         for name in sizes

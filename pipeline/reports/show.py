@@ -10,7 +10,7 @@ from pathlib import Path
 from pipeline.errors import FileError, UsageError
 from pipeline.reports.run_files import is_run
 from pipeline.reports.show_match import show_match
-from pipeline.reports.show_records import show_chunk, show_shard, show_sidecar
+from pipeline.reports.show_records import show_chunk, show_shard, show_sidecar, without_places
 from pipeline.reports.show_run import models_table, show_run
 from pipeline.reports.show_sgf import Named, match_records, shard_records
 from pipeline.reports.tables import described, flattened, table
@@ -176,7 +176,7 @@ def show_model(path: Path) -> Iterator[str]:
             "files": ", ".join(f"{name} {stamp.bytes:,} bytes" for name, stamp in info.files.items()),
         }
     )
-    facts = dict(flattened(info.manifest))
+    facts = dict(flattened({**info.manifest, "window": without_places(info.manifest.get("window", {}))}))
     if facts:
         yield ""
         yield described(facts)

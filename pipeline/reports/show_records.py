@@ -6,7 +6,7 @@ player to move.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from pipeline.reports.tables import described, indented, table
 from pipeline.search.gumbel import TARGET_SUM
 from pipeline.storage import layout
 from pipeline.storage.chunks import Chunk, read_chunk, read_header
+from pipeline.storage.order import COUNTED
 from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord, Shard, read_meta, read_shard
 
 TOP_MOVES = 5
@@ -138,6 +139,11 @@ def show_game(game: Game, record: GameRecord, index: int, moves: bool, brief: bo
     yield "    values are seen by the player to move; surprise: how far the search differs from the network, in nats"
 
 
+def without_places(window: Mapping[str, Any]) -> dict[str, Any]:
+    """A window's description, without how many shards of every worker were counted."""
+    return {name: value for name, value in window.items() if name != COUNTED}
+
+
 def show_sidecar(path: Path) -> Iterator[str]:
     meta = read_meta(path)
     lengths = meta.lengths
@@ -200,7 +206,7 @@ def show_chunk(path: Path) -> Iterator[str]:
             "seed": header.seed,
             "examples": f"{chunk.num_examples:,}",
             "sampled from": f"{num_games(columns):,} games in {len(np.unique(columns['shard'])):,} shards",
-            **{f"window {name}": value for name, value in header.window.items()},
+            **{f"window {name}": value for name, value in without_places(header.window).items()},
         }
     )
     if not chunk.num_examples:

@@ -35,7 +35,7 @@ from pipeline.reports.run_files import (
     TOURNAMENT,
     TRAINING,
     RunFiles,
-    ShardFile,
+    SizedShard,
     is_run,
     look_at,
     time_in,
@@ -43,6 +43,7 @@ from pipeline.reports.run_files import (
 from pipeline.storage import atomic, layout
 from pipeline.storage.matches import list_matches, read_match, read_summary
 from pipeline.storage.models import ModelInfo, list_models, read_info, read_journal, resolve_champion
+from pipeline.storage.order import TOTAL, Counted, generation_of
 from pipeline.storage.ratings import read_ratings
 from pipeline.storage.shards import ShardMeta, read_meta
 
@@ -190,9 +191,11 @@ class _Look:
         self.directory, self.now = directory, now
         self.warnings: list[str] = []
         self.files: RunFiles = look_at(directory)
-        newest = self.files.shards[-1].time if self.files.shards else None
-        self.newest_shard = newest
-        self.last_hour = [shard for shard in self.files.shards if newest and shard.time >= newest - RATES_OVER]
+        by_time = sorted(self.files.shards, key=lambda shard: shard.time)
+        self.ahead = [shard for shard in by_time if shard.time > now + timedelta(seconds=PLAYING_SECONDS)]
+        in_time = by_time[: len(by_time) - len(self.ahead)]
+        self.newest_shard = newest = in_time[-1].time if in_time else None
+        self.last_hour = [shard for shard in in_time if newest and shard.time >= newest - RATES_OVER]
 
     def summary(self) -> StatusSummary:
         saved_models = self.directory / layout.SAVED_MODELS
@@ -207,7 +210,7 @@ class _Look:
         play = self.play(infos)
         match = self.last_match()
         disk = self.disk(trainings)
-        has_begun = self.has_begun_to_play(champion.name if champion else "", trainings)
+        has_begun = self.has_begun_to_play(numbers[-1] if numbers else 0)
         loop, stages = self.at_work(has_begun)
         stage = self.stage(loop, stages)
         self.warn(loop, stage, trainings, disk)
@@ -246,16 +249,14 @@ class _Look:
     def play(self, infos: Sequence[ModelInfo]) -> Play:
         """infos: of the newest models, whose windows know how many positions were played before."""
         shards = self.files.shards
-        windows = (info.manifest.get("window") for info in reversed(infos))
-        known = next((one for one in windows if isinstance(one, dict) and "latest_shard" in one), {})
-        latest, before = str(known.get("latest_shard", "")), int(_number(known, "total_positions") or 0)
-        new = [shard for shard in shards if shard.stem + layout.SHARD_SUFFIX > latest]
+        before = next(filter(None, map(_counted, reversed(infos))), Counted())
+        new = [shard for shard in shards if not before.has(shard)]
         sampled = _sample(new)
         metas = {shard: meta for shard in {*_sample(self.last_hour), *sampled} if (meta := self.meta(shard))}
         of_new = sum(metas[shard].positions for shard in sampled if shard in metas)
         return Play(
             shards=len(shards),
-            positions=before + (round(of_new / len(sampled) * len(new)) if sampled else 0),
+            positions=before.total + (round(of_new / len(sampled) * len(new)) if sampled else 0),
             positions_exact=len(sampled) == len(new),
             newest_shard=self.newest_shard,
             games_per_hour=_hourly(_per_second(self.last_hour, metas, lambda meta: meta.games)),
@@ -263,8 +264,8 @@ class _Look:
             evaluations_per_second=self.evaluations_per_second(metas),
         )
 
-    def meta(self, shard: ShardFile) -> ShardMeta | None:
-        path = shard.meta(self.directory)
+    def meta(self, shard: SizedShard) -> ShardMeta | None:
+        path = shard.meta(self.directory / SELFPLAY)
         try:
             return read_meta(path)
         except FileError as error:
@@ -272,9 +273,9 @@ class _Look:
                 self.warnings.append(str(error))
             return None
 
-    def evaluations_per_second(self, metas: dict[ShardFile, ShardMeta]) -> float | None:
+    def evaluations_per_second(self, metas: dict[SizedShard, ShardMeta]) -> float | None:
         """Of the newest model's games in the last hour, all workers together."""
-        by_worker: dict[str, list[ShardFile]] = defaultdict(list)
+        by_worker: dict[str, list[SizedShard]] = defaultdict(list)
         for shard in self.last_hour:
             if shard.model == self.last_hour[-1].model:
                 by_worker[shard.worker].append(shard)
@@ -311,7 +312,7 @@ class _Look:
         return Disk(used, free, rate, free / rate if rate else None)
 
     def workers(self) -> tuple[WorkerSeen, ...]:
-        seen: dict[str, list[ShardFile]] = defaultdict(list)
+        seen: dict[str, list[SizedShard]] = defaultdict(list)
         for shard in self.last_hour:
             seen[shard.worker].append(shard)
         return tuple(WorkerSeen(name, len(shards), shards[-1].time) for name, shards in sorted(seen.items()))
@@ -320,11 +321,11 @@ class _Look:
         """Seconds since the newest shard; infinite without one."""
         return (self.now - self.newest_shard).total_seconds() if self.newest_shard else math.inf
 
-    def has_begun_to_play(self, champion: str, trainings: Sequence[Training]) -> bool:
-        """Whether there are signs of self-play since the newest training."""
-        created = trainings[-1].created if trainings else None
-        is_newer = created is not None and self.newest_shard is not None and self.newest_shard > created
-        return is_newer or champion in self.files.waiting
+    def has_begun_to_play(self, generation: int) -> bool:
+        """Whether self-play has begun anything in this generation."""
+        return any(shard.generation == generation for shard in self.files.shards) or any(
+            generation_of(folder) == generation for folder in self.files.waiting
+        )
 
     def at_work(self, has_begun_to_play: bool) -> tuple[str, tuple[str, ...]]:
         """(loop, stages) of StatusSummary.
@@ -355,15 +356,17 @@ class _Look:
     def warn(self, loop: str, stage: str, trainings: Sequence[Training], disk: Disk) -> None:
         """What somebody should look into, beside damaged files."""
         self.warnings += map(str, self.files.unreadable)
-        times = [shard.time for shard in self.files.shards[-MOST_READ:]]
+        times = sorted(shard.time for shard in self.files.shards)[-MOST_READ:]
         breaks = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
         if loop == RUNNING and times and self.age() > max(QUIET_SECONDS, 3 * max(breaks, default=0.0)):
             quiet = long_duration(self.age())
             self.warnings.append(f"no new games for {quiet}, though the loop is running (stage: {stage}); see its log")
-        if self.age() < -PLAYING_SECONDS:
+        if self.ahead:
+            furthest = (self.ahead[-1].time - self.now).total_seconds()
             self.warnings.append(
-                f"the newest shard is {long_duration(-self.age())} ahead of this machine's clock; "
-                "shards sort by time: set the clocks of all machines"
+                f"{counted(len(self.ahead), 'shard')} up to {long_duration(furthest)} ahead of this machine's clock, "
+                f"the last one of worker {self.ahead[-1].worker}; shards of a generation sort by time: set the clocks "
+                "of all machines"
             )
         rises = [
             (one.holdout_loss_before, one.holdout_loss_after)
@@ -393,13 +396,13 @@ class _Look:
             )
 
 
-def _sample(shards: Sequence[ShardFile]) -> list[ShardFile]:
+def _sample(shards: Sequence[SizedShard]) -> list[SizedShard]:
     """At most MOST_READ of them, spread evenly, the newest among them."""
     return list(shards[:: -max(1, math.ceil(len(shards) / MOST_READ))])
 
 
 def _per_second(
-    shards: Sequence[ShardFile], metas: dict[ShardFile, ShardMeta], count: Callable[[ShardMeta], int]
+    shards: Sequence[SizedShard], metas: dict[SizedShard, ShardMeta], count: Callable[[ShardMeta], int]
 ) -> float | None:
     """A rate from the first shard's time to the last one's. The first shard's games began before: they don't count.
 
@@ -441,6 +444,15 @@ def _training(info: ModelInfo) -> Training:
         holdout_loss_before=metric("holdout_before", "total"),
         holdout_loss_after=metric("holdout_after", "total"),
     )
+
+
+def _counted(info: ModelInfo) -> Counted | None:
+    """What was counted for the model's window; None where its manifest doesn't say."""
+    window = info.manifest.get("window")
+    try:
+        return Counted.in_window(window) if isinstance(window, dict) and TOTAL in window else None
+    except ValueError:
+        return None
 
 
 def _window(info: ModelInfo) -> WindowFill | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -110,6 +111,10 @@ class ModelSource:
     @property
     def name(self) -> str:
         return self._players[0].name
+
+    def generation(self) -> int:
+        """Of a game that starts now: the number of the newest model beside the one that plays."""
+        return newest_number(self.path.parent)
 
     def player(self, thread: int) -> Learner:
         """The player for a game that starts now. Called by actors; loads a newly promoted model when there is one."""
@@ -219,18 +224,18 @@ class _Run:
         if not mix.only_mirror:
             self._opponents = OpponentSource(config, mix, source.game, load, self._leaves, progress)
             self._opponents.prepare(source.path)
-        prepare_folder(config.output_dir, source.name, config.worker)
+        prepare_folder(config.output_dir, source.name, config.worker, generation)
         self._threshold, self._calibration = _resign_threshold(config, source.game, progress)
         fresh = np.random.SeedSequence().generate_state(1, np.uint64)[0]
         self._seed = int(fresh) if config.seed is None else config.seed
         provenance = {
-            "generation": generation,
             "seed": self._seed,
             resignation.EFFECTIVE: self._threshold,
             "resign_calibration": self._calibration,
             "config": config.stored({"output_dir", "network", "verbose", "backend", "threads"}),
         }
         self._committer = Committer(config, source.game.spec, source.method.name, provenance, self._evaluations)
+        self._generation, self._begun = generation, dict[int, int]()  # ids of games in play → their generations
         self._actors: list[Actor | None] = [None] * self._num_threads
         self._arrived: queue.SimpleQueue[FinishedGame | BaseException | None] = queue.SimpleQueue()
         self._stop = threading.Event()
@@ -272,7 +277,7 @@ class _Run:
                 self._source.game,
                 self._rows,
                 config,
-                game_seeds(self._seed, numbers, config.no_resign_fraction),
+                self._starting(game_seeds(self._seed, numbers, config.no_resign_fraction)),
                 partial(self._source.player, thread),
                 self._arrived.put,
                 partial(self._meet, thread) if self._opponents else None,
@@ -285,6 +290,12 @@ class _Run:
             self._arrived.put(error)
         finally:
             self._arrived.put(None)
+
+    def _starting(self, seeds: Iterator[GameSeed]) -> Iterator[GameSeed]:
+        """The seeds, each asked for when its game starts. Notes the game's generation: models are made meanwhile."""
+        for seed in seeds:
+            self._begun[seed.game_id] = self._source.generation()
+            yield seed
 
     def _meet(self, thread: int, seed: GameSeed, learner: Learner) -> Encounter | None:
         assert self._opponents is not None and learner.path is not None
@@ -319,7 +330,7 @@ class _Run:
 
     def _take(self, finished: FinishedGame) -> None:
         self._tally.add(finished)
-        self._committer.add(finished)
+        self._committer.add(finished, self._begun.pop(finished.record.game_id, self._generation))
 
     def _show_speed(self) -> None:
         now = time.monotonic()

@@ -16,7 +16,9 @@ from pipeline.storage.shards import GameRecord, write_shard
 
 @dataclass
 class Committer:
-    """Collects finished games per model and writes them as shards every commit_seconds (0: each game at once).
+    """Collects finished games and writes them as shards every commit_seconds (0: each game at once).
+
+    A shard's games are of one generation and of one model.
 
     evaluations: how many the network has made so far; each sidecar says how many came since the one before.
     """
@@ -28,13 +30,14 @@ class Committer:
     evaluations: Callable[[], int]
     shards: int = field(default=0, init=False)
     _counted: int = field(default=0, init=False)  # evaluations that a sidecar has
-    _waiting: dict[str, list[FinishedGame]] = field(default_factory=lambda: defaultdict(list), init=False)
+    _waiting: dict[tuple[int, str], list[FinishedGame]] = field(default_factory=lambda: defaultdict(list), init=False)
     _since: float = field(default=0.0, init=False)  # when the oldest waiting game came
 
-    def add(self, finished: FinishedGame) -> None:
+    def add(self, finished: FinishedGame, generation: int) -> None:
+        """generation: the number of the newest model when the game began."""
         if not self._waiting:
             self._since = time.monotonic()
-        self._waiting[finished.player].append(finished)
+        self._waiting[generation, finished.player].append(finished)
 
     def due_in(self) -> float:
         """Seconds until the oldest waiting game must be committed."""
@@ -47,16 +50,16 @@ class Committer:
 
         An interrupt comes between two shards: games are written and wait no longer, or neither.
         """
-        for model, games in list(self._waiting.items()):
+        for (generation, model), games in sorted(self._waiting.items()):
             while games:
                 count = len(games) if self.config.commit_seconds > 0 else 1
                 with held_back():
-                    self._write(model, [finished.record for finished in games[:count]])
+                    self._write(generation, model, [finished.record for finished in games[:count]])
                     del games[:count]
                     if not games:
-                        del self._waiting[model]
+                        del self._waiting[generation, model]
 
-    def _write(self, model: str, games: list[GameRecord]) -> None:
+    def _write(self, generation: int, model: str, games: list[GameRecord]) -> None:
         evaluations = self.evaluations()
         write_shard(
             self.config.output_dir,
@@ -64,7 +67,7 @@ class Committer:
             self.config.worker,
             self.game,
             games,
-            self.provenance,
+            {"generation": generation, **self.provenance},
             evaluations - self._counted,
             self.method,
         )

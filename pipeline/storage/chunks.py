@@ -24,12 +24,13 @@ from numpy.typing import NDArray
 
 from pipeline.errors import FileError
 from pipeline.storage import atomic, layout
+from pipeline.storage.order import COUNTED, MOST, TOTAL
 
 FORMAT, VERSION = "mugo-chunk", 2
 SHARD_LIST = "shards"  # dataset of names, beside the columns
 SEAL_BYTES = 512  # the least that HDF5 allows before its own part
 MOST_NAMES_BYTES = 64 << 20  # of the list of shards, unpacked: a million names
-COUNTS = ("total_positions", "new_positions")  # of a window, which the next gathering goes on from
+COUNTS = (TOTAL, "new_positions")  # of a window, which the next gathering goes on from
 
 
 Columns = dict[str, NDArray[Any]]
@@ -108,17 +109,23 @@ def write_chunk(
     image = io.BytesIO()  # in memory first: HDF5 reports a full disk in a heap of errors
     with h5py.File(image, "w", userblock_size=SEAL_BYTES) as file:
         facts = asdict(replace(header, num_examples=num_examples))
-        window = json.dumps(facts.pop("window"))
+        window = dict(facts.pop("window"))
+        numbers = window.pop(COUNTED, None)  # a dataset of its own: an attribute holds 64 KiB at most
         if header.method == layout.DEFAULT_METHOD:
             del facts["method"]
-        file.attrs.update({"format": FORMAT, "version": VERSION, **facts, "window": window})
+        file.attrs.update({"format": FORMAT, "version": VERSION, **facts, "window": json.dumps(window)})
         for name, column in columns.items():
             file.create_dataset(name, data=column)
-        names = np.array(shards, "S" if shards else "S1")
-        file.create_dataset(SHARD_LIST, data=names, compression=1 if shards else None)
+        _write_names(file, SHARD_LIST, shards)
+        if numbers is not None:
+            _write_names(file, COUNTED, [f"{place} {number}" for place, number in numbers.items()])
     sealed = image.getbuffer()
     sealed[:SEAL_BYTES] = _seal(sealed)
     atomic.write_bytes(path, sealed, folder_sync)
+
+
+def _write_names(file: h5py.File, dataset: str, names: list[str]) -> None:
+    file.create_dataset(dataset, data=np.array(names, "S" if names else "S1"), compression=1 if names else None)
 
 
 def _seal(data: memoryview) -> bytes:
@@ -156,14 +163,14 @@ def _unseal(path: Path) -> io.BytesIO:
 def read_chunk(path: Path, game_spec: str, types: ColumnTypes) -> Chunk:
     """A checked chunk. Raises FileError if it is missing, cut off, damaged, or of another version or game."""
     with _opened(path) as file:
-        header = _read_header(file)
+        header = _read_header(path, file)
         if header.game != game_spec:
             raise FileError(path, f"it holds {header.game}; wanted {game_spec}")
         columns = {
             name: _read_column(path, file, name, np.dtype(dtype), (header.num_examples, *shape), game_spec)
             for name, (dtype, shape) in {**types, **ORIGIN}.items()
         }
-        shards = _read_shard_list(path, file)
+        shards = _read_names(path, file, SHARD_LIST)
     if len(columns["shard"]) and int(columns["shard"].max()) >= len(shards):
         raise FileError(path, "damaged: an example's shard is not in its list of shards")
     return Chunk(path, header, columns, shards)
@@ -172,7 +179,7 @@ def read_chunk(path: Path, game_spec: str, types: ColumnTypes) -> Chunk:
 def read_header(path: Path) -> ChunkHeader:
     """A chunk's attributes, whatever its game. Raises FileError like read_chunk."""
     with _opened(path) as file:
-        return _read_header(file)
+        return _read_header(path, file)
 
 
 @contextmanager
@@ -188,13 +195,17 @@ def _opened(path: Path) -> Iterator[h5py.File]:
         raise FileError(path, problem) from error
 
 
-def _read_header(file: h5py.File) -> ChunkHeader:
+def _read_header(path: Path, file: h5py.File) -> ChunkHeader:
     read: dict[str, Callable[[Any], Any]] = {"game": str, "set_id": str, "window": _read_window, "method": str}
     facts = {"method": layout.DEFAULT_METHOD}
     for one in fields(ChunkHeader):
         if one.name in file.attrs or one.name != "method":
             facts[one.name] = _read_attribute(file, one.name)
-    return ChunkHeader(**{one.name: read.get(one.name, int)(facts[one.name]) for one in fields(ChunkHeader)})
+    header = ChunkHeader(**{one.name: read.get(one.name, int)(facts[one.name]) for one in fields(ChunkHeader)})
+    header.window.pop(COUNTED, None)
+    if file.get(COUNTED, getlink=True) is not None:  # earlier versions had none
+        header.window[COUNTED] = dict(map(_read_counted, _read_names(path, file, COUNTED)))
+    return header
 
 
 def _read_attribute(file: h5py.File, name: str) -> Any:
@@ -217,6 +228,13 @@ def _read_window(text: str) -> dict[str, Any]:
         if not isinstance(count, int) or not 0 <= count < 2**63:
             raise ValueError(f"window {name} is {str(count)[:40]}")
     return window
+
+
+def _read_counted(line: str) -> tuple[str, int]:
+    place, _, number = line.partition(" ")
+    if not number.isdecimal() or not int(number) < MOST:
+        raise ValueError(f"{COUNTED} has {line[:40]!r}")
+    return place, int(number)
 
 
 def _dataset(path: Path, file: h5py.File, name: str) -> h5py.Dataset:
@@ -257,13 +275,13 @@ def _read_column(
     return dataset[()]
 
 
-def _read_shard_list(path: Path, file: h5py.File) -> list[str]:
-    dataset = _dataset(path, file, SHARD_LIST)
+def _read_names(path: Path, file: h5py.File, name: str) -> list[str]:
+    dataset = _dataset(path, file, name)
     if dataset.ndim != 1 or dataset.dtype.kind != "S" or dataset.nbytes > MOST_NAMES_BYTES:
-        found = f"{SHARD_LIST} is {dataset.dtype} {dataset.shape}"
+        found = f"{name} is {dataset.dtype} {dataset.shape}"
         raise FileError(path, f"{found}; wanted a list of names of at most {MOST_NAMES_BYTES} bytes")
     names = dataset[()] if _is_whole(dataset, file.id.get_filesize()) else _unpacked(dataset)
-    return [name.decode() for name in names]
+    return [one.decode() for one in names]
 
 
 def _unpacked(dataset: h5py.Dataset) -> NDArray[Any]:

@@ -3,7 +3,8 @@
     saved_models/000018-name/            a model: six digits, then a label
     saved_models/.000018-name.training/  the checkpoint of a training run that will become it
     saved_models/best_model              the champion, a relative symlink; promotions.jsonl beside it
-    data/selfplay/MODEL/WORKER/20261121T131500.123456-000001.gz   a shard; .meta beside it commits it
+    data/selfplay/000018-name/WORKER/20261121T131500.123456-000001.gz    a shard; .meta beside it commits it
+    data/selfplay/000021+000018-name/WORKER/…                            games that model 18 began in generation 21
     data/training_data/000007-1a2b3c4d-0003-of-0190.h5            chunk 3 of 190 of set 000007-1a2b3c4d
     data/training_data/000007-1a2b3c4d-holdout.h5                 its hold-out
     data/training_data/000007-1a2b3c4d-priorities.safetensors     how often to sample each of its examples
@@ -13,6 +14,11 @@
 
 Names of one kind sort alphabetically by age: numbers are zero-padded, times are UTC. A set's number counts the sets
 made in its folder, so that age shows even between two sets of one model; the hash after it says what it was made from.
+
+The age of a game is its *generation*: the number of the newest model in saved_models/ when it began. The folder of
+games carries it: a model's name begins with its number, and where it plays in a later generation, that one stands
+before it with a "+", which no model's name has. So games sort by when they were begun in the run, also those of a
+champion that nobody replaced or that was called back. Folders of one generation are of one age; see order.py.
 """
 
 from __future__ import annotations
@@ -45,6 +51,7 @@ META_SUFFIX = ".meta"
 CHUNK_SUFFIX = ".h5"
 
 MAX_NUMBER = 999_999
+UNNUMBERED = MAX_NUMBER + 1  # sorts after every generation, as letters sort after digits
 MAX_CHUNKS = 9_999
 VERSUS = "-vs-"
 TIME_FORMAT = "%Y%m%dT%H%M%S.%f"
@@ -55,7 +62,8 @@ _PLAYER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]*")
 _WORKER = re.compile(r"[A-Za-z0-9_-]+")
 _MODEL = re.compile(r"(\d{6})-([A-Za-z0-9][A-Za-z0-9._-]*)")
 _CHECKPOINT = re.compile(r"\.(.+)\.training")
-_SHARD = re.compile(r"(\d{8}T\d{6}\.\d{6})-(\d{6})\.(?:gz|meta)")
+_GAMES = re.compile(r"(?:(\d{6})\+)?([A-Za-z0-9][A-Za-z0-9._-]*)")
+_SHARD = re.compile(r"(\d{8}T\d{6}\.\d{6})-(\d{6}|[1-9]\d{6,11})\.(?:gz|meta)")
 _CHUNK = re.compile(r"(\d{6})-([0-9a-f]{8})-(?:(\d{4})-of-(\d{4})|holdout)\.h5")
 _PRIORITIES = re.compile(r"(\d{6})-([0-9a-f]{8})-priorities\.safetensors")
 _TEMPORARY = re.compile(r"\.(.+)~([A-Za-z0-9-]+)~(\d+)~(?:(\d{8}T\d{6})~)?[0-9a-f]{8}\.tmp", re.DOTALL)
@@ -111,22 +119,57 @@ def parse_checkpoint_name(name: str) -> str | None:
 
 
 @dataclass(frozen=True, order=True)
+class GamesFolder:
+    """The folder of the games that a model began in a generation."""
+
+    generation: int  # UNNUMBERED: earlier versions wrote none for a model whose name has no number
+    model: str
+
+    def __str__(self) -> str:
+        return self.model if self.generation == _own_generation(self.model) else f"{self.generation:06d}+{self.model}"
+
+
+def games_folder(model: str, generation: int | None) -> GamesFolder:
+    """generation: None, or a number below the model's: the model's own. Raises UsageError for names it can't have."""
+    own = _own_generation(check_model_name(model))
+    if generation is None or (own != UNNUMBERED and generation < own):
+        return GamesFolder(own, model)
+    if not 0 <= generation <= MAX_NUMBER:
+        raise UsageError(f"generation {generation}: wanted 0 to {MAX_NUMBER}")
+    return GamesFolder(generation, model)
+
+
+def parse_games_folder(name: str) -> GamesFolder | None:
+    """The parts of the name of a folder of games; None if it isn't one."""
+    match = _GAMES.fullmatch(name)
+    if match is None:
+        return None
+    return GamesFolder(int(match[1]) if match[1] else _own_generation(match[2]), match[2])
+
+
+def _own_generation(model: str) -> int:
+    name = parse_model_name(model)
+    return UNNUMBERED if name is None else name.number
+
+
+@dataclass(frozen=True, order=True)
 class ShardName:
-    time: datetime  # UTC; strictly increasing within a worker's folder
-    count: int  # shards that the writer has written so far, including this one: 1, 2, …
+    """Both strictly increase within a worker's folder."""
+
+    time: datetime  # UTC
+    number: int  # 1, 2, …; earlier versions began anew with each process, and after a million
 
     @property
     def shard(self) -> str:
-        return _shard_stem(self.time, self.count) + SHARD_SUFFIX
+        return _shard_stem(self.time, self.number) + SHARD_SUFFIX
 
     @property
     def meta(self) -> str:
-        return _shard_stem(self.time, self.count) + META_SUFFIX
+        return _shard_stem(self.time, self.number) + META_SUFFIX
 
 
-def _shard_stem(time: datetime, count: int) -> str:
-    # After a million the count starts over: time gives the order, the count only helps people.
-    return f"{time.astimezone(UTC).strftime(TIME_FORMAT)}-{count % (MAX_NUMBER + 1):06d}"
+def _shard_stem(time: datetime, number: int) -> str:
+    return f"{time.astimezone(UTC).strftime(TIME_FORMAT)}-{number:06d}"
 
 
 def parse_shard_name(name: str) -> ShardName | None:
@@ -141,20 +184,18 @@ def parse_shard_name(name: str) -> ShardName | None:
     return ShardName(time, int(match[2])) if 2000 <= time.year <= 9998 else None  # hours can be added and taken away
 
 
-def shard_folder(directory: Path, model: str, worker: str) -> Path:
-    """Raises UsageError for a model or worker whose name a folder can't have."""
+def shard_folder(directory: Path, model: str, worker: str, generation: int | None = None) -> Path:
+    """Where a worker puts the games that a model began in a generation; None: in the model's own.
+
+    Raises UsageError for a model or worker whose name a folder can't have.
+    """
     if not _WORKER.fullmatch(worker):
         raise UsageError(f"worker {worker!r}: wanted letters, digits, '_' and '-', e.g. w03")
-    return directory / check_model_name(model) / worker
+    return directory / str(games_folder(model, generation)) / worker
 
 
 def is_worker_name(name: str) -> bool:
     return _WORKER.fullmatch(name) is not None
-
-
-def is_model_folder_name(name: str) -> bool:
-    """Whether a folder of games may stand for a model, numbered or not."""
-    return _NAME.fullmatch(name) is not None
 
 
 def meta_path(shard: Path) -> Path:
@@ -166,7 +207,7 @@ def shard_path(meta: Path) -> Path:
 
 
 def shard_id(path: Path) -> str:
-    """``MODEL/WORKER/FILE.gz``, which identifies a shard wherever its directory is. path: the shard or its sidecar."""
+    """``FOLDER/WORKER/FILE.gz``, which identifies a shard wherever its directory is. path: the shard or its sidecar."""
     return "/".join((*path.parts[-3:-1], path.stem + SHARD_SUFFIX))
 
 

@@ -165,16 +165,21 @@ def newest_model(folder: Path) -> Path:
 
 def newest_number(folder: Path) -> int:
     """The number of the newest model, which is the generation of games that start now; 0 without a model."""
-    return max(_numbers(folder), default=0)
+    number = _highest_number(folder)
+    return 0 if number is None else number
 
 
 def next_model_path(folder: Path, label: str) -> Path:
     """The path of the next model: its number is one above the folder's highest, or 0."""
-    return folder / layout.model_name(max(_numbers(folder), default=-1) + 1, label)
+    number = _highest_number(folder)
+    return folder / layout.model_name(0 if number is None else number + 1, label)
 
 
-def _numbers(folder: Path) -> list[int]:
-    return [name.number for path in list_models(folder) if (name := layout.parse_model_name(path.name))]
+def _highest_number(folder: Path) -> int | None:
+    """Looks at as few models as it can: self-play asks for every game."""
+    names = filter(None, map(layout.parse_model_name, atomic.names_in(folder)))
+    found = (name.number for name in sorted(names, reverse=True) if has_model(folder / str(name)))
+    return next(found, None)
 
 
 # The champion

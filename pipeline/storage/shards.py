@@ -18,19 +18,17 @@ import os
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime, timedelta
 from enum import IntEnum
+from itertools import islice
 from pathlib import Path
-from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError
-from pipeline.storage import atomic, layout
+from pipeline.storage import atomic, layout, order
 
 try:
     from isal import igzip_lib, isal_zlib
@@ -49,6 +47,8 @@ MOST_UNPACKED = 16 << 20  # bytes that any shard may unpack to; beyond, MOST_RAT
 MOST_RATIO = 64  # games pack to a third or a tenth; only what was made to fill the memory packs better than this
 MOST_GENERATION, MOST_EVALUATIONS = 2**31 - 1, 2**63 - 1
 COMPRESSION_LEVEL = 1  # higher levels cost more time than their smaller files are worth
+NAMES = order.ShardNames()
+SWEPT_GENERATIONS = 2  # a worker that was killed has written to the newest folders
 
 
 class End(IntEnum):
@@ -105,7 +105,7 @@ class ShardMeta:
 
     @property
     def id(self) -> str:
-        """``MODEL/WORKER/FILE.gz``"""
+        """``FOLDER/WORKER/FILE.gz``"""
         return layout.shard_id(self.path)
 
 
@@ -212,7 +212,8 @@ def write_shard(
 ) -> Path:
     """Write games as one shard and commit it with its sidecar; the shard's path.
 
-    provenance  what else made the games, as JSON: seed, settings, …; "generation" also goes into the sidecar.
+    provenance  what else made the games, as JSON: seed, settings, …; "generation", by which games sort, also goes into
+                the sidecar and the name of the folder.
     evaluations how many the network made for it; only the sidecar has them.
     Two syncs: a kill loses nothing that was returned from here; a power cut may lose the last shards, whole.
     Raises FileError if the disk is full or read-only, ValueError if games is empty or its arrays contradict each other.
@@ -235,7 +236,7 @@ def write_shard(
     data = json.dumps(header, ensure_ascii=False).encode() + b"\n"
     packed = compress(data + b"".join(column.tobytes() for column in columns.values()))
 
-    folder = layout.shard_folder(output_dir, model_name, worker)
+    folder = layout.shard_folder(output_dir, model_name, worker, provenance.get("generation"))
     atomic.make_folder(folder)
     with atomic.os_errors(folder):
         name = NAMES.next(folder)
@@ -263,31 +264,6 @@ def write_shard(
     return path
 
 
-class ShardNames:
-    """The next name in each folder: times strictly increase, though the clock may step back. For any thread."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._last: dict[Path, layout.ShardName] = {}
-
-    def next(self, folder: Path) -> layout.ShardName:
-        """Raises OSError if the folder can't be listed."""
-        with self._lock:
-            last = self._last.get(folder)
-            if last is None:  # an earlier process may have written here under a clock that was ahead
-                found = [name for name in map(layout.parse_shard_name, os.listdir(folder)) if name]
-                last = layout.ShardName(max(found).time, 0) if found else None
-            time = datetime.now(UTC)
-            if last is not None:
-                time = max(time, last.time + timedelta(microseconds=1))
-            name = layout.ShardName(time, last.count + 1 if last else 1)
-            self._last[folder] = name
-            return name
-
-
-NAMES = ShardNames()
-
-
 def compress(data: bytes) -> bytes:
     """gzip by the fastest library installed, without a time stamp."""
     if igzip_lib is not None:
@@ -295,17 +271,19 @@ def compress(data: bytes) -> bytes:
     return gzip.compress(data, COMPRESSION_LEVEL, mtime=0)
 
 
-def prepare_folder(output_dir: Path, model_name: str, worker: str) -> None:
+def prepare_folder(output_dir: Path, model_name: str, worker: str, generation: int | None = None) -> None:
     """Make the folder of a worker's shards and try to write there, so that trouble shows before the games are played.
 
-    Removes what killed workers left half-written of this model's shards.
+    Removes what killed workers left half-written in the newest generations.
 
     Raises FileError if the disk is full or read-only, or a file is in the way.
     """
-    folder = layout.shard_folder(output_dir, model_name, worker)
+    folder = layout.shard_folder(output_dir, model_name, worker, generation)
     atomic.make_folder(folder)
-    for beside in _folders(folder.parent, layout.is_worker_name):  # a worker that was killed may never come back
-        atomic.sweep(folder.parent / beside)
+    for _, models in islice(order.newest_generations(output_dir), SWEPT_GENERATIONS):
+        for model in models:
+            for beside in order.folders_in(output_dir / model, layout.is_worker_name):  # its worker may never come back
+                atomic.sweep(output_dir / model / beside)
     with atomic.os_errors(folder), tempfile.TemporaryFile(dir=folder) as file:
         file.write(bytes(TRIAL_BYTES))
         file.flush()
@@ -509,35 +487,28 @@ def _are_surprises(numbers: NDArray[np.floating]) -> bool:
 
 
 def newest_shards(directory: Path, on_damage: Callable[[FileError], None] | None = None) -> Iterator[ShardMeta]:
-    """Sidecars, newest first: by model, then time, then worker. Lazy: stop when you have enough.
+    """Sidecars, newest first; order.py says which order that is. Lazy: stop when you have enough.
 
-    Opens only the sidecars it yields and lists only the folders it comes to; older models cost nothing.
+    Opens only the sidecars it yields and lists only the folders it comes to; older games cost nothing.
     on_damage: called for each unusable sidecar, which is then skipped; without it FileError is raised.
     Sidecars that disappear meanwhile are skipped. A missing directory holds no shards.
     """
-    for model in sorted(_folders(directory, layout.is_model_folder_name), reverse=True):
-        names = [
-            (name, worker)
-            for worker in _folders(directory / model, layout.is_worker_name)
-            for name in os.listdir(directory / model / worker)
-            if name.endswith(layout.META_SUFFIX) and not name.startswith(".")
-        ]
-        for name, worker in sorted(names, reverse=True):
-            if layout.parse_shard_name(name) is None:
-                continue
-            path = directory / model / worker / name
-            try:
-                meta = read_meta(path)
-            except FileError as error:
-                if path.exists():
-                    if on_damage is None:
-                        raise
-                    on_damage(error)
-            else:
-                yield meta
+    for file in order.newest_files(directory):
+        meta = meta_of(file, directory, on_damage)
+        if meta is not None:
+            yield meta
 
 
-def _folders(directory: Path, is_ours: Callable[[str], bool]) -> list[str]:
-    with atomic.os_errors(directory), suppress(FileNotFoundError), os.scandir(directory) as entries:
-        return [entry.name for entry in entries if is_ours(entry.name) and entry.is_dir()]
-    return []
+def meta_of(
+    file: order.ShardFile, directory: Path, on_damage: Callable[[FileError], None] | None = None
+) -> ShardMeta | None:
+    """The sidecar of one of the shards under directory; None if it is gone, or damaged and on_damage was told."""
+    path = file.meta(directory)
+    try:
+        return read_meta(path)
+    except FileError as error:
+        if path.exists():
+            if on_damage is None:
+                raise
+            on_damage(error)
+        return None

@@ -25,11 +25,12 @@ from pipeline.games.registry import parse_game
 from pipeline.gather import command as gather_module
 from pipeline.gather import extraction
 from pipeline.gather.command import gather
-from pipeline.gather.window import Capacity, Counted, scan_window
+from pipeline.gather.window import Capacity, scan_window
 from pipeline.methods.alphazero.examples import column_types
 from pipeline.progress import Progress
 from pipeline.storage import atomic, layout
 from pipeline.storage.chunks import Chunk, newest_complete_set, read_chunk
+from pipeline.storage.order import Counted
 from pipeline.storage.shards import newest_shards, read_meta, read_shard, write_shard
 from tests.storage.random_games import random_games, random_shards
 
@@ -530,6 +531,24 @@ def test_all_positions_ever_made_are_counted_on_from_set_to_set(tmp_path: Path, 
     assert chunk.read_bytes() == again
     rerun = gather(config(tmp_path, max_positions=400, chunks_to_make=2))
     assert rerun.chunks_made == 0 and (rerun.total_positions, rerun.new_positions) == (total, total - first)
+
+
+def test_a_clock_that_runs_ahead_does_not_freeze_the_count(tmp_path: Path, selfplay: Path) -> None:
+    """By names alone its shard would be the newest for decades, and nothing behind it new."""
+
+    def play_on_w09(seed: int) -> Path:
+        return write_shard(selfplay, "000001-a", "w09", GAME.spec, random_games(GAME, 8, seed), {})
+
+    ahead = play_on_w09(7)
+    for suffix in (".gz", ".meta"):
+        ahead.with_suffix(suffix).rename(ahead.with_name(f"20600101T000000.000000-000001{suffix}"))
+    gather(config(tmp_path))
+    before = sum(meta.positions for meta in newest_shards(selfplay))
+    random_shards(selfplay, GAME, 3, 8, seed=5)
+    play_on_w09(6)  # its clock has been set
+    total = sum(meta.positions for meta in newest_shards(selfplay))
+    summary = gather(config(tmp_path))
+    assert (summary.total_positions, summary.new_positions) == (total, total - before)
 
 
 def test_a_chunk_that_is_made_again_says_the_same_when_no_older_set_is_left(tmp_path: Path, selfplay: Path) -> None:

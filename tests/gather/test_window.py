@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,20 +12,52 @@ from scipy.stats import chisquare
 
 from pipeline.errors import MuGoError
 from pipeline.gather import window as window_module
-from pipeline.gather.window import Capacity, Counted, Window, holdout_games, scan_window
+from pipeline.gather.window import Capacity, Window, holdout_games, scan_window
 from pipeline.methods.base import Positions
 from pipeline.storage import layout
+from pipeline.storage.order import Counted, ShardFile, generation_of
 from pipeline.storage.shards import ShardMeta
 
 NOTHING = Counted()
+FUTURE = datetime(2060, 1, 1, tzinfo=UTC)
 
 
 def meta(number: int, lengths: list[int], game: str = "go:9", model: str = "000001-a") -> ShardMeta:
-    name = layout.ShardName(datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=number), 1).shard
+    name = layout.ShardName(datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=number), number).shard
     path = Path("selfplay") / model / "w00" / name
     surprises = np.zeros(sum(lengths), np.float16)
     games = np.array(lengths, np.int32)
     return ShardMeta(path, game, model, "w00", 1, sum(lengths), len(lengths), games, surprises, 100, "00")
+
+
+def file_of(meta: ShardMeta) -> ShardFile:
+    folder, worker, name = meta.path.parts[-3:]
+    parsed = layout.parse_shard_name(name)
+    assert parsed
+    return ShardFile(generation_of(folder), parsed, worker, folder)
+
+
+def lay_out(monkeypatch: pytest.MonkeyPatch, metas: Iterable[ShardMeta]) -> list[int]:
+    """Let the window find these, newest first. Returns the positions of each sidecar that it opens, as it does so."""
+    by_file: dict[ShardFile, ShardMeta] = {}
+    opened: list[int] = []
+
+    def files() -> Iterator[ShardFile]:
+        for one in metas:
+            by_file[file_of(one)] = one
+            yield file_of(one)
+
+    def open_one(file: ShardFile, *rest: object) -> ShardMeta:
+        opened.append(by_file[file].positions)
+        return by_file[file]
+
+    monkeypatch.setattr(window_module, "newest_files", lambda directory: files())
+    monkeypatch.setattr(window_module, "meta_of", open_one)
+    return opened
+
+
+def counted_up_to(meta: ShardMeta, total: int) -> Counted:
+    return Counted(total, {file_of(meta).place: file_of(meta).number})
 
 
 def scan(
@@ -35,7 +69,7 @@ def scan(
     random_seed: int | None = None,
 ) -> Window:
     """metas: newest first."""
-    monkeypatch.setattr(window_module, "newest_shards", lambda directory, on_damage: iter(metas))
+    lay_out(monkeypatch, metas)
     capacity = Capacity(capacity) if isinstance(capacity, int) else capacity
     return scan_window(Path("selfplay"), capacity, before, holdout_fraction, pytest.fail, random_seed)
 
@@ -76,16 +110,16 @@ def test_an_empty_window(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_scan_stops_when_the_window_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    def shards() -> Any:
-        yield meta(3, [5])
-        yield meta(2, [5])
-        yield meta(1, [5])  # to see that the window ends
+    def shards() -> Iterator[ShardMeta]:
+        yield meta(3, [5], model="000002-b")
+        yield meta(2, [5], model="000002-b")
+        yield meta(1, [5], model="000001-a")  # to see that the generation ends
         pytest.fail("went on")
 
-    monkeypatch.setattr(window_module, "newest_shards", lambda directory, on_damage: shards())
-    assert (
-        scan_window(Path("x"), Capacity(10), Counted(15, meta(3, [5]).path.name), 0.0, pytest.fail).num_positions == 10
-    )
+    opened = lay_out(monkeypatch, shards())
+    before = counted_up_to(meta(3, [5], model="000002-b"), 15)
+    assert scan_window(Path("x"), Capacity(10), before, 0.0, pytest.fail).num_positions == 10
+    assert opened == [5, 5]
 
 
 def test_mixed_games_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +230,7 @@ def test_the_window_grows_with_all_there_ever_were(monkeypatch: pytest.MonkeyPat
     metas = [meta(number, [10]) for number in range(100, 0, -1)]
     first = scan(monkeypatch, metas[60:], capacity)  # N = 400
     assert (first.num_positions, first.capacity, first.counted.total, first.new_positions) == (200, 200, 400, 400)
-    assert first.counted.latest == metas[60].path.name
+    assert first.counted.numbers == {"000001-a/w00": 40}
     later = scan(monkeypatch, metas[10:], capacity, before=first.counted)  # N = 900
     assert (later.num_positions, later.capacity, later.counted.total, later.new_positions) == (300, 300, 900, 500)
     at_once = scan(monkeypatch, metas[10:], capacity)
@@ -208,25 +242,18 @@ def test_the_window_grows_with_all_there_ever_were(monkeypatch: pytest.MonkeyPat
 
 def test_counting_costs_the_window_and_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
     metas = [meta(number, [10]) for number in range(1000, 0, -1)]
-    opened: list[int] = []
-
-    def shards(since: int) -> Any:
-        for one in metas[since:]:
-            opened.append(one.positions)
-            yield one
 
     def sidecars_opened(since: int, counted: Counted) -> int:
-        opened.clear()
-        monkeypatch.setattr(window_module, "newest_shards", lambda directory, on_damage: shards(since))
+        opened = lay_out(monkeypatch, metas[since:])
         window = scan_window(Path("x"), Capacity(200), counted, 0.0, pytest.fail)
         assert window.num_positions == 200 and window.counted.total == 10 * (1000 - since)
         return len(opened)
 
     def counted(since: int) -> Counted:
-        return Counted(10 * (1000 - since), metas[since].path.name)
+        return counted_up_to(metas[since], 10 * (1000 - since))
 
-    assert sidecars_opened(0, counted(5)) == 21  # the window, and one more to see that it ends
-    assert sidecars_opened(0, counted(300)) == 301  # all that is new
+    assert sidecars_opened(0, counted(5)) == 20  # the window
+    assert sidecars_opened(0, counted(300)) == 300  # all that is new
     assert sidecars_opened(0, Counted()) == 1000  # only once
 
 
@@ -239,8 +266,69 @@ def test_games_of_an_older_model_that_end_late_are_counted(monkeypatch: pytest.M
 
 
 def test_shards_that_are_gone_stay_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    window = scan(monkeypatch, [meta(9, [10])], 1000, before=Counted(500, meta(8, [1]).path.name))
+    window = scan(monkeypatch, [meta(9, [10])], 1000, before=counted_up_to(meta(8, [1]), 500))
     assert (window.counted.total, window.num_positions) == (510, 10)
+
+
+def test_what_is_new_is_counted_without_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker's clock is years ahead; its shards stand first, and yet those of the others are seen to be new."""
+    ahead = replace(meta(10**9, [5]), path=Path("selfplay/000001-a/w01") / layout.ShardName(FUTURE, 1).shard)
+    first = scan(monkeypatch, [ahead, meta(1, [10])], 1000)
+    assert (first.counted.total, first.counted.numbers) == (15, {"000001-a/w00": 1, "000001-a/w01": 1})
+    second = scan(monkeypatch, [ahead, meta(3, [7]), meta(2, [8]), meta(1, [10])], 12, before=first.counted)
+    assert (second.counted.total, second.new_positions, second.num_positions) == (30, 15, 12)
+
+
+def test_every_new_shard_is_counted_once_whatever_clocks_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random runs: generations begin, workers with wild clocks add shards, some late; gather comes now and then."""
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        run: list[ShardMeta] = []
+        numbers: Counter[tuple[int, int]] = Counter()
+        counted, generation, made, waiting = Counted(), 0, 0, 0
+        for _ in range(60):
+            generation += int(rng.random() < 0.1)
+            worker, begun = int(rng.integers(4)), max(0, generation - int(rng.random() < 0.2))
+            numbers[begun, worker] += 1
+            time = FUTURE + timedelta(days=1000 * worker, minutes=numbers[begun, worker] + int(rng.integers(9)) * 100)
+            folder = str(layout.games_folder("000000-a", begun))
+            name = layout.ShardName(time, numbers[begun, worker]).shard
+            one = replace(meta(1, [int(rng.integers(1, 9))]), path=Path("selfplay") / folder / f"w0{worker}" / name)
+            run.append(one)
+            made += one.positions
+            waiting += one.positions
+            if rng.random() < 0.2:
+                window = scan(monkeypatch, sorted(run, key=file_of, reverse=True), 120, before=counted)
+                counted = window.counted
+                assert (counted.total, window.new_positions) == (made, waiting)
+                waiting = 0
+
+
+def test_the_count_of_earlier_versions_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They noted the last file name; numbers began anew with every process."""
+
+    def old(second: int, number: int, worker: str = "w00") -> ShardMeta:
+        name = layout.ShardName(FUTURE + timedelta(seconds=second), number).shard
+        return replace(meta(1, [10]), path=Path("selfplay/000001-a") / worker / name)
+
+    run = [old(5, 1), old(4, 2, "w01"), old(3, 1), old(2, 1, "w01"), old(1, 7), old(0, 6)]
+    first = scan(monkeypatch, run, 20, before=Counted(1030, latest=run[3].path.name))
+    assert (first.counted.total, first.new_positions) == (1060, 30)
+    assert first.counted.numbers == {"000001-a/w00": 7, "000001-a/w01": 2}
+    run = [old(7, 3, "w01"), old(6, 8), *run]
+    assert scan(monkeypatch, run, 20, before=first.counted).counted.total == 1080
+
+
+def test_what_the_window_has_left_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shard that comes into it late is not looked for, so that scans cost the window and not the history."""
+    run = [meta(3, [10], model="000003-c"), meta(2, [10], model="000002-b"), meta(1, [10], model="000001-a")]
+    first = scan(monkeypatch, run, 20)
+    assert first.counted.numbers == {"000003-c/w00": 3, "000002-b/w00": 2}
+    late = [run[0], meta(9, [4], model="000002-b"), run[1], meta(9, [5], model="000001-a"), run[2]]
+    second = scan(monkeypatch, late, 10, before=first.counted)
+    assert (second.counted.total, second.new_positions, second.counted.numbers) == (34, 4, {"000003-c/w00": 3})
+    wide = scan(monkeypatch, late, 1000, before=second.counted)
+    assert (wide.counted.total, wide.num_positions) == (39, 39)  # more than was counted is there to be seen
 
 
 # Random eviction
@@ -292,8 +380,8 @@ def test_who_was_evicted_never_comes_back(monkeypatch: pytest.MonkeyPatch) -> No
     metas = [meta(number, [7, 13]) for number in range(40, 0, -1)]
     counted, before = Counted(), None
     for since in range(39, -1, -1):
-        window = scan(monkeypatch, metas[since:], 100, before=counted, random_seed=3)
-        at_once = scan(monkeypatch, metas[since:], 100, random_seed=3)
+        window = scan(monkeypatch, metas[since:], 100, before=counted, random_seed=4)
+        at_once = scan(monkeypatch, metas[since:], 100, random_seed=4)
         there = survivors(window, metas[since:])
         np.testing.assert_array_equal(there, survivors(at_once, metas[since:]))  # no state but the files
         if before is not None:
@@ -304,17 +392,10 @@ def test_who_was_evicted_never_comes_back(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_random_eviction_looks_no_further_than_its_horizon(monkeypatch: pytest.MonkeyPatch) -> None:
     metas = [meta(number, [10]) for number in range(400, 0, -1)]
-    opened: list[int] = []
-
-    def shards() -> Any:
-        for one in metas:
-            opened.append(one.positions)
-            yield one
-
-    monkeypatch.setattr(window_module, "newest_shards", lambda directory, on_damage: shards())
-    counted = Counted(4000, metas[0].path.name)
+    opened = lay_out(monkeypatch, metas)
+    counted = counted_up_to(metas[0], 4000)
     window = scan_window(Path("x"), Capacity(50), counted, 0.0, pytest.fail, random_seed=0)
-    assert len(opened) == 14 * 5 + 1 and window.counted.total == 4000
+    assert len(opened) == 14 * 5 and window.counted.total == 4000
     assert (1 - 1 / 50) ** (14 * 50) < 2e-6
 
 

@@ -33,7 +33,8 @@ from pipeline.reports.report.facts import (
     wrong_resignations,
 )
 from pipeline.reports.report.replays import replays
-from pipeline.reports.run_files import ShardFile
+from pipeline.reports.run_files import SizedShard
+from pipeline.storage import layout
 from pipeline.storage.matches import write_summary
 from pipeline.storage.models import set_champion
 from pipeline.storage.shards import POLICY_COUNTS, End, GameRecord, read_shard, write_shard
@@ -145,7 +146,7 @@ def training(number: int, minutes: float, seconds: float | None) -> Training:
 
 def test_time_is_shared_out_between_the_stages() -> None:
     shards = [
-        ShardFile(NOW + timedelta(minutes=at), f"s{at}", "000000-m", "w00", 1)
+        SizedShard(0, layout.ShardName(NOW + timedelta(minutes=at), at), "w00", "000000-m", 1)
         for at in (1, 5, 9, 14, 16, 18, 18 + 75, 97)
     ]
     facts = Facts(

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +103,35 @@ def test_top_up_plays_what_is_missing_in_this_generation(tmp_path):
     assert again.games == 0 and "already" in again.note
     make_model(models, number=1)  # trained, not promoted: the old champion plays on, for the next generation
     assert selfplay(config_for(tmp_path, games=4, top_up=True, seed=8)).games == 4
+
+
+def test_games_of_a_champion_that_was_called_back_are_the_newest(tmp_path):
+    models = tmp_path / "saved_models"
+    first = make_champion(models, number=0)
+    selfplay(config_for(tmp_path, games=3))
+    make_champion(models, number=1, seed=9)
+    selfplay(config_for(tmp_path, games=4, seed=6))
+    set_champion(models, first, {"reason": "test"})
+    selfplay(config_for(tmp_path, games=5, seed=7))
+    found = [(meta.model, meta.generation) for meta in newest_shards(tmp_path / "selfplay") for _ in range(meta.games)]
+    assert found == 5 * [("000000-test", 1)] + 4 * [("000001-test", 1)] + 3 * [("000000-test", 0)]
+    assert selfplay(config_for(tmp_path, games=12, top_up=True, seed=8)).games == 3
+    make_model(models, number=2)
+    assert selfplay(config_for(tmp_path, games=6, top_up=True, seed=9)).games == 6
+    assert selfplay(config_for(tmp_path, games=6, top_up=True, seed=10)).games == 0
+
+
+def test_a_generation_begins_while_games_run(tmp_path, monkeypatch):
+    """A model is trained meanwhile and not promoted; games that begin then are of its generation."""
+    models = tmp_path / "saved_models"
+    make_champion(models, number=0)
+    before_games(monkeypatch, 20, lambda: (models / "000004-test").exists() or make_model(models, number=4))
+    selfplay(config_for(tmp_path, games=30, threads=1))
+    games = Counter()
+    for meta in newest_shards(tmp_path / "selfplay"):
+        games[meta.path.parts[-3], meta.generation] += meta.games
+        assert read_shard(meta.path, meta).header["provenance"]["generation"] == meta.generation
+    assert games == {("000000-test", 0): 20, ("000004+000000-test", 4): 10}
 
 
 def before_games(monkeypatch, number, act):

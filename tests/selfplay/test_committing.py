@@ -24,7 +24,7 @@ def finished(game_id: int, player: str = "000001-a") -> FinishedGame:
 
 def committer(folder: Path, commit_seconds: float) -> Committer:
     config = SelfplayConfig(output_dir=folder, commit_seconds=commit_seconds)
-    return Committer(config, "go:9", "alphazero", {"generation": 1}, lambda: 0)
+    return Committer(config, "go:9", "alphazero", {}, lambda: 0)
 
 
 def written(folder: Path) -> list[int]:
@@ -38,7 +38,7 @@ def test_what_a_failed_commit_wrote_is_not_written_again(
 ) -> None:
     one = committer(tmp_path, commit_seconds)
     for number in range(4):
-        one.add(finished(number, "000001-a" if number < 3 else "000002-b"))
+        one.add(finished(number, "000001-a" if number < 3 else "000002-b"), 2)
     real, calls = committing.write_shard, iter([True, False])
 
     def full_at_the_second(*arguments: object) -> Path:
@@ -72,7 +72,7 @@ def test_an_interrupt_neither_loses_games_nor_writes_them_twice(
     """It comes right after so many renames, of which a shard takes two; self-play then commits what still waits."""
     one = committer(tmp_path, commit_seconds)
     for number in range(4):
-        one.add(finished(number))
+        one.add(finished(number), 1)
     rename, left = os.rename, [renames]
 
     def interrupted(source: Path, target: Path) -> None:
@@ -87,3 +87,14 @@ def test_an_interrupt_neither_loses_games_nor_writes_them_twice(
             one.commit()
     one.commit()
     assert written(tmp_path) == [0, 1, 2, 3]
+
+
+def test_games_of_two_generations_are_two_shards(tmp_path: Path) -> None:
+    one = committer(tmp_path, 1.0)
+    for number, (model, generation) in enumerate([("000001-a", 1), ("000001-a", 2), ("000002-b", 2), ("000001-a", 2)]):
+        one.add(finished(number, model), generation)
+    one.commit()
+    found = [(meta.path.parts[-3], meta.model, meta.generation, meta.games) for meta in newest_shards(tmp_path)]
+    assert sorted(found) == [
+        ("000001-a", "000001-a", 1, 1), ("000002+000001-a", "000001-a", 2, 2), ("000002-b", "000002-b", 2, 1)
+    ]  # fmt: skip

@@ -52,6 +52,23 @@ def test_round_trip(tmp_path: Path, num_examples: int) -> None:
         np.testing.assert_array_equal(chunk.columns[name], column)
 
 
+def test_more_places_are_counted_than_fit_into_an_attribute(tmp_path: Path) -> None:
+    """HDF5 allows 64 KiB."""
+    counted = {f"000001-a/worker-{number}-with-a-rather-long-name": number for number in range(2500)}
+    window = {"total_positions": 5, "counted_shards": counted}
+    path = write(tmp_path / "a.h5", window=window)
+    assert chunks.read_header(path).window == window
+    assert chunks.read_chunk(path, GAME.spec, column_types(GAME)).header.window == window
+    assert chunks.read_header(write(path, window={"counted_shards": {}})).window == {"counted_shards": {}}
+
+
+@pytest.mark.parametrize("line", ["", "000001-a/w00", "000001-a/w00 -1", "000001-a/w00 x", f"a/w00 {2**63}"])
+def test_damaged_counts_of_shards(tmp_path: Path, line: str) -> None:
+    place, _, number = line.rpartition(" ")
+    with pytest.raises(FileError, match=r"not readable as HDF5 .*counted_shards"):
+        chunks.read_header(write(tmp_path / "a.h5", window={"counted_shards": {place: number}}))
+
+
 def test_the_same_examples_give_the_same_bytes(tmp_path: Path) -> None:
     assert write(tmp_path / "a.h5").read_bytes() == write(tmp_path / "b.h5").read_bytes()
 

@@ -58,6 +58,42 @@ def test_shard_names_round_trip() -> None:
     assert layout.parse_shard_name(name.shard) == layout.parse_shard_name(name.meta) == name
 
 
+def test_numbers_of_shards_have_as_many_digits_as_they_need() -> None:
+    name = layout.ShardName(TIME, 1_000_001)
+    assert layout.parse_shard_name(name.shard) == name
+    assert layout.parse_shard_name("20261121T131500.123456-0000001.gz") is None  # nobody writes that
+
+
+def test_folders_of_games_sort_by_generation() -> None:
+    made = [(3, "000003-a"), (4, "000003-a"), (5, "000005-b"), (5, "000003-a"), (6, "000001-z"), (7, "pretrained")]
+    names = [str(layout.games_folder(model, generation)) for generation, model in made]
+    assert names == [
+        "000003-a",
+        "000004+000003-a",
+        "000005-b",
+        "000005+000003-a",
+        "000006+000001-z",
+        "000007+pretrained",
+    ]
+    parsed = [layout.parse_games_folder(name) for name in names]
+    assert [(one.generation, one.model) for one in parsed if one] == made
+    numbers = [name[:6] for name in sorted(names)]
+    assert numbers == sorted(numbers)
+
+
+def test_folders_of_games_of_earlier_versions() -> None:
+    numbered, mine = layout.GamesFolder(3, "000003-a"), layout.GamesFolder(layout.UNNUMBERED, "mine")
+    assert layout.parse_games_folder("000003-a") == layout.games_folder("000003-a", None) == numbered
+    assert layout.games_folder("000003-a", 2) == numbered  # nobody plays before it is made
+    assert layout.parse_games_folder("mine") == layout.games_folder("mine", None) == mine
+    assert str(mine) == "mine"
+
+
+@pytest.mark.parametrize("name", ["+a", "00003+a", "000003+", "000003+.a", "000003+000004+a", ".a", "a b"])
+def test_other_names_are_no_folders_of_games(name: str) -> None:
+    assert layout.parse_games_folder(name) is None
+
+
 def test_shard_times_are_written_in_utc() -> None:
     elsewhere = TIME.astimezone(timezone(timedelta(hours=-7)))
     assert layout.ShardName(elsewhere, 1).shard == layout.ShardName(TIME, 1).shard

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import FileError, UsageError
-from pipeline.storage import atomic, layout, shards
+from pipeline.storage import atomic, layout, order, shards
 from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord
 
 
@@ -199,16 +199,17 @@ def test_times_strictly_increase_whatever_the_clock_does(tmp_path: Path, monkeyp
         def now(cls, tz: Any = None) -> Any:
             return cls.now_is
 
-    monkeypatch.setattr(shards, "datetime", Clock)
+    monkeypatch.setattr(order, "datetime", Clock)
     paths = [write(tmp_path, record()), write(tmp_path, record())]
     Clock.now_is -= timedelta(days=3)
     paths.append(write(tmp_path, record()))
-    monkeypatch.setattr(shards, "NAMES", shards.ShardNames())  # another process, the clock still behind
+    monkeypatch.setattr(shards, "NAMES", order.ShardNames())  # another process, the clock still behind
     paths.append(write(tmp_path, record()))
     names = [layout.parse_shard_name(path.name) for path in paths]
     assert all(names) and sorted({path.name for path in paths}) == [path.name for path in paths]
     times = [name.time for name in names if name]
     assert all(a < b for a, b in itertools.pairwise(times))
+    assert [name.number for name in names if name] == [1, 2, 3, 4]
 
 
 def test_contradicting_records_are_our_own_bug(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from pipeline.matches.statistics import score_of, wilson_interval
 from pipeline.methods.alphazero.resignation import EFFECTIVE, NEVER, calibrate, watched
 from pipeline.progress import Progress
 from pipeline.ratings.command import Rated, rate, read_matches
-from pipeline.reports.run_files import EVALUATE, ShardFile, look_at, time_in
+from pipeline.reports.run_files import EVALUATE, SELFPLAY, SizedShard, look_at, time_in
 from pipeline.reports.show_match import counted_games
 from pipeline.storage import layout
 from pipeline.storage.matches import Match, read_match
@@ -108,7 +108,7 @@ class Facts:
     time: datetime
     game: str | None = None
     champion: str | None = None
-    shards: list[ShardFile] = field(default_factory=list)
+    shards: list[SizedShard] = field(default_factory=list)
     share_read: float = 1.0
     games: list[Games] = field(default_factory=list)
     trainings: list[Training] = field(default_factory=list)
@@ -180,7 +180,7 @@ def _read_games(facts: Facts, progress: Progress) -> None:
     progress.start("reading sidecars", total=len(chosen), unit="shards")
     metas: dict[int, list[ShardMeta]] = defaultdict(list)
     for shard in chosen:
-        path = shard.meta(facts.directory)
+        path = shard.meta(facts.directory / SELFPLAY)
         try:
             meta = read_meta(path)
         except FileError as error:
@@ -318,7 +318,7 @@ def time_spent(facts: Facts) -> dict[int, dict[str, float]]:
     models = [one for one in facts.trainings if one.created is not None]
     decided = {gate.match.header.challenger: gate.decided for gate in facts.gates if gate.decided}
     spent = {}
-    times = [shard.time for shard in facts.shards]
+    times = sorted(shard.time for shard in facts.shards)
     for model, after in _with_next(models):
         begin = model.created
         assert begin is not None
