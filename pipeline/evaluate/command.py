@@ -2,8 +2,8 @@
 
 Reads two players, usually models; writes a match folder and, after a promotion, best_model and the pool of opponents.
 Finished games are kept: a match that was killed goes on where it stopped and comes to the same decision. It stops as
-soon as the games left can't change the decision, so rates are those of the games played, and short games finish first.
-Further conditions (--require) are matches of their own, played once the first is won.
+soon as its first games by number decide it, and its rates are those of these games: see promotion.py. Further
+conditions (--require) are matches of their own, played once the first is won.
 
 White is the challenger, black the champion, whatever colour each has in a game.
 """
@@ -18,7 +18,14 @@ from typing import Any
 
 from pipeline.config import EvaluateConfig
 from pipeline.errors import MuGoError, NotYet, UsageError
-from pipeline.evaluate.promotion import ConditionResult, EvaluateSummary, Rule, match_status, summarise
+from pipeline.evaluate.promotion import (
+    ConditionResult,
+    EvaluateSummary,
+    Rule,
+    deciding_games,
+    match_status,
+    summarise,
+)
 from pipeline.evaluate.sprt import Sprt
 from pipeline.matches.runner import Entrant, MatchRunner, common_game, load_entrant, write_sgfs
 from pipeline.progress import SILENT, Progress
@@ -201,12 +208,11 @@ def _play(
     threshold = rule.threshold if settings else None
     writer = runner.open(folder, entrants, rule.games, threshold, settings)
     try:
-        runner.play(writer, entrants, lambda so_far: at_stake and match_status(rule, so_far.games).decided)
+        runner.play(writer, entrants, lambda so_far: at_stake and deciding_games(rule, so_far.games) is not None)
     finally:
         write_sgfs(runner.game, writer, config.sgf_output)
-    status = match_status(rule, writer.games)
-    summary = summarise(rule, writer, status)
-    if at_stake and not status.decided:
+    summary = summarise(rule, writer, whole=not at_stake)
+    if at_stake and not match_status(rule, writer.games).decided:
         last = writer.failures[-1].problem if writer.failures else "unknown"
         raise MuGoError(
             f"{folder}: {summary.failed} games failed twice (the last: {last}) and the decision depends on them; mend "

@@ -2,8 +2,11 @@
 
 The decision depends on results by number of game, never on the order in which games end: a match that was killed,
 resumed or spread over processes comes to the same one. Games that failed or were not played yet are simply missing;
-the match is decided when none of them can change the decision. The figures of a match are those that summary.json
-keeps. All results are the challenger's, in half points. Plays nothing and writes no files.
+the match is decided when none of them can change the decision.
+
+A match may end once its first games by number decide it, and its figures are about these alone: whatever else is over
+by then was over fast, and whoever wins fast would look stronger than it is. The figures of a match are those that
+summary.json keeps. All results are the challenger's, in half points. Plays nothing and writes no files.
 """
 
 from __future__ import annotations
@@ -93,6 +96,30 @@ def match_status(rule: Rule, games: Mapping[int, MatchGame]) -> MatchStatus:
     return MatchStatus(counted, score, len(repetitions), pairs, gate, state, decided, passed)
 
 
+def deciding_games(rule: Rule, games: Mapping[int, MatchGame]) -> int | None:
+    """The least even number n such that games 0 to n - 1 are all there and decide the match; None if there is none.
+
+    Which games are over already has no part in n: it depends on results by number alone.
+    """
+    if not match_status(rule, games).decided:
+        return None
+    gap = next((number for number in range(rule.games) if number not in games), rule.games)
+    low, high = 0, gap // 2  # pairs; once decided, more games don't change it, so the first can be bisected
+    if not match_status(rule, _first(games, 2 * high)).decided:
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if match_status(rule, _first(games, 2 * middle)).decided:
+            high = middle
+        else:
+            low = middle + 1
+    return 2 * low
+
+
+def _first(games: Mapping[int, MatchGame], count: int) -> dict[int, MatchGame]:
+    return {number: games[number] for number in range(count)}
+
+
 # The summary
 
 
@@ -118,6 +145,7 @@ class EvaluateSummary:
     pairs                    how many pairs of games brought 0, 1/2, 1, 1 1/2, 2 points
     duplicates               games whose moves and colours repeat those of another
     failed                   games that failed in both attempts
+    measured                 all figures are about the games below this number, which alone decide the match
     tail_probability         that an equal player does at least this well; over games if none was drawn, else over pairs
     threshold, points_needed None where the sequential test decides, like the next two
     false_promotion_at_most  chance that an equal player passes, whatever the number of draws
@@ -145,6 +173,7 @@ class EvaluateSummary:
     pairs: list[int]
     duplicates: int
     failed: int
+    measured: int
     threshold: float | None
     points_needed: float | None
     tail_probability: float
@@ -186,13 +215,19 @@ class EvaluateSummary:
         return [*lines, "; ".join([length, *odd]), self.reason]
 
 
-def summarise(rule: Rule, writer: MatchWriter, status: MatchStatus) -> EvaluateSummary:
-    """The figures of a match as far as it was played, without further conditions and promotion."""
+def summarise(rule: Rule, writer: MatchWriter, whole: bool = False) -> EvaluateSummary:
+    """The figures of a match as far as it was played, without further conditions and promotion.
+
+    whole: the match is played to its end whatever happens, so all games count.
+    """
+    measured = None if whole else deciding_games(rule, writer.games)
+    known = writer.games if measured is None else _first(writer.games, measured)
+    status = match_status(rule, known)
     header, games, score = writer.header, list(status.counted.values()), status.score
     played = max(1, score.games)
     low, high = statistics.wilson_interval(score)
     elo_low, elo, elo_high = (value if math.isfinite(value) else None for value in statistics.elo_interval(score))
-    most = rule.games - (len(writer.games) - len(games))
+    most = rule.games - (len(known) - len(games))
     by_gate = status.sprt is None  # a threshold means nothing where the sequential test decides
     gain = statistics.share_of_elo(POWER_ELO)
     return EvaluateSummary(
@@ -214,6 +249,7 @@ def summarise(rule: Rule, writer: MatchWriter, status: MatchStatus) -> EvaluateS
         pairs=list(status.pair_counts),
         duplicates=status.duplicates,
         failed=len({failure.failed for failure in writer.failures} - writer.games.keys()),
+        measured=rule.games if measured is None else measured,
         threshold=(rule.threshold or statistics.derived_threshold(most)) if by_gate else None,
         points_needed=status.gate / 2 if by_gate else None,
         tail_probability=statistics.result_tail(score, status.pair_counts),
@@ -227,21 +263,24 @@ def summarise(rule: Rule, writer: MatchWriter, status: MatchStatus) -> EvaluateS
         guards={},
         passed=status.passed,
         promoted=False,
-        reason=_reason(rule, status, score),
+        reason=_reason(rule, status, score, 0 if measured is None else len(writer.games) - len(known)),
         match=str(writer.folder),
     )
 
 
-def _reason(rule: Rule, status: MatchStatus, score: Score) -> str:
+def _reason(rule: Rule, status: MatchStatus, score: Score, unneeded: int) -> str:
+    """unneeded: games that are over though the match was decided without them."""
+    left_out = f"; {counted(unneeded, 'game')} more, over by then, left out" if unneeded else ""
     if status.sprt is not None:
         state = status.sprt
         said = {ACCEPTED: "stronger", REJECTED: "not shown to be stronger"}.get(state.decision, UNDECIDED)
         return (
             f"sequential test: {said} after {state.pairs} of {rule.games // 2} pairs "
             f"(log-likelihood ratio {state.llr:+.2f}, bounds {state.lower:+.2f} and {state.upper:+.2f})"
+            f"{left_out}"
         )
     text = f"{score.half_points / 2:g} points of the {status.gate / 2:g} needed from {rule.games} games"
-    return text + (f", decided after {score.games}" if score.games < rule.games else "")
+    return text + (f", decided after {score.games}{left_out}" if score.games < rule.games else "")
 
 
 def _elo_text(elo: float | None, above: bool) -> str:

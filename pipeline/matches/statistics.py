@@ -18,9 +18,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from pipeline.storage.matches import MatchGame
+from pipeline.storage.matches import Match, MatchGame
 
 Z_95 = 1.959963984540054  # two-sided 95 % of a normal distribution
+MEASURED = "measured"  # in a match's summary: see measured_games
 VOID = -1  # instead of a pair's score: one of its games is missing for good, so the pair doesn't count
 
 Pentanomial = tuple[int, int, int, int, int]
@@ -66,6 +67,31 @@ class Score:
 def score_of(games: Iterable[MatchGame]) -> Score:
     """The challenger's."""
     return Score.of(game.challenger_result for game in games)
+
+
+def measured_games(match: Match) -> list[MatchGame]:
+    """The games from which strength may be estimated, by number: those that were chosen by number.
+
+    Many games begin at once, and whoever wins fast has won more of those that are over than of all. So a match that
+    ended early counts as far as its summary says, to the game that settled it *by number*; one that isn't decided, to
+    the first pair that isn't whole, where games that failed count as there. In a match that is under way even these are
+    rather the short ones (docs/statistics.md), but soon they are all. See ended_by_time for matches of old.
+    """
+    if match.summary is not None:
+        measured = match.summary.get(MEASURED)
+        return [game for game in match.games if game.index < measured] if isinstance(measured, int) else match.games
+    there = {game.index for game in match.games} | {failure.failed for failure in match.failures}
+    gap = next((number for number in range(match.num_games) if number not in there), match.num_games)
+    return [game for game in match.games if game.index < gap // 2 * 2]
+
+
+def ended_by_time(match: Match) -> bool:
+    """Whether a match ended with whichever games were over first, as earlier versions ended them: it says more of who
+    wins fast than measured_games() should. Its decision is exact.
+    """
+    failed = {failure.failed for failure in match.failures}
+    missing = match.num_games - len(match.games) - len(failed - {game.index for game in match.games})
+    return match.summary is not None and MEASURED not in match.summary and missing > 0
 
 
 def repeated_games(games: Iterable[MatchGame]) -> set[int]:

@@ -8,12 +8,13 @@ don't count. Plays nothing.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from pipeline.config import RatingsConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
-from pipeline.matches.statistics import Z_95
+from pipeline.matches.statistics import Z_95, ended_by_time, measured_games
+from pipeline.phrases import counted
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings import strength
 from pipeline.storage import atomic, layout
@@ -149,7 +150,7 @@ def read_matches(
             skipped += 1
             continue
         try:
-            read_summary(folder)
+            match = replace(match, summary=read_summary(folder))
         except FileError as error:
             progress.warn(f"{error}; the games count all the same; remove that file, nothing is lost with it")
         if match.games or with_empty:
@@ -158,10 +159,10 @@ def read_matches(
 
 
 def match_result(match: Match) -> strength.MatchResult:
-    """A match's finished games, with its players' names in ratings."""
+    """The games that a match is measured by, with its players' names in ratings."""
     challenger, champion = match.header.players
     return strength.MatchResult(
-        challenger.rated_as, champion.rated_as, tuple(game.challenger_result for game in match.games)
+        challenger.rated_as, champion.rated_as, tuple(game.challenger_result for game in measured_games(match))
     )
 
 
@@ -289,6 +290,12 @@ def _warnings(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> lis
         f"no games connect {_some(group)} with the players above: their ratings don't compare; one match mends that"
         for group in groups[1:]
     ]
+    early = sum(map(ended_by_time, rated.matches))
+    if early:
+        found.append(
+            f"{counted(early, 'match', 'matches')} of an earlier version ended with whichever games were over first: "
+            "ratings flatter players that win fast"
+        )
     if method == "bradley-terry":
         lopsided = [player.name for player in rated.ratings.players if player.games in (player.wins, player.losses)]
         lopsided = [name for name in lopsided if name in shown]

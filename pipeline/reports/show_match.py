@@ -12,7 +12,14 @@ from pipeline.errors import FileError, IllegalMove, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import recorded_game
 from pipeline.games.replay import move_names, replay_one
-from pipeline.matches.statistics import pair_counts, pair_scores, repeated_games, score_of
+from pipeline.matches.statistics import (
+    ended_by_time,
+    measured_games,
+    pair_counts,
+    pair_scores,
+    repeated_games,
+    score_of,
+)
 from pipeline.phrases import counted, results
 from pipeline.reports.show_records import final_board, more, winner
 from pipeline.reports.tables import described, flattened, indented, listed, table
@@ -29,11 +36,14 @@ ENDS = {"played_out": "played out", "full_length": "stopped at the game's limit"
 
 
 def counted_games(match: Match) -> list[MatchGame]:
-    """The games that count: all, or only those that don't repeat the moves and colours of an earlier one."""
+    """The games that count: all of a match that isn't decided yet, else those that it is measured by; and only those
+    that don't repeat moves and colours of an earlier one, if the match excludes them.
+    """
+    games = match.games if match.summary is None else measured_games(match)
     if not match.header.settings.get("exclude_duplicates"):
-        return match.games
-    repeated = repeated_games(match.games)
-    return [game for game in match.games if game.index not in repeated]
+        return games
+    repeated = repeated_games(games)
+    return [game for game in games if game.index not in repeated]
 
 
 def show_match(path: Path, index: int | None, moves: bool) -> Iterator[str]:
@@ -72,6 +82,12 @@ def _facts(match: Match) -> dict[str, object]:
         "champion": _player(header.players[1]),
         "games": f"{len(match.games)} of {match.num_games}" + _status(match),
     }
+    if ended_by_time(match):
+        facts["ended early"] = (
+            "by an earlier version, with the games that were over first: who wins fast looks stronger"
+        )
+    elif match.summary and (measured := measured_games(match)) and len(measured) < len(match.games):
+        facts["measured by"] = f"games 0 to {measured[-1].index}; the others ended early, and such games aren't typical"
     if match.games:
         facts["repeated games"] = _repeated(match, len(games))
     facts |= {

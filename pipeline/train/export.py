@@ -16,7 +16,7 @@ import numpy as np
 
 from pipeline.config import ExportConfig
 from pipeline.errors import FileError, UsageError
-from pipeline.matches.statistics import score_of, wilson_interval
+from pipeline.matches.statistics import measured_games, score_of, wilson_interval
 from pipeline.phrases import percent, results
 from pipeline.progress import SILENT, Progress
 from pipeline.storage import layout
@@ -111,7 +111,7 @@ def _strength(model: Model, folder: Path) -> Strength:
     if not sides or not match.games:
         found = f"players {players[0].name} and {players[1].name}, {len(match.games)} games"
         raise UsageError(f"export --match {folder}: {found}; wanted a match that {model.info.name} played")
-    score = score_of(match.games)
+    score = score_of(measured_games(match))
     side = sides[0]
     score = score.reversed if side == 1 else score
     low, high = wilson_interval(score)

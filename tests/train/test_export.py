@@ -11,7 +11,7 @@ from pipeline.config import ExportConfig
 from pipeline.errors import FileError, UsageError
 from pipeline.networks.architecture import Architecture
 from pipeline.networks.folding import evaluate_plain, fold
-from pipeline.storage.matches import MatchHeader, PlayerInfo, open_match
+from pipeline.storage.matches import MatchFailure, MatchHeader, PlayerInfo, open_match
 from pipeline.storage.models import Model, read_info, read_model, write_model
 from pipeline.train.export import STRENGTH, export
 from tests.helpers import make_model
@@ -61,8 +61,10 @@ def test_strength_is_seen_by_the_model(model: Model, tmp_path: Path, is_challeng
         players=players, game="tictactoe", games=4, threshold=None, settings={"opening_plies": 1}, openings=[[0], [0]]
     )
     folder = tmp_path / "match"
-    # the challenger moves first in even games; the first player wins all of them
-    open_match(folder, header).add([match_game(index, LEFT_COLUMN, 1) for index in (0, 1, 2)])
+    # the challenger moves first in even games; the first player wins all of them but the last
+    match = open_match(folder, header)
+    match.add([match_game(index, LEFT_COLUMN, 1) for index in (0, 1, 2)])
+    match.add_failure(MatchFailure(failed=3, attempt=2, kind="crash", player="", problem="", moves=[]))
     (found,) = export(ExportConfig(model=model.path, output=tmp_path / "mine", match=[folder])).strength
     assert (found.wins, found.losses, found.opponent, found.readouts) == (
         (2, 1, "gnugo", 50) if is_challenger else (1, 2, "gnugo", 50)
