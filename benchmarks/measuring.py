@@ -15,7 +15,8 @@ from typing import Any
 
 from pipeline.config import SearchConfig, TournamentConfig
 from pipeline.errors import MuGoError
-from pipeline.matches.statistics import score_of, wilson_interval
+from pipeline.games.registry import parse_game
+from pipeline.matches.statistics import measured_games, score_of, wilson_interval
 from pipeline.presets import read_preset
 from pipeline.progress import Progress
 from pipeline.ratings.command import read_matches
@@ -23,10 +24,12 @@ from pipeline.ratings.tournament import tournament
 from pipeline.storage import atomic, layout
 from pipeline.storage.matches import Match
 from pipeline.storage.models import read_info, read_promotions, resolve_champion
+from pipeline.storage.openings import WANTED, OpeningsFile
 
 GNUGO_LEVELS = (1, 5, 10)
-GNUGO = "gnugo-{level}=gtp:{program} --mode gtp --level {level} --chinese-rules --capture-all-dead --positional-superko"
+GNUGO = "{program} --mode gtp --level {level} --never-resign --chinese-rules --capture-all-dead --positional-superko"
 SETTINGS = "strength.json"  # in a run: what it was asked for
+OPENINGS = Path(__file__).parent / "openings"  # neutral ones, by game
 PLACING_PAIRS = 2  # pairs of games before it is asked again whom a player should meet
 EARLIER = 3  # champions measured before that one meets
 
@@ -68,11 +71,16 @@ def champions(run: Path, every: int) -> list[Promotion]:
     return [one for i, one in enumerate(found) if i % every == 0 or i == len(found) - 1]
 
 
+def gnugo(level: int) -> str | None:
+    """The command line of GNU Go by our rules, playing every game to its end; None if it isn't installed."""
+    program = shutil.which("gnugo") or shutil.which("gnugo", path="/usr/games")
+    return GNUGO.format(level=level, program=program) if program else None
+
+
 def anchors(game_spec: str) -> list[str]:
     """Specs of players that don't change, the strongest last."""
-    program = shutil.which("gnugo") or shutil.which("gnugo", path="/usr/games")
-    if game_spec.startswith("go:") and program:
-        return ["random", *(GNUGO.format(level=level, program=program) for level in GNUGO_LEVELS)]
+    if game_spec.startswith("go:") and gnugo(1):
+        return ["random", *(f"gnugo-{level}=gtp:{gnugo(level)}" for level in GNUGO_LEVELS)]
     return ["random", "heuristic"]
 
 
@@ -104,9 +112,11 @@ class Measurement:
         """Let a player meet others where its rating gains most, until it has so many games against them."""
         self._play(games, player=[*others], place=player, pairs_per_round=PLACING_PAIRS)
 
-    def play(self, one: str, other: str, games: int) -> Result:
-        """So many games in all, and the first one's result."""
-        self._play(games, player=[one, other], pairs_per_round=-(-games // 2))
+    def play(self, one: str, other: str, games: int, seed: int = 0) -> Result:
+        """So many games in all, and the first one's result. Matches of up to 100 games with different seeds have
+        different openings: only then are they evidence of their own.
+        """
+        self._play(games, player=[one, other], pairs_per_round=-(-games // 2), seed=seed)
         return self.result(name_of(one), name_of(other))
 
     def _play(self, games: int, **players: Any) -> None:
@@ -122,7 +132,7 @@ class Measurement:
             names = [info.rated_as for info in match.header.players]
             if set(names) != {one, other}:
                 continue
-            score = score_of(match.games)
+            score = score_of(measured_games(match))
             if names[0] != one:
                 score = score.reversed
             low, high = wilson_interval(score)
@@ -135,12 +145,24 @@ def player(model: Path, readouts: int, run: str = "") -> str:
     return f"{run}{model.name}@{readouts}={model.resolve()}@{readouts}"
 
 
+def neutral_openings(game_spec: str) -> Path | None:
+    """The file of openings for this game that favour no player's taste, if there is one (neutral_openings.py)."""
+    for path in sorted(OPENINGS.glob("*.json")):
+        if atomic.read_record(path, OpeningsFile, WANTED).game == parse_game(game_spec).spec:
+            return path
+    return None
+
+
 def measurement_of(run: Path, progress: Progress, folder: Path | None = None) -> Measurement:
-    """Of a run's game, with searches and openings as its evaluate stage has them; in RUN/measured unless told where."""
+    """Of a run's game, with searches as its evaluate stage has them; in RUN/measured unless told where.
+
+    Openings are neutral where there is a file of them, else as long as evaluate's and sampled by the players.
+    """
     preset = run / "preset.yaml"
     lines = read_preset(str(preset)).get("evaluate", {})
     terms = {name: lines[name] for name in [*SearchConfig.model_fields, "opening_plies"] if name in lines}
     game = read_info(champion(run)).game
+    terms["openings"] = neutral_openings(game)
     return Measurement(folder or run / "measured", game, terms, progress)
 
 

@@ -23,7 +23,8 @@ plot    The curves of several runs in one picture.
 Elo is Bradley-Terry's over all games of RUN/measured, with the strongest anchor at 0 and bars of 95 % for the distance
 to it. Where a player won or lost every game, how far it is away rests on the prior (a standard deviation of 1,500 Elo
 around all players' mean), and so do its bars: such points are marked as bounds. Core-minutes are minutes times cores.
-Moves are greedy; games differ by their openings.
+Moves are greedy; games differ by their openings. Those of 9×9 Go come from a file that favours no player's taste
+(benchmarks/openings/), and other ones with each number of readouts: the three verdicts don't share their luck.
 """
 
 from __future__ import annotations
@@ -162,9 +163,9 @@ def measure(run: Path, options: argparse.Namespace, progress: Progress) -> tuple
     earlier = [last_player(other, options.readouts) for other in options.against]
     last, results = promoted[-1].model, []
     for opponent in [fixed[-1], *earlier]:
-        for readouts in (options.readouts, *VERDICT_READOUTS):
+        for seed, readouts in enumerate((options.readouts, *VERDICT_READOUTS)):
             if opponent == fixed[-1] or readouts == options.readouts:
-                results.append(measurement.play(player(last, readouts), opponent, options.verdict_games))
+                results.append(measurement.play(player(last, readouts), opponent, options.verdict_games, seed))
                 progress.say(str(results[-1]))
     models = [player(one.model, options.readouts) for one in promoted]
     for i, model in enumerate(models):

@@ -289,6 +289,11 @@ class ArenaConfig(SearchConfig):
     opening_plies: int = Field(
         6, ge=0, description="Plies of each opening; some are random, the others sampled from the players' policies."
     )
+    openings: Path | None = Field(
+        None,
+        description="Take openings from this file instead, e.g. benchmarks/openings/go9.json: those that models sample "
+        "favour models over engines. Each --seed begins 50 openings further on.",
+    )
     noise_weight: float = Field(0.0, ge=0, le=1, description="Share of Dirichlet noise in the root prior.")
     engine_seconds: float = Field(60.0, gt=0, description="An engine that thinks longer than this has failed.")
     parallel_games: int = Field(256, ge=1, description="Games that are played at once and share batches.")

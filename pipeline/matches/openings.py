@@ -2,7 +2,9 @@
 
 An opening is a list of moves from the initial position; pair k of a match plays opening k twice, with colours swapped.
 Its first moves, none to MOST_RANDOM of them, are uniformly random; the rest are sampled from the mean of the players'
-raw policies (uniformly, if no player has one). So openings are varied but sensible, and favour neither player.
+raw policies (uniformly, if no player has one). So openings are varied but sensible. Between relatives they favour
+neither; against an engine, whose taste isn't asked, they favour the model: such matches take their openings from a file
+(storage/openings.py).
 """
 
 from __future__ import annotations
@@ -12,11 +14,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.errors import UsageError
 from pipeline.games.base import CHANCE, AnyGame, FloatArray, Game, States
 from pipeline.players.searching import Evaluate
 
 MOST_RANDOM = 2
 ATTEMPTS = 12
+PER_SEED = 50  # openings of a file that a seed skips: matches of up to 100 games with different seeds share none
 WARMING = 1.25  # the factor by which the temperature rises with each attempt at an opening
 
 
@@ -56,6 +60,20 @@ def make_openings(
                     again.append(pair)
         waiting = again
     return [openings[pair] for pair in sorted(openings)]
+
+
+def choose_openings(listed: Sequence[list[int]], num_pairs: int, seed: int, num_known: int = 0) -> list[list[int]]:
+    """Openings of a file for num_pairs pairs, to follow num_known: in its order, from PER_SEED · seed on, and round.
+
+    Raises UsageError if that would be more than there are: a pair that repeats another one is no evidence of its own.
+    """
+    if num_known + num_pairs > len(listed):
+        raise UsageError(
+            f"--openings: {2 * (num_known + num_pairs)} games need {num_known + num_pairs} openings, the file has "
+            f"{len(listed)}; wanted at most {2 * len(listed)} games, or a file with more"
+        )
+    first = PER_SEED * seed + num_known
+    return [listed[(first + pair) % len(listed)] for pair in range(num_pairs)]
 
 
 def _sample(

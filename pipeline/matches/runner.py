@@ -7,6 +7,8 @@ threads or of worker processes. It doesn't know what a result means: the caller 
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import sys
 from collections import OrderedDict
@@ -20,7 +22,7 @@ from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.matches.match import Pairing
-from pipeline.matches.openings import make_openings
+from pipeline.matches.openings import choose_openings, make_openings
 from pipeline.matches.statistics import score_of
 from pipeline.matches.worker_pool import ProcessPool, ThreadPool, WorkerPool, conduct
 from pipeline.methods.registry import method_named
@@ -41,11 +43,13 @@ from pipeline.storage.matches import (
     verify_games,
 )
 from pipeline.storage.models import Model, check_game, read_model
+from pipeline.storage.openings import read_openings
 from pipeline.storage.sgf import SgfText, game_sgf, sgf_name
 
 ENGINE_ROWS = 4  # games of a thread against an engine: it thinks about one, the others make a batch for the network
 LEAST_BATCH = 16  # below, networks may round differently (backends.MIN_BATCH), and games depend on how many there are
 NETWORKS_KEPT = 6
+DIGEST = 16  # characters that tell one file of openings from another
 GAMES_NAMED = 8  # of those that failed for the same reason, in a warning
 BEAT_SECONDS = 1.0  # the longest time between two reports of a worker's progress
 
@@ -182,6 +186,7 @@ class MatchRunner:
         self.game = game
         self._progress = progress
         self._factory: PlayerFactory | None = None
+        self._listed = None if config.openings is None else read_openings(config.openings, game)
 
     def open(
         self,
@@ -206,7 +211,7 @@ class MatchRunner:
             games=num_games,
             threshold=threshold,
             settings={
-                "opening_plies": config.opening_plies,
+                **self._opening_settings(),
                 "seed": config.seed,
                 **config.search_config().stored(),
                 **(settings or {}),
@@ -266,10 +271,22 @@ class MatchRunner:
     ) -> list[list[int]]:
         if num_pairs == 0:
             return []
+        if self._listed is not None:
+            return choose_openings(self._listed, num_pairs, self.config.seed, len(known))
         threads, rows = self._threads_and_rows(entrants, 2 * num_pairs)
         policies = self._factory_for(threads, rows).policies(entrants) if self.config.opening_plies else []
         batch = max(LEAST_BATCH, rows)
         return make_openings(self.game, policies, num_pairs, self.config.opening_plies, self.config.seed, batch, known)
+
+    def _opening_settings(self) -> dict[str, Any]:
+        """What a match's openings depend on beside players and seed."""
+        if self.config.openings is None or self._listed is None:
+            return {"opening_plies": self.config.opening_plies}
+        digest = hashlib.sha256(json.dumps(self._listed).encode()).hexdigest()[:DIGEST]
+        return {
+            "opening_plies": max(map(len, self._listed)),
+            "openings": f"{self.config.openings.name} {digest}",  # by content: the file may move
+        }
 
     def _pool(self, writer: MatchWriter, entrants: tuple[Entrant, Entrant], num_games: int) -> WorkerPool:
         config = self.config

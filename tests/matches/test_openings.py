@@ -7,8 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from pipeline.errors import UsageError
 from pipeline.games.registry import parse_game
-from pipeline.matches.openings import ATTEMPTS, MOST_RANDOM, make_openings
+from pipeline.matches.openings import ATTEMPTS, MOST_RANDOM, choose_openings, make_openings
 from tests.search.helpers import hashed_evaluator
 
 
@@ -145,3 +146,14 @@ def test_none_of_no_plies():
     game = parse_game("tictactoe")
     assert make_openings(game, two_policies(game), 3, 0, 0, 8) == [[], [], []]
     assert make_openings(game, two_policies(game), 0, 4, 0, 8) == []
+
+
+def test_openings_of_a_file_go_round_from_where_the_seed_says():
+    listed = [[number] for number in range(120)]
+    assert choose_openings(listed, 3, seed=0) == [[0], [1], [2]]
+    assert choose_openings(listed, 3, seed=2) == [[100], [101], [102]]
+    assert choose_openings(listed, 2, seed=2, num_known=19) == [[119], [0]]
+    seen = [opening for seed in (0, 1) for opening in choose_openings(listed, 50, seed)]
+    assert len({tuple(opening) for opening in seen}) == 100  # matches of 100 games share none
+    with pytest.raises(UsageError, match="244 games need 122 openings, the file has 120"):
+        choose_openings(listed, 2, seed=0, num_known=120)

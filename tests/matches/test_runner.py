@@ -14,11 +14,13 @@ import pytest
 
 from pipeline.config import ArenaConfig
 from pipeline.errors import FileError, MuGoError, UsageError
+from pipeline.games.registry import parse_game
 from pipeline.matches import runner as module
 from pipeline.matches.runner import Entrant, MatchRunner, common_game, job_pairing, load_entrant
 from pipeline.matches.worker_pool import ProcessPool
 from pipeline.progress import Progress
 from pipeline.storage.matches import match_lock, read_match
+from pipeline.storage.openings import write_openings
 from tests.helpers import make_model
 from tests.players.scripted_engine import engine_command, is_alive, wait_until_gone
 
@@ -388,3 +390,22 @@ def test_a_job_is_json_and_says_everything(tmp_path, workers, monkeypatch):
     assert jobs[0]["players"] == [f"000001-test={tmp_path.resolve()}/000001-test@8", "random=random"]
     assert jobs[0]["beat_seconds"] == 0.5
     assert isinstance(load_entrant(jobs[0]["players"][0], 0), Entrant)
+
+
+def test_openings_from_a_file_are_part_of_the_match(tmp_path):
+    def played(**options):
+        return play(tmp_path / "match", ["a=random", "b=random"], 4, game="tictactoe", **options)
+
+    game, path = parse_game("tictactoe"), tmp_path / "openings.json"
+    write_openings(path, game, [[number] for number in range(9)], {})
+    match = played(openings=path)
+    assert match.openings == [[0], [1]] and match.header.settings["opening_plies"] == 1
+    assert [one.moves[0] for one in match.games] == [0, 0, 1, 1]
+    (tmp_path / "elsewhere").mkdir()
+    moved = path.rename(tmp_path / "elsewhere" / "openings.json")
+    assert played(openings=moved).openings == [[0], [1]]
+    write_openings(moved, game, [[8], [7]], {})
+    with pytest.raises(FileError, match=r"this match was begun with openings 'openings\.json"):
+        played(openings=moved)
+    with pytest.raises(FileError, match="this match was begun with"):
+        played()
