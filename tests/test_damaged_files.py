@@ -24,7 +24,7 @@ from pipeline.errors import MuGoError
 from pipeline.games.registry import parse_game
 from pipeline.gather.command import _counted_before
 from pipeline.methods.alphazero.examples import column_types
-from pipeline.methods.alphazero.resignation import watched
+from pipeline.methods.resignation import watched
 from pipeline.printing import printable
 from pipeline.ratings.command import ratings
 from pipeline.ratings.pool import pool

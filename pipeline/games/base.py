@@ -24,6 +24,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Self
 
 import numpy as np
@@ -153,6 +154,7 @@ class AnyGame(ABC):
     state_size: int  # S
     max_plies: int  # T: no game lasts longer, outcomes of chance included
     max_result: float = 1.0  # the most that a game counts for its winner
+    result_names: Mapping[float, str] = MappingProxyType({})  # wins that count more than 1, by points: {2: "gammon"}
 
     @abstractmethod
     def initial(self, num_games: int) -> States:

@@ -4,10 +4,10 @@ The stages are generic. A model's ``model.json`` names the method that made it, 
 recorded and extracted them (``alphazero`` where they name none), and each stage asks that method for its part:
 
     init      Method.first_model                        train      Method.grown, Method.make_batch, Method.objective
-    selfplay  Method.load, Method.actor                 evaluate   Method.load, Method.player
+    selfplay  Method.load, .actor, .recorded, .resigns  evaluate   Method.load, Method.player
     gather    Method.columns, Method.examples
 
-A method may do without a tree (it records games without visits), without planes (its examples hold what it likes) and
+A method may do without a tree (it records no visits, but what it likes), without planes (its examples likewise) and
 without a fixed list of actions (a move is then the number of a successor position; see games/base.py). It says in
 check() which games it can learn.
 
@@ -21,6 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from pipeline.players.base import Player
 from pipeline.progress import Progress
 from pipeline.storage.chunks import Columns, ColumnTypes
 from pipeline.storage.models import Model
-from pipeline.storage.shards import GameRecord, Shard
+from pipeline.storage.shards import SEARCH_COLUMNS, GameRecord, Shard
 
 if TYPE_CHECKING:
     import torch
@@ -138,6 +139,8 @@ class ActorJob:
 
 class Actor(ABC):
     """Plays self-play games in one thread, up to R at a time, and hands each to a callback as it ends.
+
+    It never gives a game up unless its method resigns (Method.resigns).
 
     live         games in play
     plies        moves recorded so far, those of unfinished games included
@@ -250,6 +253,11 @@ class Method(ABC):
     """See the module docstring. Stateless: one instance serves all."""
 
     name: str
+    resigns = False  # whether its actor gives games up by the rule of methods/resignation.py
+    # What train's summary shows of its objective's metrics: terms beside the total, and shares of what is right, each
+    # with what it is a share of, e.g. "of the moves".
+    shown_terms: Sequence[str] = ()
+    shown_shares: Mapping[str, str] = MappingProxyType({})
 
     @abstractmethod
     def check(self, game: AnyGame) -> None:
@@ -284,6 +292,14 @@ class Method(ABC):
     @abstractmethod
     def actor(self, job: ActorJob) -> Actor:
         """What plays self-play games in one thread."""
+
+    def recorded(self, game: Any) -> ColumnTypes:
+        """What its actor's records keep of each move, beside the move: shards have these columns.
+
+        Any of SEARCH_COLUMNS, with their types, and columns of its own (GameRecord.own), dtype and shape for a move;
+        own dtypes are among shards.OWN_TYPES. Here everything that a tree search leaves.
+        """
+        return SEARCH_COLUMNS
 
     def policy(self, loaded: Any) -> Callable[..., Any] | None:
         """Of what load() gave: planes [K, C, H, W] → logits [K, A], value to move [K]. None: openings are random."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError, IllegalMove, UsageError
-from pipeline.games.base import Game, Planes, States
+from pipeline.games.base import CHANCE, Game, Planes, States
 from pipeline.games.registry import recorded_game
 from pipeline.games.replay import replay_one
 from pipeline.methods.registry import method_named
@@ -23,7 +23,17 @@ from pipeline.search.gumbel import TARGET_SUM
 from pipeline.storage import layout
 from pipeline.storage.chunks import Chunk, read_chunk, read_header
 from pipeline.storage.order import COUNTED
-from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord, Shard, read_meta, read_shard
+from pipeline.storage.shards import (
+    BOTH,
+    NO_VALUE,
+    POLICY_COUNTS,
+    SEARCH_COLUMNS,
+    End,
+    GameRecord,
+    Shard,
+    read_meta,
+    read_shard,
+)
 
 TOP_MOVES = 5
 GAMES_LISTED = 20
@@ -86,12 +96,19 @@ def shard_header(shard: Shard, committed: bool) -> str:
             "shard": shard.path,
             "game": shard.game_spec,
             "played by": f"{shard.model}, worker {shard.header.get('worker')}",
+            **({"method": method, "of each move": _kept(shard)} if (method := shard.header.get("method")) else {}),
             "generation": provenance.get("generation", "-"),
             "games": f"{shard.num_games:,}",
             "positions": f"{shard.num_positions:,}",
             "committed": "yes" if committed else "no: it has no .meta file, so no stage reads it",
         }
     )
+
+
+def _kept(shard: Shard) -> str:
+    """What a method keeps of each move."""
+    names = [array["name"] for array in shard.header["arrays"]]
+    return ", ".join(name for name in names if name in SEARCH_COLUMNS or name in shard.own) or "the move alone"
 
 
 def games_table(shard: Shard) -> str:
@@ -115,6 +132,7 @@ def show_game(game: Game, record: GameRecord, index: int, moves: bool, brief: bo
     )
     first_shown = max(0, num_plies - POSITIONS_SHOWN) if brief else 0
     offsets = [0, *np.cumsum(record.visit_lengths, dtype=np.int64).tolist()]
+    searched = bool(len(record.visit_counts) or (record.flags & POLICY_COUNTS).any())
     state = None
     for ply, state in enumerate(replay_one(game, record.moves)):
         if ply < first_shown or ply == num_plies:
@@ -125,18 +143,26 @@ def show_game(game: Game, record: GameRecord, index: int, moves: bool, brief: bo
         mover = int(game.to_move(state)[0])
         value = "none " if record.flags[ply] & NO_VALUE else f"{record.root_values[ply]:+.2f}"
         visits = slice(offsets[ply], offsets[ply + 1])
-        found = found_by_search(game, record.visit_actions[visits], record.visit_counts[visits])
-        if record.learner not in (BOTH, mover):
-            found = f"by {record.opponent}: no policy target"
-        elif not record.flags[ply] & POLICY_COUNTS:
+        found = found_by_search(game, record.visit_actions[visits], record.visit_counts[visits]) if searched else ""
+        if record.learner not in (BOTH, mover) and mover != CHANCE:
+            found = f"by {record.opponent}" + (": no policy target" if searched else "")
+        elif searched and not record.flags[ply] & POLICY_COUNTS:
             found += "   (a cheap search: no policy target)"
-        elif record.surprises is not None and record.surprises[ply] > 0:
+        elif record.surprises[ply] > 0:
             found += f"   surprise {record.surprises[ply]:.2f}"
-        yield f"{ply:4d}  {'XO*'[mover]} {game.move_name(state[0], int(record.moves[ply])):<5} value {value}   {found}"
+        found += "".join(f"   {name} {_numbers(column[ply])}" for name, column in record.own.items())
+        name = game.move_name(state[0], int(record.moves[ply]))
+        yield f"{ply:4d}  {'XO*'[mover]} {name:<5} value {value}   {found}".rstrip()
     if state is not None:
         yield ""
         yield from final_board(game, state, scored=record.end == End.PLAYED_OUT)
-    yield "    values are seen by the player to move; surprise: how far the search differs from the network, in nats"
+    surprise = "; surprise: how far the search differs from the network, in nats" if searched else ""
+    yield f"    values are seen by the player to move{surprise}"
+
+
+def _numbers(values: NDArray[Any]) -> str:
+    """What a method keeps of one move: a number, or several."""
+    return " ".join(f"{value:.3g}" for value in values.ravel().tolist())
 
 
 def without_places(window: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from pipeline.config import SelfplayConfig, available_cores
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.base import AnyGame
 from pipeline.games.registry import parse_game
-from pipeline.methods.alphazero import resignation
+from pipeline.methods import resignation
 from pipeline.methods.base import Actor, ActorJob, Encounter, FinishedGame, GameSeed, Learner, Method, game_seeds
 from pipeline.methods.registry import method_named
 from pipeline.phrases import counted, duration, percent, results
@@ -43,7 +44,10 @@ SHOWN_EVERY = 0.5  # seconds between two looks at how fast it goes
 class SelfplaySummary:
     """What one self-play run did. Speeds are of the playing itself, without loading the model.
 
-    opponents: whom the model met → games, and the model's own wins, draws and losses; empty if it only met itself.
+    opponents: whom the model met → games, and the model's own wins, draws and losses, and where a game counts more than
+    1 its points; empty if it only met itself.
+    points_per_game: the first player's, and big_wins: games that counted more than 1, by name; None and empty for games
+    that always count 1.
     calibration: how the threshold was found in earlier games; empty if it was given. Shares of resignations that would
     have been wrong: the one measured, and what it may really be (the upper end of its one-sided 95 % interval).
     """
@@ -64,22 +68,23 @@ class SelfplaySummary:
     seconds: float
     evaluations_per_second: float
     games_per_second: float
-    opponents: dict[str, dict[str, int]] = field(default_factory=dict)
+    opponents: dict[str, dict[str, float]] = field(default_factory=dict)
     calibration: dict[str, float] = field(default_factory=dict)
     note: str = ""
+    points_per_game: float | None = None
+    big_wins: dict[str, int] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
         """The short form."""
         if self.note:
             return [f"{self.model} {self.note}: nothing to play"]
-        first_player = (self.first_player_wins + self.draws / 2) / max(1, self.games)
         speed = self.positions / self.seconds if self.seconds else 0.0
         lines = [
             f"{self.model} played {counted(self.games, 'game')} in {duration(self.seconds)}: "
             f"{counted(self.positions, 'position')}, {self.average_length:.1f} plies a game",
             f"{speed:,.0f} positions/s, {self.evaluations_per_second:,.0f} evaluations/s, "
             f"{self.games_per_second:,.2f} games/s",
-            f"the first player scored {percent(first_player)} of the points",
+            self._first_player(),
         ]
         if self.resign_threshold > -1:
             lines.append(
@@ -88,9 +93,18 @@ class SelfplaySummary:
                 f"have been wrong in {counted(self.no_resign_games, 'game')} that were played on"
             )
         for name, met in self.opponents.items():
-            scored = f": {results(met['wins'], met['draws'], met['losses'])}" if "wins" in met else ""
-            lines.append(f"against {name}: {counted(met['games'], 'game')}{scored}")
+            scored = f": {results(*(int(met[one]) for one in ('wins', 'draws', 'losses')))}" if "wins" in met else ""
+            if "points" in met:
+                scored += f", {met['points'] / met['games']:+.2f} points a game"
+            lines.append(f"against {name}: {counted(int(met['games']), 'game')}{scored}")
         return lines
+
+    def _first_player(self) -> str:
+        scored = (self.first_player_wins + self.draws / 2) / max(1, self.games)
+        if self.points_per_game is None:
+            return f"the first player scored {percent(scored)} of the points"
+        kinds = "".join(f", {percent(count / self.games)} {name}s" for name, count in self.big_wins.items())
+        return f"the first player won {percent(scored)} and {self.points_per_game:+.2f} points a game{kinds}"
 
 
 class ModelSource:
@@ -138,8 +152,11 @@ class ModelSource:
 
 @dataclass
 class _Tally:
-    """Counts over committed games, named as in the summary."""
+    """Counts over committed games, named as in the summary. names: AnyGame.result_names; points: the first player's."""
 
+    names: Mapping[float, str] = field(default_factory=dict)
+    points: float = 0.0
+    big_wins: Counter[str] = field(default_factory=Counter)
     games: int = 0
     positions: int = 0
     shards: int = 0
@@ -149,7 +166,7 @@ class _Tally:
     no_resign_games: int = 0
     false_resignations: int = 0
     would_be_resignations: int = 0
-    opponents: dict[str, dict[str, int]] = field(default_factory=dict)
+    opponents: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def add(self, finished: FinishedGame) -> None:
         record = finished.record
@@ -157,6 +174,9 @@ class _Tally:
         self.positions += len(record.moves)
         self.first_player_wins += record.result_first_player > 0
         self.draws += record.result_first_player == 0
+        self.points += record.result_first_player
+        if (name := self.names.get(abs(record.result_first_player))) is not None:
+            self.big_wins[name] += 1
         self.resigned += record.end == End.RESIGNED
         self._add_opponent(record)
         if record.learner != BOTH:
@@ -173,6 +193,8 @@ class _Tally:
             counts = self.opponents.setdefault(record.opponent, {"games": 0, "wins": 0, "draws": 0, "losses": 0})
             result = _result_of(record.learner, record)
             counts["wins" if result > 0 else "losses" if result < 0 else "draws"] += 1
+            if self.names:
+                counts["points"] = counts.get("points", 0.0) + result
         counts["games"] += 1
 
 
@@ -225,7 +247,10 @@ class _Run:
             self._opponents = OpponentSource(config, mix, source.game, load, self._leaves, progress)
             self._opponents.prepare(source.path)
         prepare_folder(config.output_dir, source.name, config.worker, generation)
-        self._threshold, self._calibration = _resign_threshold(config, source.game, progress)
+        self._threshold: float = resignation.NEVER
+        self._calibration: dict[str, float] = {}
+        if source.method.resigns:
+            self._threshold, self._calibration = _resign_threshold(config, source.game, progress)
         fresh = np.random.SeedSequence().generate_state(1, np.uint64)[0]
         self._seed = int(fresh) if config.seed is None else config.seed
         provenance = {
@@ -234,12 +259,12 @@ class _Run:
             "resign_calibration": self._calibration,
             "config": config.stored({"output_dir", "network", "verbose", "backend", "threads"}),
         }
-        self._committer = Committer(config, source.game.spec, source.method.name, provenance, self._evaluations)
+        self._committer = Committer(config, source.game, source.method, provenance, self._evaluations)
         self._generation, self._begun = generation, dict[int, int]()  # ids of games in play → their generations
         self._actors: list[Actor | None] = [None] * self._num_threads
         self._arrived: queue.SimpleQueue[FinishedGame | BaseException | None] = queue.SimpleQueue()
         self._stop = threading.Event()
-        self._tally = _Tally()
+        self._tally = _Tally(source.game.result_names)
         self._started = self._shown = time.monotonic()
 
     def play(self) -> SelfplaySummary:
@@ -402,10 +427,12 @@ def _describe(config: SelfplayConfig, game: AnyGame, finished: FinishedGame, pro
     if config.verbose > 2:
         progress.say(game.diagram(finished.final_state))
     if config.verbose > 1:
-        winner = {1.0: "first player", -1.0: "second player"}.get(record.result_first_player, "nobody")
+        result = record.result_first_player
+        winner = "first player" if result > 0 else "second player" if result < 0 else "nobody"
+        named = f" a {name}" if (name := game.result_names.get(abs(result))) else ""
         met = "" if record.opponent is None else f", {('second', 'first')[record.learner]} player: {record.opponent}"
         ended = record.end.name.lower()
-        progress.say(f"game {record.game_id:016x}: {len(record.moves)} plies, {winner} wins, {ended}{met}")
+        progress.say(f"game {record.game_id:016x}: {len(record.moves)} plies, {winner} wins{named}, {ended}{met}")
 
 
 def _summary(
@@ -422,8 +449,11 @@ def _summary(
 
     met_itself_only = set(tally.opponents) <= {MIRROR}
     counts = vars(tally) | {"opponents": {} if met_itself_only else dict(sorted(tally.opponents.items()))}
+    counts |= {"big_wins": {name: tally.big_wins[name] for name in tally.names.values()}}
+    del counts["names"], counts["points"]
     return SelfplaySummary(
         **counts,
+        points_per_game=tally.points / tally.games if tally.names and tally.games else None,
         model=model,
         average_length=tally.positions / tally.games if tally.games else 0.0,
         resign_threshold=resign_threshold,

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.config import SelfplayConfig
+from pipeline.games.base import AnyGame
 from pipeline.interrupts import held_back
-from pipeline.methods.base import FinishedGame
+from pipeline.methods.base import FinishedGame, Method
 from pipeline.storage.shards import GameRecord, write_shard
 
 
@@ -24,8 +25,8 @@ class Committer:
     """
 
     config: SelfplayConfig
-    game: str
-    method: str
+    game: AnyGame
+    method: Method
     provenance: dict[str, Any]
     evaluations: Callable[[], int]
     shards: int = field(default=0, init=False)
@@ -65,11 +66,13 @@ class Committer:
             self.config.output_dir,
             model,
             self.config.worker,
-            self.game,
+            self.game.spec,
             games,
             {"generation": generation, **self.provenance},
             evaluations - self._counted,
-            self.method,
+            self.method.name,
+            self.method.recorded(self.game),
+            self.game.max_result,
         )
         self._counted = evaluations
         self.shards += 1

@@ -1,11 +1,11 @@
-"""The games by which self-play finds its threshold for resigning; methods/alphazero/resignation.py finds it."""
+"""The games by which self-play finds its threshold for resigning; methods/resignation.py finds it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from pipeline.errors import FileError
-from pipeline.methods.alphazero.resignation import Watched, watched
+from pipeline.methods.resignation import Watched, watched
 from pipeline.storage.shards import newest_shards, read_shard
 
 LEAST_GAMES = 50  # fewer say nothing about a rate of a few per cent

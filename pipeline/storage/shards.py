@@ -1,9 +1,13 @@
 """Shards: the games of one self-play worker, written a group at a time.
 
-A shard is gzip: one line of JSON, then the columns of class Shard that it lists, little-endian. Axes: G games, M moves
-of all games, V visited edges of all moves. A position is what stood before a move, so positions = M; position i of a
-shard is before move i, and games follow each other. The sidecar ``.meta`` is written after the shard and commits it:
-a shard without one does not exist. The same games give the same bytes.
+A shard is gzip: one line of JSON, then the columns that it lists, little-endian. Axes: G games, M moves of all games,
+V visited edges of all moves. A position is what stood before a move, so positions = M; position i of a shard is before
+move i, and games follow each other. The sidecar ``.meta`` is written after the shard and commits it: a shard without
+one does not exist. The same games give the same bytes.
+
+Which moves were made, by whom and with what result stands in every shard. What else is kept of a move is up to the
+method that recorded it: any of SEARCH_COLUMNS, and columns of its own. Of SEARCH_COLUMNS that a shard lacks readers see
+what stands for nothing known. A shard that has all of them and no others, of a game that counts 1, is of version 3.
 
 Doesn't know rules: whether the moves are legal is methods/alphazero/examples.py's business.
 """
@@ -14,15 +18,16 @@ import base64
 import gzip
 import hashlib
 import json
+import math
 import os
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +35,8 @@ from numpy.typing import NDArray
 from pipeline.errors import FileError
 from pipeline.storage import atomic, layout, order
 
+if TYPE_CHECKING:
+    from pipeline.storage.chunks import ColumnTypes
 try:
     from isal import igzip_lib, isal_zlib
 except ImportError:  # the standard library reads and writes the same files, slower
@@ -37,8 +44,11 @@ except ImportError:  # the standard library reads and writes the same files, slo
 INFLATE_ERRORS: Any = (zlib.error,) if isal_zlib is None else (zlib.error, isal_zlib.error)  # not of one family
 
 SHARD_FORMAT, META_FORMAT = "mugo-shard", "mugo-shard-meta"
-VERSION = 3
-READABLE = (1, 2, 3)  # version 1 knew no opponents: a model played itself; 1 and 2 no surprises: all are 0
+VERSION, OF_A_SEARCH = 4, 3
+# Version 1 knew no opponents: a model played itself; 1 and 2 no surprises: all are 0. Before version 4 all shards had
+# the same columns, and games counted 1.
+READABLE = (1, 2, 3, 4)
+OWN_TYPES = ("|u1", "|i1", "<u2", "<i2", "<u4", "<i4", "<u8", "<i8", "<f2", "<f4", "<f8")
 POLICY_COUNTS = 1  # bit 0 of flags: the visits of this move are a policy target
 NO_VALUE = 2  # bit 1: whoever made this move had no opinion; its root value is 0 and means nothing
 BOTH = 2  # learner: the model played both sides
@@ -56,31 +66,47 @@ class End(IntEnum):
     RESIGNED = 1
 
 
-@dataclass(frozen=True)
+_NOTHING: NDArray[Any] = np.zeros(0)  # stands for a column that a record lacks
+
+
+def _lacking() -> NDArray[Any]:
+    return _NOTHING
+
+
+@dataclass(frozen=True, kw_only=True)
 class GameRecord:
     """One finished game of T moves that visited V edges.
 
     moves        [T] actions                  visit_lengths  [T] edges that the root search of each move visited
     flags        [T] POLICY_COUNTS, NO_VALUE  visit_actions  [V] their actions, move after move
     root_values  [T] to move                  visit_counts   [V] their visits
+    surprises    [T] how far the policy target is from the network's prior, in nats
+    own          what else the method keeps of each move, by name: [T, ...]
     opponent     the model's opponent; None: itself
     learner      the side that the model played: 0 first, 1 second, BOTH; the opponent's moves are no policy targets
-    surprises    [T] how far the policy target is from the network's prior, in nats; None: 0 everywhere
+
+    Of flags, values, surprises and visits a method records what it has; left out, they say that nothing is known.
     """
 
     game_id: int
     moves: NDArray[np.integer]
-    flags: NDArray[np.integer]
-    root_values: NDArray[np.floating]
-    visit_lengths: NDArray[np.integer]
-    visit_actions: NDArray[np.integer]
-    visit_counts: NDArray[np.integer]
+    flags: NDArray[np.integer] = field(default_factory=_lacking)
+    root_values: NDArray[np.floating] = field(default_factory=_lacking)
+    visit_lengths: NDArray[np.integer] = field(default_factory=_lacking)
+    visit_actions: NDArray[np.integer] = field(default_factory=_lacking)
+    visit_counts: NDArray[np.integer] = field(default_factory=_lacking)
+    surprises: NDArray[np.floating] = field(default_factory=_lacking)
+    own: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     result_first_player: float
     end: End = End.PLAYED_OUT
     no_resign: bool = False
     opponent: str | None = None
     learner: int = BOTH
-    surprises: NDArray[np.floating] | None = None
+
+    def __post_init__(self) -> None:
+        for name in SEARCH_COLUMNS:
+            if getattr(self, name) is _NOTHING:
+                object.__setattr__(self, name, COLUMNS[name].unknown(len(self.moves)))
 
 
 @dataclass(frozen=True)
@@ -110,41 +136,54 @@ class ShardMeta:
 
 
 class Column(NamedTuple):
-    """An array of a shard. Files older than version `since` lack it; there it is `before` everywhere."""
+    """An array of a shard. Where a file lacks it, for it is older than version `since` or its method doesn't record it,
+    it is `lacking` everywhere.
+    """
 
     dtype: str
     axis: str  # G, M or V
     since: int
-    before: int
+    lacking: int
+    of_search: bool
+
+    def unknown(self, count: int) -> NDArray[Any]:
+        """The column of a shard or a game that lacks it: count along its axis, without visits along V."""
+        return np.full(0 if self.axis == "V" else count, self.lacking, self.dtype)
 
 
-def _column(dtype: str, axis: str, since: int = 1, before: int = 0) -> dict[str, Column]:
-    return {"column": Column(dtype, axis, since, before)}
+def _column(dtype: str, axis: str, since: int = 1, lacking: int = 0, of_search: bool = False) -> dict[str, Column]:
+    return {"column": Column(dtype, axis, since, lacking, of_search)}
 
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard's header and its columns, in the order in which they stand in the file."""
+    """A shard's header and its columns, in the order in which they stand in the file; own: what comes after them.
+
+    own: the columns that the method alone knows, by name, [M, ...].
+    """
 
     path: Path
     header: dict[str, Any]
     game_ids: NDArray[np.uint64] = field(metadata=_column("<u8", "G"))
     lengths: NDArray[np.int32] = field(metadata=_column("<i4", "G"))  # moves
-    results: NDArray[np.float32] = field(metadata=_column("<f4", "G"))  # -1, 0 or +1, seen by the first player
+    results: NDArray[np.float32] = field(metadata=_column("<f4", "G"))  # seen by the first player
     ends: NDArray[np.uint8] = field(metadata=_column("|u1", "G"))  # End
     no_resign: NDArray[np.uint8] = field(metadata=_column("|u1", "G"))  # 1: this game was not allowed to resign
     # Index into the header's opponents; -1: the model played itself.
-    opponents: NDArray[np.int16] = field(metadata=_column("<i2", "G", since=2, before=-1))
+    opponents: NDArray[np.int16] = field(metadata=_column("<i2", "G", since=2, lacking=-1))
     # The side that the model played: 0 first, 1 second, BOTH.
-    learners: NDArray[np.uint8] = field(metadata=_column("|u1", "G", since=2, before=BOTH))
+    learners: NDArray[np.uint8] = field(metadata=_column("|u1", "G", since=2, lacking=BOTH))
     moves: NDArray[np.uint16] = field(metadata=_column("<u2", "M"))
-    flags: NDArray[np.uint8] = field(metadata=_column("|u1", "M"))  # POLICY_COUNTS, NO_VALUE
-    root_values: NDArray[np.float32] = field(metadata=_column("<f4", "M"))  # in [-1, 1], seen by the player to move
+    # POLICY_COUNTS, NO_VALUE
+    flags: NDArray[np.uint8] = field(metadata=_column("|u1", "M", lacking=NO_VALUE, of_search=True))
+    # Seen by the player to move, no more than the game counts.
+    root_values: NDArray[np.float32] = field(metadata=_column("<f4", "M", of_search=True))
     # KL(policy target || network's prior) in nats where the target counts, else 0.
-    surprises: NDArray[np.float32] = field(metadata=_column("<f4", "M", since=3))
-    visit_lengths: NDArray[np.uint16] = field(metadata=_column("<u2", "M"))  # edges visited at the root
-    visit_actions: NDArray[np.uint16] = field(metadata=_column("<u2", "V"))
-    visit_counts: NDArray[np.uint32] = field(metadata=_column("<u4", "V"))
+    surprises: NDArray[np.float32] = field(metadata=_column("<f4", "M", since=3, of_search=True))
+    visit_lengths: NDArray[np.uint16] = field(metadata=_column("<u2", "M", of_search=True))  # edges visited at the root
+    visit_actions: NDArray[np.uint16] = field(metadata=_column("<u2", "V", of_search=True))
+    visit_counts: NDArray[np.uint32] = field(metadata=_column("<u4", "V", of_search=True))
+    own: dict[str, NDArray[Any]]
     move_offsets: NDArray[np.int64] = field(init=False)  # [G+1] game g has moves move_offsets[g] … [g+1]
     visit_offsets: NDArray[np.int64] = field(init=False)  # [M+1] the same for the visits of a move
 
@@ -172,6 +211,18 @@ class Shard:
     def num_positions(self) -> int:
         return len(self.moves)
 
+    @property
+    def max_result(self) -> float:
+        """The most that a game counted when it was recorded."""
+        return _max_result(self.path, self.header)
+
+    def own_column(self, name: str) -> NDArray[Any]:
+        """[M, ...] a column of the method's own. Raises FileError if the shard lacks it."""
+        if name not in self.own:
+            found = ", ".join(self.own) or "none of its own"
+            raise FileError(self.path, f"it lacks the column {name}, it has {found}; wanted games of another method")
+        return self.own[name]
+
     def opponent(self, index: int) -> str | None:
         """The model's opponent in this game; None if it played itself."""
         number = int(self.opponents[index])
@@ -185,6 +236,7 @@ class Shard:
             game_id=int(self.game_ids[index]),
             **{name: getattr(self, name)[moves] for name in PER_MOVE},
             **{name: getattr(self, name)[visits] for name in PER_VISIT},
+            own={name: column[moves] for name, column in self.own.items()},
             result_first_player=float(self.results[index]),
             end=End(int(self.ends[index])),
             no_resign=bool(self.no_resign[index]),
@@ -195,6 +247,8 @@ class Shard:
 
 COLUMNS: dict[str, Column] = {one.name: one.metadata["column"] for one in fields(Shard) if one.metadata}
 PER_GAME, PER_MOVE, PER_VISIT = ([name for name, column in COLUMNS.items() if column.axis == axis] for axis in "GMV")
+SEARCH_COLUMNS: ColumnTypes = {name: (column.dtype, ()) for name, column in COLUMNS.items() if column.of_search}
+"""What a tree search leaves of a move. A method may record any of them, visits all three or none."""
 
 
 # Writing
@@ -209,18 +263,24 @@ def write_shard(
     provenance: dict[str, Any],
     evaluations: int = 0,
     method: str = layout.DEFAULT_METHOD,
+    recorded: ColumnTypes = SEARCH_COLUMNS,
+    max_result: float = 1.0,
 ) -> Path:
     """Write games as one shard and commit it with its sidecar; the shard's path.
 
     provenance  what else made the games, as JSON: seed, settings, …; "generation", by which games sort, also goes into
                 the sidecar and the name of the folder.
+    recorded    what is kept of each move, see Method.recorded; whatever else the records have isn't written.
+    max_result  the most that a game counts.
     evaluations how many the network made for it; only the sidecar has them.
     Two syncs: a kill loses nothing that was returned from here; a power cut may lose the last shards, whole.
     Raises FileError if the disk is full or read-only, ValueError if games is empty or its arrays contradict each other.
     """
     opponents = sorted({game.opponent for game in games if game.opponent is not None})
-    columns = _columns(games, opponents)
-    origin = {"version": VERSION, "game": game_spec, "model": model_name, "worker": worker}
+    is_old = dict(recorded) == SEARCH_COLUMNS and max_result == 1
+    columns = _columns(games, opponents, recorded, max_result)
+    version = OF_A_SEARCH if is_old else VERSION
+    origin = {"version": version, "game": game_spec, "model": model_name, "worker": worker}
     num_positions = len(columns["moves"])
     named = {} if method == layout.DEFAULT_METHOD else {"method": method}
     header = {
@@ -229,12 +289,17 @@ def write_shard(
         "games": len(games),
         "positions": num_positions,
         "opponents": opponents,
-        "arrays": [{"name": name, "dtype": COLUMNS[name].dtype, "count": len(one)} for name, one in columns.items()],
+        "arrays": [_listed(name, column, recorded) for name, column in columns.items()],
         "provenance": provenance,
+        **({} if is_old else {"max_result": max_result}),
         **named,
     }
     data = json.dumps(header, ensure_ascii=False).encode() + b"\n"
     packed = compress(data + b"".join(column.tobytes() for column in columns.values()))
+
+    surprises = {}
+    if "surprises" in columns:
+        surprises = {"surprises": base64.b64encode(columns["surprises"].astype("<f2").tobytes()).decode()}
 
     folder = layout.shard_folder(output_dir, model_name, worker, provenance.get("generation"))
     atomic.make_folder(folder)
@@ -248,7 +313,7 @@ def write_shard(
         "positions": num_positions,
         "games": len(games),
         "lengths": columns["lengths"].tolist(),
-        "surprises": base64.b64encode(columns["surprises"].astype("<f2").tobytes()).decode(),
+        **surprises,
         "evaluations": evaluations,
         "bytes": len(packed),
         "sha256": hashlib.sha256(packed).hexdigest(),
@@ -301,17 +366,26 @@ def check_same_game(output_dir: Path, game_spec: str) -> None:
         )
 
 
-def _columns(games: Sequence[GameRecord], opponents: list[str]) -> dict[str, NDArray[Any]]:
+def _columns(
+    games: Sequence[GameRecord], opponents: list[str], recorded: ColumnTypes, max_result: float
+) -> dict[str, NDArray[Any]]:
+    """By name, in the file's order. Raises ValueError as write_shard does."""
     if not games:
         raise ValueError("a shard holds at least one game")
+    own = _own_types(recorded)
     for game in games:
         num_moves, num_visits = len(game.moves), int(np.sum(game.visit_lengths))
-        if num_moves < 1 or any(len(_moves_column(game, name)) != num_moves for name in PER_MOVE):
+        if num_moves < 1 or any(len(getattr(game, name)) != num_moves for name in PER_MOVE):
             raise ValueError(f"game {game.game_id}: its arrays don't all have its {num_moves} moves")
         if len(game.visit_actions) != num_visits or len(game.visit_counts) != num_visits:
             raise ValueError(f"game {game.game_id}: visit_lengths add up to {num_visits}, its visits don't")
         if (game.opponent is None) != (game.learner == BOTH):
             raise ValueError(f"game {game.game_id}: learner {game.learner}, opponent {game.opponent}")
+        if not abs(game.result_first_player) <= max_result:
+            raise ValueError(f"game {game.game_id}: a result of {game.result_first_player:g}; it counts {max_result:g}")
+        for name, (_, shape) in own.items():
+            if name not in game.own or game.own[name].shape != (num_moves, *shape):
+                raise ValueError(f"game {game.game_id}: column {name} isn't there, or not {(num_moves, *shape)}")
     per_game: dict[str, list[Any]] = {
         "game_ids": [game.game_id for game in games],
         "lengths": [len(game.moves) for game in games],
@@ -321,17 +395,40 @@ def _columns(games: Sequence[GameRecord], opponents: list[str]) -> dict[str, NDA
         "opponents": [-1 if game.opponent is None else opponents.index(game.opponent) for game in games],
         "learners": [game.learner for game in games],
     }
-    return {
+    columns = {
         name: np.array(per_game[name], column.dtype)
         if name in per_game
-        else np.concatenate([_moves_column(game, name) for game in games]).astype(column.dtype)
+        else np.concatenate([getattr(game, name) for game in games]).astype(column.dtype)
         for name, column in COLUMNS.items()
+        if name in recorded or not column.of_search
     }
+    for name, (dtype, _) in own.items():
+        columns[name] = np.concatenate([game.own[name] for game in games]).astype(dtype)
+    return columns
 
 
-def _moves_column(game: GameRecord, name: str) -> NDArray[Any]:
-    column = getattr(game, name)
-    return np.zeros(len(game.moves), np.float32) if column is None else column
+def _own_types(recorded: ColumnTypes) -> ColumnTypes:
+    """The columns that are a method's own. Raises ValueError for what no shard can hold."""
+    for name, kind in recorded.items():
+        if name in COLUMNS and (SEARCH_COLUMNS.get(name) != kind):
+            raise ValueError(f"column {name} of {kind}: a shard has another one of this name")
+    if len({name in recorded for name in ("visit_lengths", *PER_VISIT)}) == 2:
+        raise ValueError("visits are recorded as a whole or not at all")
+    own = {name: kind for name, kind in recorded.items() if name not in COLUMNS}
+    for name, (dtype, shape) in own.items():
+        if not _is_own(name, dtype, shape):
+            raise ValueError(f"column {name} of {dtype} {shape}: wanted a name and one of {', '.join(OWN_TYPES)}")
+    return own
+
+
+def _is_own(name: str, dtype: str, shape: tuple[int, ...]) -> bool:
+    return name.isidentifier() and name not in COLUMNS and dtype in OWN_TYPES and all(size > 0 for size in shape)
+
+
+def _listed(name: str, column: NDArray[Any], recorded: ColumnTypes) -> dict[str, Any]:
+    """What the header says of a column: the shape is that of one move, where it isn't a number."""
+    dtype, shape = (COLUMNS[name].dtype, ()) if name in COLUMNS else recorded[name]
+    return {"name": name, "dtype": dtype, "count": len(column), **({"shape": list(shape)} if shape else {})}
 
 
 # Reading
@@ -351,7 +448,7 @@ def read_meta(path: Path) -> ShardMeta:
             raise ValueError(f"lengths of shape {list(lengths.shape)} for {num_games} games")
         if int(lengths.sum(dtype=np.int64)) != num_positions:
             raise ValueError(f"lengths of {int(lengths.sum(dtype=np.int64))} positions in all, not {num_positions}")
-        if raw["version"] < COLUMNS["surprises"].since:
+        if raw["version"] < COLUMNS["surprises"].since or (raw["version"] > OF_A_SEARCH and "surprises" not in raw):
             surprises = np.broadcast_to(np.float16(0), num_positions)  # takes no memory, whatever the file claims
         else:
             surprises = np.frombuffer(base64.b64decode(raw["surprises"], validate=True), "<f2")
@@ -405,10 +502,10 @@ def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
         raise FileError(path, "damaged: its header names no game or no model")
     if not isinstance(header.get("provenance", {}), dict):
         raise FileError(path, "damaged: the provenance in its header is no JSON object")
-    columns = _parse_columns(path, header, memoryview(data)[len(first_line) :])
-    _check_columns(path, columns)
+    columns, own = _parse_columns(path, header, memoryview(data)[len(first_line) :])
+    _check_columns(path, columns, own, _max_result(path, header))
     _check_opponents(path, header, columns)
-    shard = Shard(path, header, **columns)
+    shard = Shard(path, header, **columns, own=own)
     if meta is not None and (shard.game_spec != meta.game or not np.array_equal(shard.lengths, meta.lengths)):
         raise FileError(path, "its games or their lengths are not those in its sidecar")
     return shard
@@ -428,30 +525,53 @@ def decompress(data: bytes) -> bytes:
     return unpacked
 
 
-def _parse_columns(path: Path, header: dict[str, Any], body: memoryview) -> dict[str, Any]:
+def _max_result(path: Path, header: dict[str, Any]) -> float:
+    """The most that a game counts. Raises FileError."""
+    most = header.get("max_result", 1.0) if header["version"] > OF_A_SEARCH else 1.0
+    if not isinstance(most, int | float) or not 0 < most < math.inf:
+        raise FileError(path, f"damaged: its games count up to {str(most)[:20]}; wanted a number above 0")
+    return float(most)
+
+
+def _parse_columns(
+    path: Path, header: dict[str, Any], body: memoryview
+) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+    """(the columns of class Shard, those that are the method's own)."""
     try:
-        listed = [(str(array["name"]), str(array["dtype"]), int(array["count"])) for array in header["arrays"]]
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        listed = [
+            (str(array["name"]), str(array["dtype"]), int(array["count"]), tuple(map(int, array.get("shape", ()))))
+            for array in header["arrays"]
+        ]
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise FileError(path, "damaged: its header lists no arrays") from error
-    version = header["version"]
-    known = [(name, column.dtype) for name, column in COLUMNS.items() if column.since <= version]
-    if [(name, dtype) for name, dtype, _ in listed] != known:
-        raise FileError(path, f"its arrays are {listed}; wanted {known}")
-    wanted = sum(np.dtype(dtype).itemsize * count for _, dtype, count in listed)
-    if any(count < 0 for _, _, count in listed) or wanted != len(body):
+    version, names = header["version"], [name for name, *_ in listed]
+    chosen = set(names) if version > OF_A_SEARCH else set(SEARCH_COLUMNS)
+    known = [
+        (name, column.dtype, ())
+        for name, column in COLUMNS.items()
+        if column.since <= version and (name in chosen or not column.of_search)
+    ]
+    own = listed[len(known) :] if version > OF_A_SEARCH else []
+    found = [(name, dtype, shape) for name, dtype, _, shape in listed]
+    fit = found[: len(found) - len(own)] == known and all(_is_own(name, dtype, shape) for name, dtype, _, shape in own)
+    if not fit or len(set(names)) < len(names):
+        raise FileError(path, f"its arrays are {found}; wanted {known}{' and its own' if own else ''}")
+    wanted = sum(np.dtype(dtype).itemsize * count * math.prod(shape) for _, dtype, count, shape in listed)
+    if any(count < 0 for _, _, count, _ in listed) or wanted != len(body):
         raise FileError(path, f"damaged: {len(body)} bytes of arrays; its header wants {wanted}")
     columns, offset = {}, 0
-    for name, dtype, count in listed:
-        columns[name] = np.frombuffer(body, dtype, count, offset)
+    for name, dtype, count, shape in listed:
+        columns[name] = np.frombuffer(body, dtype, count * math.prod(shape), offset).reshape(count, *shape)
         offset += columns[name].nbytes
-    count_along = {"G": len(columns["lengths"]), "M": len(columns["moves"])}
-    for name, (dtype, axis, since, before) in COLUMNS.items():
-        if since > version:
-            columns[name] = np.full(count_along[axis], before, dtype)
-    return columns
+    count_along = {"G": len(columns["lengths"]), "M": len(columns["moves"]), "V": 0}
+    for name, column in COLUMNS.items():
+        if name not in columns:
+            columns[name] = column.unknown(count_along[column.axis])
+    return columns, {name: columns.pop(name) for name, _, _, _ in own}
 
 
-def _check_columns(path: Path, columns: dict[str, Any]) -> None:
+def _check_columns(path: Path, columns: dict[str, Any], own: dict[str, Any], most: float) -> None:
+    """most: what a game counts."""
     lengths, visit_lengths = columns["lengths"], columns["visit_lengths"]
     num_moves, num_visits = int(lengths.sum(dtype=np.int64)), int(visit_lengths.sum(dtype=np.int64))
     if len(lengths) < 1 or any(len(columns[name]) != len(lengths) for name in PER_GAME):
@@ -460,12 +580,16 @@ def _check_columns(path: Path, columns: dict[str, Any]) -> None:
         raise FileError(path, f"damaged: its games have {num_moves} moves, its columns of moves do not")
     if any(len(columns[name]) != num_visits for name in PER_VISIT):
         raise FileError(path, f"damaged: its moves have {num_visits} visited edges, its columns of visits do not")
-    if not np.isin(columns["results"], (-1, 0, 1)).all():
+    if any(len(column) != num_moves for column in own.values()):
+        raise FileError(path, f"damaged: its games have {num_moves} moves, its columns of moves do not")
+    if most == 1 and not np.isin(columns["results"], (-1, 0, 1)).all():
         raise FileError(path, "damaged: a result is not -1, 0 or +1")
+    if not (np.abs(columns["results"]) <= most).all():
+        raise FileError(path, f"damaged: a result is not in [-{most:g}, {most:g}]")
     if (columns["ends"] > max(End)).any():
         raise FileError(path, f"damaged: an end of {int(columns['ends'].max())}; wanted at most {int(max(End))}")
-    if not (np.abs(columns["root_values"]) <= 1.001).all():  # also false for NaN; 0.001 forgives rounding
-        raise FileError(path, "damaged: a root value is not in [-1, 1]")
+    if not (np.abs(columns["root_values"]) <= 1.001 * most).all():  # also false for NaN; 0.001 forgives rounding
+        raise FileError(path, f"damaged: a root value is not in [-{most:g}, {most:g}]")
     if not _are_surprises(columns["surprises"]):
         raise FileError(path, "damaged: a surprise is negative or not finite")
 

@@ -79,9 +79,11 @@ Metrics = dict[str, dict[str, float]]
 class TrainSummary:
     """What one training did; 0 where nothing was measured.
 
-    Losses of training are means over the last epoch's steps. value_gap: by how much the new model's (v − z)² is larger
-    on the hold-out than on as many examples of the set; well above 0 it has learned results by heart. Not measured
-    where the set's values are not results alone (gather's td_lambda).
+    Losses of training are means over the last epoch's steps. Policy, value and their accuracies are AlphaZero's: 0 for
+    methods whose objective measures no such thing; metrics has what it does measure. value_gap: by how much the new
+    model's (v − z)² is larger on the hold-out than on as many examples of the set; well above 0 it has learned results
+    by heart. Not measured where the set's values are not results alone (gather's td_lambda).
+    metrics: in training and on the hold-out before and after it, by the names of the method's objective.
     """
 
     model: Path
@@ -105,6 +107,8 @@ class TrainSummary:
     value_gap: float
     seconds: float  # of training steps, this process's only
     samples_per_second: float
+    method: str
+    metrics: Metrics
 
     def lines(self) -> list[str]:
         """The short form."""
@@ -113,18 +117,28 @@ class TrainSummary:
             f"{self.model.name} from {self.original_model.name}: {counted(self.steps, 'step')} on "
             f"{counted(self.examples, 'example')} in {duration(self.seconds)}, "
             f"{self.samples_per_second:,.0f} samples/s{resumed}",
-            f"training: loss {self.loss:.3f} (policy {self.policy_loss:.3f}, value {self.value_loss:.3f}); "
-            f"{percent(self.policy_accuracy)} of the moves, {percent(self.value_sign_accuracy)} of the winners right",
+            self._training(),
         ]
         if self.holdout_examples:
             lines.append(
-                f"held out: loss {self.holdout_loss_before:.3f} before, {self.holdout_loss_after:.3f} after; "
-                f"{percent(self.holdout_policy_accuracy_before)} and {percent(self.holdout_policy_accuracy_after)} "
-                f"of the moves right ({counted(self.holdout_examples, 'example')})"
+                f"held out: loss {self.holdout_loss_before:.3f} before, {self.holdout_loss_after:.3f} after"
+                f"{self._held_out_right()} ({counted(self.holdout_examples, 'example')})"
             )
         if self.steps_cut:
             lines.append(f"{counted(self.steps_cut, 'step')} left out because of --max-samples-per-position")
         return lines
+
+    def _training(self) -> str:
+        found, method = self.metrics["train"], method_named(self.method)
+        terms = ", ".join(f"{name} {found[name]:.3f}" for name in method.shown_terms)
+        right = ", ".join(f"{percent(found[name])} {of}" for name, of in method.shown_shares.items())
+        return f"training: loss {self.loss:.3f}{f' ({terms})' if terms else ''}{f'; {right} right' if right else ''}"
+
+    def _held_out_right(self) -> str:
+        """The first of the shares."""
+        before, after = (self.metrics[f"holdout_{when}"] for when in ("before", "after"))
+        shares = list(method_named(self.method).shown_shares.items())
+        return "".join(f"; {percent(before[name])} and {percent(after[name])} {of} right" for name, of in shares[:1])
 
 
 @dataclass
@@ -269,7 +283,7 @@ class _Run:
         game, method = parse_game(model.info.game), method_named(model.info.method)
         memory = math.inf if config.priority_exponent else MEMORY_BYTES
         dataset = Dataset(method, game, chunks, config.batch_size, config.seed, memory, config.symmetries)
-        self._dataset = dataset
+        self._dataset, self._method = dataset, method
         self._sizes, self._steps_cut = _allowed(config, model.info, dataset, progress)
         self._steps = len(self._sizes)
         self._last_epoch_from = self._steps - len(dataset.batch_sizes(1))
@@ -334,6 +348,8 @@ class _Run:
             holdout_policy_accuracy_after=after.get("policy_accuracy", 0.0),
             seconds=seconds,
             samples_per_second=samples / seconds,
+            method=self._method.name,
+            metrics={"train": trained, "holdout_before": before, "holdout_after": after},
         )
 
     def _steps_to_go(self, curves: Curves) -> int:
@@ -397,9 +413,8 @@ class _Run:
     def _show(self, result: StepResult, curves: Curves) -> None:
         of_step = {"step/gradient_norm": result.gradient_norm, "step/learning_rate": result.learning_rate}
         curves.add({**tagged(result.metrics), **of_step}, self._trainer.total_steps)
-        shown = {"total": "loss", "policy": "policy", "value": "value"}
-        found = [f"{word} {result.metrics[name]:.3f}" for name, word in shown.items() if name in result.metrics]
-        self._progress.describe(" ".join(found))
+        terms = {"total": "loss"} | {name: name for name in self._method.shown_terms}
+        self._progress.describe(" ".join(f"{word} {result.metrics[name]:.3f}" for name, word in terms.items()))
 
     def _metrics(self) -> Metrics:
         done = self._done

@@ -16,7 +16,9 @@ from pipeline.games.registry import parse_game
 from tests.games.playing import OTHERS
 from tests.games.toys import DiceRace, Heaps, replay
 
-TOYS = {game.spec: game for game in (DiceRace(6), DiceRace(3), Heaps(1, 2, 4, 4), Heaps(3, 3))}
+TOYS = {
+    game.spec: game for game in (DiceRace(6), DiceRace(3), DiceRace(6, double=True), Heaps(1, 2, 4, 4), Heaps(3, 3))
+}
 NUM_GAMES = {"backgammon": 3, "backgammon,reward=2.5": 3, "hypergammon": 10}  # of many plies; toys: 60
 
 

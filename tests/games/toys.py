@@ -37,21 +37,24 @@ class DiceRace(AnyGame):
     """Two runners race to place `length`. The mover throws a die and takes one step, or runs as far as it shows.
 
     Whoever lands exactly on place `length` - 1 goes back to the start; at `length` or beyond the race is won. So
-    running isn't always better than stepping. Rows start with a throw; actions are STEP and RUN.
+    running isn't always better than stepping. Rows start with a throw; actions are STEP and RUN. With the option
+    double a race counts 2 if the loser is at the start.
     """
 
     has_chance = True
     state_size = 5
     num_actions = 2
 
-    def __init__(self, length: int = 6) -> None:
+    def __init__(self, length: int = 6, double: bool = False) -> None:
         self.length = length
-        self.spec = f"dicerace:{length}"
+        self.spec = f"dicerace:{length}{',double=on' if double else ''}"
         self.max_plies = 60  # then nobody has won
+        if double:
+            self.max_result, self.result_names = 2.0, {2.0: "double"}
 
     @staticmethod
     def from_spec(size: str | None, options: dict[str, str]) -> DiceRace:
-        return DiceRace(int(size or 6))
+        return DiceRace(int(size or 6), "double" in options)
 
     def initial(self, num_games: int) -> States:
         return np.zeros((num_games, self.state_size), np.int16)
@@ -80,7 +83,8 @@ class DiceRace(AnyGame):
 
     def returns(self, states: States) -> FloatArray:
         won = states[:, :2] >= self.length
-        return won[:, 0].astype(np.float32) - won[:, 1]
+        result = won[:, 0].astype(np.float32) - won[:, 1]
+        return np.where((states[:, :2] == 0).any(axis=1), result * np.float32(self.max_result), result)
 
     def to_move(self, states: States) -> NDArray[np.int8]:
         return np.where(states[:, DIE] == 0, CHANCE, states[:, MOVER]).astype(np.int8)

@@ -56,9 +56,35 @@ def test_all_four_commands_and_show(run: Path) -> None:
     # A table that knew nothing would be at 0 ± 0.26.
     assert np.corrcoef(learned, exact)[0, 1] > 0.5
     meta = next(newest_shards(Path("data/selfplay")))
-    assert meta.method == "toy" and read_shard(meta.path, meta).header["method"] == "toy"
+    shard = read_shard(meta.path, meta)
+    assert meta.method == "toy" and shard.header["method"] == "toy"
+    assert [array["name"] for array in shard.header["arrays"]][-3:] == ["moves", "flags", "liked"]
+    assert shard.own["liked"].shape == (shard.num_positions, 2) and shard.own["liked"].any()
+    assert (
+        not shard.visit_lengths.any()
+        and len(shard.visit_counts) == 0
+        and meta.surprises.tolist() == [0] * len(shard.moves)
+    )
+    liked = [line for line in "\n".join(show(meta.path, game=0)).splitlines() if " liked " in line]
+    assert len(liked) == len(shard.game(0).moves) and not any("visits" in line or "policy" in line for line in liked)
     for path in (run, Path("data/selfplay"), Path("data/training_data"), Path()):
         assert "dicerace:6" in "\n".join(show(path))
+
+
+def test_games_that_count_several_points(run: Path) -> None:
+    """From self-play's records to its summary; the folder has shards of its own."""
+    spec, folder = "dicerace:6,double=on", Path("points")
+    init(InitConfig(game=spec, method="toy", new_model=folder / "000000-t"))
+    wanted = {"network": folder / "000000-t", "output_dir": folder / "games", "threads": 1}
+    played = selfplay(SelfplayConfig(games=60, seed=3, **wanted))
+    shard_games = [read_shard(meta.path, meta) for meta in newest_shards(folder / "games")]
+    results = np.concatenate([shard.results for shard in shard_games])
+    assert {shard.max_result for shard in shard_games} == {2.0}
+    assert {1, 2} <= set(np.abs(results)) <= {0, 1, 2}
+    assert played.points_per_game == pytest.approx(results.mean())
+    assert played.big_wins == {"double": (np.abs(results) == 2).sum()}
+    text = "\n".join(played.lines())
+    assert f"{played.points_per_game:+.2f} points a game" in text and " doubles" in text
 
 
 def test_it_beats_random_and_pairs_of_games_have_the_same_dice(run: Path) -> None:
@@ -74,6 +100,19 @@ def test_it_beats_random_and_pairs_of_games_have_the_same_dice(run: Path) -> Non
     ]
     assert all(one == other for one, other in first_throws)
     assert len({tuple(one) for one, _ in first_throws}) > 3
+
+
+def test_summaries_say_nothing_of_another_methods(run: Path) -> None:
+    played = selfplay(SelfplayConfig(games=20, seed=9, threads=1, resign_false_rate=0.05, output_dir=Path("more")))
+    assert played.resign_threshold == -1 and not any("resigned" in line for line in played.lines())
+    folders = {"directory": Path("more"), "output_directory": Path("chunks")}
+    gather(GatherConfig(**folders, as_many_as_possible=True, positions_per_chunk=64, holdout_fraction=0.3))
+    more = {"directory": Path("chunks"), "new_model": Path("other/000009-t"), "original_model": run}
+    trained = train(TrainConfig(**more, epochs=1, batch_size=64))
+    text = "\n".join(trained.lines())
+    assert trained.method == "toy" and trained.metrics["train"].keys() == {"total"} and trained.holdout_examples
+    assert f"training: loss {trained.loss:.3f}\n" in text
+    assert "policy" not in text and "value" not in text and "right" not in text
 
 
 def test_who_asks_for_the_wrong_thing_is_told(run: Path) -> None:

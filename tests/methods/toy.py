@@ -1,7 +1,8 @@
 """A method without a tree, planes or a fixed list of actions: a table of afterstates, learned from results.
 
-It records games without visits; an example is the place that a move led to; the network is one weight per place, and
-the loss is its squared error. It plays the move whose afterstate it likes best, now and then another.
+Of each move it records how it liked both, not visits; an example is the place that a move led to; the network is one
+weight per place, and the loss is its squared error. It plays the move whose afterstate it likes best, now and then
+another.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pipeline.games.replay import replay_one
 from pipeline.methods.base import Actor, ActorJob, FinishedGame, Grown, Method, Objective
 from pipeline.players.base import Decisions, Player
 from pipeline.storage.chunks import ORIGIN
-from pipeline.storage.shards import NO_VALUE, GameRecord
+from pipeline.storage.shards import NO_VALUE, SEARCH_COLUMNS, GameRecord
 from tests.games.toys import DIE, MOVER, DiceRace
 
 EXPLORE = 0.2
@@ -81,10 +82,10 @@ class TableActor(Actor):
             self.live = 0
             return
         learner, rng = self._player(), np.random.default_rng(seed.stream)
-        boards, moves, flags = Boards(self._game, 1), [], []
+        boards, moves, flags, liked_moves = Boards(self._game, 1), [], [], []
         row = np.array([0])
         while not boards.over(row)[0]:
-            state = boards.states
+            state, liked = boards.states, np.zeros(2)
             if boards.to_move(row)[0] == CHANCE:
                 move, flag = int(outcomes(self._game, state, np.array([seed.stream], np.uint64))[0]), NO_VALUE
             else:
@@ -94,12 +95,11 @@ class TableActor(Actor):
             boards.advance(row, np.array([move], np.int32))
             moves.append(move)
             flags.append(flag)
+            liked_moves.append(liked)
         self.plies += len(moves)
-        nothing = np.zeros(len(moves))
         record = GameRecord(
-            game_id=seed.game_id, moves=np.array(moves), flags=np.array(flags), root_values=nothing,
-            visit_lengths=nothing.astype(int), visit_actions=np.zeros(0, int), visit_counts=np.zeros(0, int),
-            result_first_player=float(boards.returns(row)[0]),
+            game_id=seed.game_id, moves=np.array(moves), flags=np.array(flags),
+            own={"liked": np.array(liked_moves, np.float32)}, result_first_player=float(boards.returns(row)[0]),
         )  # fmt: skip
         self._on_finished(FinishedGame(record, learner.name, -1, boards.states[0].copy()))
 
@@ -173,6 +173,9 @@ class ToyMethod(Method):
 
     def actor(self, job) -> Actor:
         return TableActor(job)
+
+    def recorded(self, game):
+        return {"flags": SEARCH_COLUMNS["flags"], "liked": ("<f4", (2,))}
 
     def columns(self, game):
         return {"place": ("<i8", ()), "value": ("<f4", ())}

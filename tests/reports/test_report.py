@@ -19,7 +19,7 @@ import main
 from pipeline.config import ReportConfig
 from pipeline.errors import FileError, UsageError
 from pipeline.games.registry import parse_game
-from pipeline.methods.alphazero.resignation import EFFECTIVE
+from pipeline.methods.resignation import EFFECTIVE
 from pipeline.progress import SILENT
 from pipeline.reports.report.charts import HEIGHT, Chart, Level, Point, Series, ticks
 from pipeline.reports.report.command import report

@@ -14,7 +14,8 @@ from pipeline.config import SelfplayConfig
 from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.registry import parse_game
 from pipeline.methods.alphazero import method as alphazero
-from pipeline.methods.alphazero.resignation import EFFECTIVE, NEVER
+from pipeline.methods.base import FinishedGame
+from pipeline.methods.resignation import EFFECTIVE, NEVER
 from pipeline.players.searching import leaves_per_tree
 from pipeline.progress import Progress
 from pipeline.reports.show_records import show_shard
@@ -491,3 +492,19 @@ def test_an_output_that_cannot_be_written_is_noticed_before_the_first_game(tmp_p
     monkeypatch.setattr(stage, "Actor", lambda *arguments: pytest.fail("played"))
     with pytest.raises(FileError, match=r"wanted a directory|a part of its path is a file"):
         selfplay(config_for(tmp_path))
+
+
+def test_points_against_an_opponent() -> None:
+    tally = stage._Tally({2.0: "gammon", 3.0: "backgammon"})
+    for result, learner in ((2.0, 0), (-3.0, 1), (1.0, 1)):
+        record = GameRecord(
+            game_id=1, moves=np.zeros(4, int), result_first_player=result, opponent="random", learner=learner
+        )
+        tally.add(FinishedGame(record, "a", -1, np.zeros(1, np.int16)))
+    assert tally.opponents["random"] == {"games": 3, "wins": 2, "draws": 0, "losses": 1, "points": 4.0}
+    summary = stage._summary("a", tally, -1.0)
+    assert summary.points_per_game == 0.0 and summary.big_wins == {"gammon": 1, "backgammon": 1}
+    assert summary.lines()[2:] == [
+        "the first player won 66.7 % and +0.00 points a game, 33.3 % gammons, 33.3 % backgammons",
+        "against random: 3 games: 2 won, 0 drawn, 1 lost, +1.33 points a game",
+    ]

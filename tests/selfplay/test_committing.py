@@ -10,7 +10,9 @@ import pytest
 
 from pipeline.config import SelfplayConfig
 from pipeline.errors import FileError
+from pipeline.games.registry import parse_game
 from pipeline.methods.base import FinishedGame
+from pipeline.methods.registry import method_named
 from pipeline.selfplay import committing
 from pipeline.selfplay.committing import Committer
 from pipeline.storage.shards import GameRecord, newest_shards, read_shard
@@ -18,13 +20,13 @@ from pipeline.storage.shards import GameRecord, newest_shards, read_shard
 
 def finished(game_id: int, player: str = "000001-a") -> FinishedGame:
     one = np.ones(1, int)
-    record = GameRecord(game_id, 0 * one, one, 0.0 * one, one, 0 * one, one, 1.0)
+    record = GameRecord(game_id=game_id, moves=0 * one, flags=one, root_values=0.0 * one, result_first_player=1.0)
     return FinishedGame(record, player, -1, np.zeros(1, np.int16))
 
 
 def committer(folder: Path, commit_seconds: float) -> Committer:
     config = SelfplayConfig(output_dir=folder, commit_seconds=commit_seconds)
-    return Committer(config, "go:9", "alphazero", {}, lambda: 0)
+    return Committer(config, parse_game("go:9"), method_named("alphazero"), {}, lambda: 0)
 
 
 def written(folder: Path) -> list[int]:

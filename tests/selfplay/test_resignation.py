@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binomtest
 
 from pipeline.methods.alphazero.recording import GameBuffer
-from pipeline.methods.alphazero.resignation import EFFECTIVE, NEVER, Calibration, Watched, calibrate, watched
+from pipeline.methods.resignation import EFFECTIVE, NEVER, Calibration, Watched, calibrate, watched
 from pipeline.selfplay.resignation import newest_games
 from pipeline.storage.shards import BOTH, NO_VALUE, End, GameRecord, read_shard, write_shard
 

@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import itertools
 import json
+import math
 import os
 import tracemalloc
 from collections.abc import Callable
@@ -17,23 +18,22 @@ import pytest
 
 from pipeline.errors import FileError, UsageError
 from pipeline.storage import atomic, layout, order, shards
+from pipeline.storage.chunks import ColumnTypes
 from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord
 
 
 def record(game_id: int = 1, length: int = 3, result: float = 1.0, **more: Any) -> GameRecord:
     """Move i is action i, after i + 1 visited edges: 0 … i."""
     lengths = np.arange(1, length + 1)
-    return GameRecord(
-        game_id=game_id,
-        moves=np.arange(length),
-        flags=np.arange(length) % 2,
-        root_values=np.linspace(-1, 1, length),
-        visit_lengths=lengths,
-        visit_actions=np.concatenate([np.arange(n) for n in lengths]),
-        visit_counts=np.concatenate([np.arange(n) + 70_000 for n in lengths]),
-        result_first_player=result,
+    facts = {
+        "flags": np.arange(length) % 2,
+        "root_values": np.linspace(-1, 1, length),
+        "visit_lengths": lengths,
+        "visit_actions": np.concatenate([np.arange(n) for n in lengths]),
+        "visit_counts": np.concatenate([np.arange(n) + 70_000 for n in lengths]),
         **more,
-    )
+    }
+    return GameRecord(game_id=game_id, moves=np.arange(length), result_first_player=result, **facts)
 
 
 def write(directory: Path, *games: GameRecord, model: str = "000001-a", worker: str = "w00") -> Path:
@@ -97,13 +97,93 @@ def test_older_versions(tmp_path: Path, version: int, came_later: tuple[str, ...
     assert meta.surprises.tolist() == shard.surprises.tolist() == [0, 0, 0, 0]
 
 
+def test_what_every_search_leaves_is_written_as_ever(tmp_path: Path) -> None:
+    """The contents of a file that version 3 wrote, byte for byte."""
+    met = {"opponent": "random", "learner": 1}
+    surprises = np.array([0.5, 0, 2.0], np.float32)
+    path = write(tmp_path, record(5, surprises=surprises, **met), record(6, 1, -1.0, end=End.RESIGNED))
+    wanted = "a53c146b06383bc6785a277826b8f8ab1e0189ab6b441561ca319f642ea07a1d"
+    assert hashlib.sha256(gzip.decompress(path.read_bytes())).hexdigest() == wanted
+    meta = json.loads(path.with_suffix(".meta").read_text())
+    assert (meta["version"], meta["surprises"]) == (3, "ADgAAABAAAA=") and "max_result" not in meta
+
+
+OUTCOMES: ColumnTypes = {"outcomes": ("<f4", (5,)), "equity": ("<f2", ())}
+
+
+def thought(game_id: int, length: int, result: float) -> GameRecord:
+    """A game of a method without a search."""
+    own = {"outcomes": np.arange(5.0 * length).reshape(length, 5), "equity": np.arange(length) / 2}
+    return GameRecord(game_id=game_id, moves=np.arange(length), own=own, result_first_player=result)
+
+
+def write_own(directory: Path, *games: GameRecord, recorded: ColumnTypes = OUTCOMES) -> Path:
+    facts = ("000001-a", "w00", "backgammon")
+    return shards.write_shard(directory, *facts, games, {}, method="td", recorded=recorded, max_result=3.0)
+
+
+def test_a_methods_own_columns_and_results_of_several_points(tmp_path: Path) -> None:
+    games = [thought(5, 3, 2.0), thought(6, 1, -3.0)]
+    path = write_own(tmp_path, *games)
+    meta = shards.read_meta(path)
+    shard = shards.read_shard(path, meta)
+    names = [array["name"] for array in shard.header["arrays"]]
+    assert names[-3:] == ["moves", "outcomes", "equity"] and not set(names) & set(shards.SEARCH_COLUMNS)
+    assert (shard.header["version"], shard.max_result, shard.results.tolist()) == (4, 3.0, [2.0, -3.0])
+    assert shard.own["outcomes"].shape == (4, 5) and shard.own["equity"].dtype == np.float16
+    assert meta.method == "td" and meta.surprises.tolist() == [0] * 4
+    assert "surprises" not in json.loads(path.with_suffix(".meta").read_text())
+    for index, game in enumerate(games):
+        found = shard.game(index)
+        assert found.result_first_player == game.result_first_player and found.moves.tolist() == game.moves.tolist()
+        for name in OUTCOMES:
+            np.testing.assert_array_equal(shard.own_column(name)[shard.move_offsets[index]], game.own[name][0])
+            np.testing.assert_array_equal(found.own[name], game.own[name])
+        # Of a search nothing is known.
+        assert set(found.flags.tolist()) == {NO_VALUE} and not found.root_values.any() and not found.surprises.any()
+        assert not found.visit_lengths.any() and len(found.visit_actions) == len(found.visit_counts) == 0
+    with pytest.raises(FileError, match=f"{path}: it lacks the column hope, it has outcomes, equity"):
+        shard.own_column("hope")
+
+
+def test_a_choice_of_what_a_search_leaves(tmp_path: Path) -> None:
+    chosen = {name: shards.SEARCH_COLUMNS[name] for name in ("surprises", "root_values")}  # in any order
+    path = write_own(tmp_path, record(5, root_values=np.full(3, 2.5), surprises=np.ones(3)), recorded=chosen)
+    shard = shards.read_shard(path, shards.read_meta(path))
+    assert [array["name"] for array in shard.header["arrays"]][-3:] == ["moves", "root_values", "surprises"]
+    assert shard.root_values.tolist() == [2.5] * 3 and shard.surprises.tolist() == [1.0] * 3
+    assert shard.flags.tolist() == [NO_VALUE] * 3 and len(shard.visit_counts) == 0
+    assert shards.read_meta(path).surprises.tolist() == [1.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("recorded", "problem"),
+    [
+        ({"moves": ("<u2", ())}, "column moves of .*: a shard has another"),
+        ({"flags": ("<f4", ())}, "column flags of .*: a shard has another"),
+        ({"visit_lengths": ("<u2", ())}, "as a whole or not at all"),
+        ({"outcomes": ("O", (5,))}, "column outcomes of O"),
+        ({"outcomes": ("<f4", (0,))}, "column outcomes of <f4"),
+        ({"a b": ("<f4", ())}, "column a b of <f4"),
+        ({"outcomes": ("<f4", (4,))}, r"column outcomes isn't there, or not \(3, 4\)"),
+        ({"hope": ("<f4", ())}, "column hope isn't there"),
+    ],
+)
+def test_columns_that_no_shard_can_have(tmp_path: Path, recorded: ColumnTypes, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        write_own(tmp_path, thought(5, 3, 1.0), recorded=recorded)
+    for result in (3.5, math.nan):
+        with pytest.raises(ValueError, match="a result of"):
+            write_own(tmp_path, thought(5, 3, result))
+
+
 def test_surprises_stand_in_the_shard_and_rounded_in_the_sidecar(tmp_path: Path) -> None:
     surprises = np.array([0.1, 0.0, 27.3], np.float32)
     path = write(tmp_path, record(5, 2), record(6, 3, surprises=surprises))
     meta = shards.read_meta(path)
     shard = shards.read_shard(path, meta)
     assert shard.surprises.tolist() == [0, 0, *surprises.tolist()]
-    assert shard.game(1).surprises.tolist() == surprises.tolist()  # type: ignore[union-attr]
+    assert shard.game(1).surprises.tolist() == surprises.tolist()
     assert meta.surprises.dtype == np.float16
     np.testing.assert_allclose(meta.surprises, shard.surprises, rtol=1e-3)
 
@@ -253,7 +333,8 @@ def rewritten(path: Path, change: Callable[[dict[str, Any], dict[str, np.ndarray
     parsed = json.loads(header)
     arrays, offset = {}, 0
     for array in parsed["arrays"]:
-        arrays[array["name"]] = np.frombuffer(body, array["dtype"], array["count"], offset).copy()
+        size = array["count"] * math.prod(array.get("shape", ()))
+        arrays[array["name"]] = np.frombuffer(body, array["dtype"], size, offset).copy()
         offset += arrays[array["name"]].nbytes
     change(parsed, arrays)
     data = json.dumps(parsed).encode() + b"\n" + b"".join(array.tobytes() for array in arrays.values())
@@ -271,7 +352,7 @@ def put(name: str, at: int, value: Any) -> Callable[[dict[str, Any], dict[str, n
     ("change", "problem"),
     [
         (lambda header, arrays: header.update(format="x"), "format 'x'; wanted 'mugo-shard'"),
-        (lambda header, arrays: header.update(version=4), "version 4; this program reads versions 1 to 3"),
+        (lambda header, arrays: header.update(version=5), "version 5; this program reads versions 1 to 4"),
         (lambda header, arrays: header.update(version=1), "its arrays are"),
         (lambda header, arrays: header.pop("game"), "names no game"),
         (lambda header, arrays: header.pop("arrays"), "lists no arrays"),
@@ -286,6 +367,7 @@ def put(name: str, at: int, value: Any) -> Callable[[dict[str, Any], dict[str, n
         (put("ends", 0, 2), "an end of 2"),
         (put("root_values", 0, np.nan), "root value"),
         (put("root_values", 0, 1.5), "root value"),
+        (lambda header, arrays: header["arrays"][7].update(shape=[1]), "its arrays are"),
         (put("surprises", 0, np.nan), "a surprise is negative or not finite"),
         (put("surprises", 0, np.inf), "a surprise is negative or not finite"),
         (put("surprises", 0, -0.1), "a surprise is negative or not finite"),
@@ -300,6 +382,44 @@ def test_contradicting_contents_are_refused(
     tmp_path: Path, change: Callable[[dict[str, Any], dict[str, np.ndarray]], None], problem: str
 ) -> None:
     path = write(tmp_path, record())
+    rewritten(path, change)
+    with pytest.raises(FileError, match=problem):
+        shards.read_shard(path)
+
+
+def list_again(position: int, **change: Any) -> Callable[[dict[str, Any], dict[str, np.ndarray]], None]:
+    return lambda header, arrays: header["arrays"][position].update(change)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (put("results", 0, 3.5), r"a result is not in \[-3, 3\]"),
+        (put("results", 0, np.nan), r"a result is not in \[-3, 3\]"),
+        (lambda header, arrays: header.update(max_result="x"), "count up to x"),
+        (lambda header, arrays: header.update(max_result=-1), "count up to -1"),
+        (lambda header, arrays: header.update(max_result=1e999), "Infinity|count up to"),
+        (lambda header, arrays: header.update(version=3), "its arrays are"),
+        (lambda header, arrays: header.pop("max_result"), "a result is not -1, 0 or"),
+        (list_again(8, dtype="|O"), "its arrays are"),
+        (list_again(8, dtype="<U9"), "its arrays are"),
+        (list_again(8, shape=[5, 1, -1]), "its arrays are"),
+        (list_again(8, shape=[0]), "its arrays are"),
+        (list_again(8, shape="x"), "lists no arrays"),
+        (list_again(8, shape=7), "lists no arrays"),
+        (list_again(8, shape=[1 << 40, 1 << 40]), "bytes of arrays; its header wants"),
+        (list_again(8, shape=[5, 2]), "bytes of arrays; its header wants"),
+        (list_again(8, shape=[1], count=20), "its columns of moves do not"),
+        (list_again(8, name="visit_counts"), "its arrays are"),
+        (list_again(8, name="equity"), "its arrays are"),
+        (list_again(8, name="\x1b[2J"), "its arrays are"),
+        (list_again(0, shape=[2]), "its arrays are"),
+    ],
+)
+def test_contradicting_contents_of_own_columns_are_refused(
+    tmp_path: Path, change: Callable[[dict[str, Any], dict[str, np.ndarray]], None], problem: str
+) -> None:
+    path = write_own(tmp_path, thought(5, 3, 2.0), thought(6, 1, -3.0))
     rewritten(path, change)
     with pytest.raises(FileError, match=problem):
         shards.read_shard(path)

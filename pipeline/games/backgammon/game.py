@@ -60,6 +60,7 @@ class Backgammon(SuccessorGame):
         """name: of STARTS; reward: the points that a backgammon counts."""
         self.spec = name if reward == 3 else f"{name},reward={reward:g}"
         self.max_result = reward
+        self.result_names = {2.0: "gammon", reward: "backgammon"}
         self.num_checkers = sum(STARTS[name].values())  # of each player
         self._start = np.zeros(self.state_size, np.int16)
         for point, count in STARTS[name].items():

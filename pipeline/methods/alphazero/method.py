@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,11 +33,17 @@ class AlphaZero(Method):
     """See methods/base.py for what each part is."""
 
     name = "alphazero"
+    resigns = True
+    shown_terms = ("policy", "value")
+    shown_shares = MappingProxyType({"policy_accuracy": "of the moves", "value_sign_accuracy": "of the winners"})
 
     def check(self, game: AnyGame) -> None:
         if not isinstance(game, Game) or game.has_chance:
             missing = "has chance" if game.has_chance else "has no fixed list of actions, or no planes"
             raise UsageError(f"method {self.name}: {game.spec} {missing}; wanted a board game without chance")
+        if game.max_result > 1:
+            counts = f"counts up to {game.max_result:g} points"
+            raise UsageError(f"method {self.name}: {game.spec} {counts}; wanted a game that is won, drawn or lost")
 
     # Models
 

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.games.base import Actions, FloatArray, IntArray
+from pipeline.methods.resignation import CALM
 from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord
 
 Rows = NDArray[np.int64]
-CALM = 2  # how many of a player's moves in a row must look lost before it resigns; its last is that many plies ago
 LEAST_PRIOR = 1e-12  # a float32 softmax may underflow to 0, where surprise would be infinite
 
 

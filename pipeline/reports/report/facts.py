@@ -25,7 +25,7 @@ from pipeline.config import RatingsConfig
 from pipeline.errors import FileError, MuGoError
 from pipeline.games.registry import recorded_game
 from pipeline.matches.statistics import score_of, wilson_interval
-from pipeline.methods.alphazero.resignation import EFFECTIVE, NEVER, calibrate, watched
+from pipeline.methods.resignation import EFFECTIVE, NEVER, calibrate, watched
 from pipeline.progress import Progress
 from pipeline.ratings.command import Rated, rate, read_matches
 from pipeline.reports.run_files import EVALUATE, SELFPLAY, SizedShard, look_at, time_in

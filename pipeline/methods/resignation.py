@@ -2,8 +2,9 @@
 
 A game that never resigns is played to its end whatever the values say, so it shows what a resignation would have
 done. At a threshold t the first player whose own value was below t at two of its moves in a row would have resigned,
-by the rule of recording.GameBuffer; that would have been *wrong* if that player did not lose. The learner's moves alone
-count, in games against opponents too, and searches of both kinds. Values are seen by the player to move.
+as players of a method that resigns do; that would have been *wrong* if that player did not lose. The learner's moves
+alone count, in games against opponents too, and searches of both kinds. Values are seen by the player to move. Players
+take turns; methods for other games don't resign.
 
 What counts is not the share of wrong ones that was measured but what it may really be: the upper end of a one-sided
 interval of 95 %. The threshold that looks best of many was lucky, and few games say little: none wrong of 52 is what
@@ -20,9 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.methods.alphazero.recording import CALM
 from pipeline.storage.shards import BOTH, End, Shard
 
+CALM = 2  # how many of a player's moves in a row must look lost before it resigns; its last is that many plies ago
 NEVER = -1.0  # no value is below it
 CONFIDENCE = 1.645  # standard deviations above what was measured: 95 % of a normal distribution lie below
 STEP = 0.001  # between the thresholds that are tried
