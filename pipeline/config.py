@@ -287,7 +287,10 @@ class ArenaConfig(SearchConfig):
     game: str | None = Field(None, description="Game spec, needed if no player is a model.")
     readouts: int = Field(800, ge=0, description="Simulations per move of each model given without @READOUTS.")
     opening_plies: int = Field(
-        6, ge=0, description="Plies of each opening; some are random, the others sampled from the players' policies."
+        6,
+        ge=0,
+        description="Plies of each opening; some are random, the others sampled from the players' policies. Games with "
+        "dice have no openings unless this is given.",
     )
     openings: Path | None = Field(
         None,
@@ -324,7 +327,8 @@ class EvaluateConfig(ArenaConfig):
         ge=0,
         le=1,
         description="Share of the points that promotes, a draw counting half [default: 1/2 + 1/sqrt(games)]; 0 "
-        "promotes every challenger without a game.",
+        "promotes every challenger without a game. Of games that count more than 1: points per game over whole pairs "
+        "[default: two standard errors above 0].",
     )
     sprt: str | None = Field(
         None,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from pipeline.evaluate.promotion import (
     Rule,
     deciding_games,
     match_status,
+    stored,
     summarise,
 )
 from pipeline.evaluate.sprt import Sprt
@@ -47,7 +48,10 @@ PENDING = "promotion_pending"  # in summary.json: decided, but best_model may no
 
 @dataclass(frozen=True)
 class Condition:
-    """A further condition, ``random>=0.95``: the challenger must score this share of the points against that player."""
+    """A further condition, ``random>=0.95``: the challenger must score this share of the points against that player.
+
+    Where games count more than 1: so many points a game.
+    """
 
     text: str
     player: str
@@ -94,10 +98,11 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
     if sprt is not None:
         config = config.model_copy(update={"parallel_games": min(config.parallel_games, TESTED_AT_ONCE)})
     game = common_game(config.game, [champion, challenger, *(opponent for _, opponent in further)])
-    if game.max_result > 1:
-        raise UsageError(f"evaluate: {game.spec} counts up to {game.max_result:g} points; wanted a game that counts 1")
+    if game.max_result > 1 and sprt is not None:
+        counts = f"{game.spec} counts up to {game.max_result:g} points, and the sequential test is about wins"
+        raise UsageError(f"evaluate --sprt: {counts}; wanted --threshold, or nothing for the derived one")
     runner = MatchRunner(config, game, progress)
-    rule = Rule(config.games, config.threshold, sprt, config.exclude_duplicates)
+    rule = Rule(config.games, config.threshold, sprt, config.exclude_duplicates, game.max_result)
     folder = config.output_dir / layout.match_name(challenger.name, champion.name)
     with match_lock(folder):
         settings = {"sprt": config.sprt, "exclude_duplicates": config.exclude_duplicates}
@@ -230,18 +235,21 @@ def _play_condition(
     summary: EvaluateSummary,
 ) -> EvaluateSummary:
     """Play a further condition's match; the summary with its result."""
-    rule = Rule(config.require_games, condition.share)
+    rule = Rule(config.require_games, condition.share, max_result=runner.game.max_result)
     folder = _condition_folder(config, challenger, opponent)
     with match_lock(folder):
         theirs = _play(config, runner, folder, (challenger, opponent), rule, {}, True)
-        write_summary(folder, asdict(theirs))
+        write_summary(folder, stored(theirs))
     played = (theirs.games_played, theirs.wins, theirs.draws, theirs.losses)
-    result = ConditionResult(theirs.passed, *played, theirs.share, needed=condition.share, match=theirs.match)
+    share = theirs.share if theirs.points is None else theirs.points.per_game
+    result = ConditionResult(theirs.passed, *played, share, needed=condition.share, match=theirs.match)
     summary = replace(summary, guards={**summary.guards, condition.text: result})
     if theirs.passed:
         return summary
-    points = theirs.wins + theirs.draws / 2
-    reason = f"{summary.reason}; {condition.text} not met: {points:g} points of {theirs.games_played} games"
+    points = f"{theirs.wins + theirs.draws / 2:g} points of {theirs.games_played} games"
+    if theirs.points is not None:
+        points = f"{theirs.points.per_game:+.3f} points a game in {theirs.games_played} games"
+    reason = f"{summary.reason}; {condition.text} not met: {points}"
     return replace(summary, passed=False, reason=reason)
 
 
@@ -257,12 +265,13 @@ def _conclude(
     if not summary.passed or why_not:
         outcome = "not promoted" + (f": {why_not}" if summary.passed else "")
         summary = _with_outcome(summary, False, outcome)
-        write_summary(folder, asdict(summary))
+        write_summary(folder, stored(summary))
         return summary
     assert home is not None and champion.spec.path is not None and challenger.spec.path is not None
-    write_summary(folder, {**asdict(summary), PENDING: True})
+    write_summary(folder, {**stored(summary), PENDING: True})
     recorded = "games games_played wins draws losses threshold points_needed tail_probability match sprt guards reason"
-    values = asdict(summary)
+    values = stored(summary)
+    recorded += "" if summary.points is None else " points"
     entry = {
         "by": "evaluate",
         "challenger": summary.challenger,
@@ -279,7 +288,7 @@ def _conclude(
             summary, False, f"not promoted: {layout.CHAMPION} is {who} by now, the match was against {champion.name}"
         )
         progress.warn(summary.reason)
-    write_summary(folder, asdict(summary))
+    write_summary(folder, stored(summary))
     return summary
 
 

@@ -12,11 +12,13 @@ summary.json keeps. All results are the challenger's, in half points. Plays noth
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from pipeline.evaluate.sprt import ACCEPTED, REJECTED, UNDECIDED, Sprt, SprtState
-from pipeline.matches import statistics
+from pipeline.games.registry import parse_game
+from pipeline.matches import points, statistics
 from pipeline.matches.statistics import Score, pair_scores, repeated_games, score_of
 from pipeline.phrases import counted, percent, results
 from pipeline.storage.matches import MatchGame, MatchHeader, MatchWriter
@@ -33,12 +35,15 @@ class Rule:
     sprt                decides instead of the threshold
     exclude_duplicates  of games with the same moves and colours only the one with the lowest number counts; the
                         threshold is then a share of the games that are left
+    max_result          what a game counts; above 1 the condition is about points per game over whole pairs
+                        (matches/points.py): the threshold is in points, None: derived from what pairs vary by
     """
 
     games: int
     threshold: float | None = None
     sprt: Sprt | None = None
     exclude_duplicates: bool = False
+    max_result: float = 1.0
 
 
 def rule_of(header: MatchHeader) -> Rule:
@@ -49,6 +54,7 @@ def rule_of(header: MatchHeader) -> Rule:
         header.threshold,
         None if sprt is None else Sprt.parse(str(sprt)),
         bool(header.settings.get("exclude_duplicates")),
+        header.max_result,
     )
 
 
@@ -89,11 +95,22 @@ def match_status(rule: Rule, games: Mapping[int, MatchGame]) -> MatchStatus:
     most = rule.games - len(excluded)
     gate = statistics.gate_half_points(most, rule.threshold)
     state = None if rule.sprt is None else rule.sprt.run(pairs, rule.games // 2)
-    if state is None:
+    if rule.max_result > 1:
+        found = points.PairPoints.of(points_of_pairs(rule, games))
+        left = rule.games // 2 - found.pairs - pairs.count(statistics.VOID)
+        decided = points.is_decided(found, left, rule.max_result, rule.threshold)
+        passed = points.passes(found, rule.threshold)
+    elif state is None:
         decided, passed = statistics.is_decided(score, most, gate), statistics.passes(score, gate)
     else:
         decided, passed = state.decision != UNDECIDED, state.decision == ACCEPTED
     return MatchStatus(counted, score, len(repetitions), pairs, gate, state, decided, passed)
+
+
+def points_of_pairs(rule: Rule, games: Mapping[int, MatchGame]) -> list[float]:
+    """[N] the challenger's points per game in the pairs that were played whole and count, by number."""
+    excluded = repeated_games(games.values()) if rule.exclude_duplicates else set()
+    return [one for one in points.pair_points(games.values(), rule.games // 2, excluded) if one is not None]
 
 
 def deciding_games(rule: Rule, games: Mapping[int, MatchGame]) -> int | None:
@@ -124,8 +141,40 @@ def _first(games: Mapping[int, MatchGame], count: int) -> dict[int, MatchGame]:
 
 
 @dataclass(frozen=True)
+class PointsSummary:
+    """The challenger's points in a match whose games count more than 1.
+
+    per_game, low, high  mean over whole pairs, and its 95 % interval; None where it isn't known
+    deviation            of a pair's points per game; None for fewer than two pairs
+    pairs                that were played whole
+    needed               points per game, by what pairs varied; None: unknown
+    won, lost            games by what they counted
+    """
+
+    per_game: float
+    low: float | None
+    high: float | None
+    deviation: float | None
+    pairs: int
+    needed: float | None
+    won: dict[str, int]
+    lost: dict[str, int]
+
+    def lines(self) -> list[str]:
+        spread = "" if self.low is None or self.high is None else f" ({self.low:+.3f} to {self.high:+.3f})"
+        wanted = "" if self.needed is None else f", needed {self.needed:+.3f}"
+        kinds = [
+            f"{what} {', '.join(f'{count:,} {name}' for name, count in found.items())}"
+            for what, found in (("won", self.won), ("lost", self.lost))
+        ]
+        return [f"{self.per_game:+.3f} points a game{spread}{wanted}; {'; '.join(kinds)}"]
+
+
+@dataclass(frozen=True)
 class ConditionResult:
-    """A further condition, and the match that was played for it."""
+    """A further condition, and the match that was played for it. share, needed: points a game where games count more
+    than 1.
+    """
 
     passed: bool
     games_played: int
@@ -151,6 +200,9 @@ class EvaluateSummary:
     false_promotion_at_most  chance that an equal player passes, whatever the number of draws
     power_35_elo             chance that a player 35 Elo stronger passes, without draws
     guards                   the further conditions, by their text
+    points                   where games count more than 1: they decide. Then threshold is in points per game, None if
+                             derived; share, Elo and their intervals are about games won; points_needed and
+                             power_35_elo are None, and tail and false promotion hold over pairs, for any points
     """
 
     challenger: str
@@ -189,6 +241,7 @@ class EvaluateSummary:
     promoted: bool
     reason: str
     match: str
+    points: PointsSummary | None = None
 
     def lines(self) -> list[str]:
         """The short form."""
@@ -198,7 +251,9 @@ class EvaluateSummary:
         needed = f", needed {percent(self.points_needed / self.games)}" if self.points_needed is not None else ""
         lines = [
             f"{title}: {results(self.wins, self.draws, self.losses)}",
-            f"{percent(self.share)} of the points ({100 * self.share_low:.0f}–{100 * self.share_high:.0f}){needed}; "
+            *([] if self.points is None else self.points.lines()),
+            f"{percent(self.share)} of the {'points' if self.points is None else 'games'} "
+            f"({100 * self.share_low:.0f}–{100 * self.share_high:.0f}){needed}; "
             f"Elo {_elo_text(self.elo, self.share > 0.5)} "
             f"({_elo_text(self.elo_low, False)} to {_elo_text(self.elo_high, True)}); intervals of 95 %",
         ]
@@ -230,7 +285,7 @@ def summarise(rule: Rule, writer: MatchWriter, whole: bool = False) -> EvaluateS
     most = rule.games - (len(known) - len(games))
     by_gate = status.sprt is None  # a threshold means nothing where the sequential test decides
     gain = statistics.share_of_elo(POWER_ELO)
-    return EvaluateSummary(
+    summary = EvaluateSummary(
         challenger=header.challenger,
         champion=header.champion,
         game=header.game,
@@ -266,6 +321,41 @@ def summarise(rule: Rule, writer: MatchWriter, whole: bool = False) -> EvaluateS
         reason=_reason(rule, status, score, 0 if measured is None else len(writer.games) - len(known)),
         match=str(writer.folder),
     )
+    return summary if rule.max_result == 1 else _with_points(rule, summary, known, games)
+
+
+def _with_points(
+    rule: Rule, summary: EvaluateSummary, known: Mapping[int, MatchGame], games: Sequence[MatchGame]
+) -> EvaluateSummary:
+    """known: the games by number that the figures are about; games: those of them that count."""
+    of_pairs = points_of_pairs(rule, known)
+    found = points.PairPoints.of(of_pairs)
+    low, high = (end if math.isfinite(end) else None for end in found.interval())
+    needed = points.needed(found, rule.threshold)
+    won, lost = points.counts_by_name(games, parse_game(summary.game).result_names)
+    deviation = found.deviation if math.isfinite(found.deviation) else None
+    wanted = "unknown" if needed is None else f"{needed:+.3f}"
+    reason = f"{found.mean:+.3f} points a game of the {wanted} needed over {rule.games // 2} pairs"
+    _, decided, after = summary.reason.partition(", decided after ")
+    return replace(
+        summary,
+        threshold=rule.threshold,
+        points_needed=None,
+        tail_probability=points.sign_tail(of_pairs),
+        tail_over="pairs",
+        false_promotion_at_most=points.false_promotion_at_most(rule.games // 2) if rule.threshold is None else None,
+        power_35_elo=None,
+        points=PointsSummary(found.mean, low, high, deviation, found.pairs, needed, won, lost),
+        reason=reason + decided + after,
+    )
+
+
+def stored(summary: EvaluateSummary) -> dict[str, Any]:
+    """What summary.json keeps; of games that count 1 nothing about points."""
+    found = asdict(summary)
+    if summary.points is None:
+        del found["points"]
+    return found
 
 
 def _reason(rule: Rule, status: MatchStatus, score: Score, unneeded: int) -> str:

@@ -186,7 +186,7 @@ class MatchThread:
             ended = rows[over]
             for row, result in zip(ended.tolist(), self._boards.returns(ended).tolist(), strict=True):
                 full = len(self._playing(row).moves) >= self._pairing.game.max_plies
-                self._finish(row, int(result), "full_length" if full else "played_out")
+                self._finish(row, result, "full_length" if full else "played_out")
 
     def _play_chance(self, rows: Rows) -> None:
         """Where chance is to move, until a player is or the game is over. Both games of a pair have the same luck."""
@@ -257,7 +257,8 @@ class MatchThread:
                 player.advance(moving, actions)
         self._go_on(started)
 
-    def _finish(self, row: int, result_first_player: int, end: str) -> None:
+    def _finish(self, row: int, result_first_player: float, end: str) -> None:
+        whole = int(result_first_player)
         playing = self._playing(row)
         game = {
             "index": playing.index,
@@ -265,7 +266,7 @@ class MatchThread:
             "opening_plies": playing.opening_plies,
             "moves": playing.moves,
             "values_to_move": playing.values,
-            "result_first_player": result_first_player,
+            "result_first_player": whole if whole == result_first_player else result_first_player,
             "end": end,
         }
         self._release(row, MatchGame.model_validate(game))

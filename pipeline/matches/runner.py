@@ -187,6 +187,9 @@ class MatchRunner:
         self._progress = progress
         self._factory: PlayerFactory | None = None
         self._listed = None if config.openings is None else read_openings(config.openings, game)
+        # Dice keep the games apart, and a pair has the same: openings aren't needed unless somebody asks for them.
+        dice_alone = game.has_chance and "opening_plies" not in config.model_fields_set
+        self._opening_plies = 0 if dice_alone else config.opening_plies
 
     def open(
         self,
@@ -217,6 +220,8 @@ class MatchRunner:
                 **(settings or {}),
             },
             openings=openings,
+            version=2 if self.game.max_result == 1 else 3,
+            max_result=self.game.max_result,
         )
         writer = open_match(folder, header)
         verify_games(folder / layout.MATCH_GAMES, self.game, list(writer.games.values()))
@@ -274,14 +279,14 @@ class MatchRunner:
         if self._listed is not None:
             return choose_openings(self._listed, num_pairs, self.config.seed, len(known))
         threads, rows = self._threads_and_rows(entrants, 2 * num_pairs)
-        policies = self._factory_for(threads, rows).policies(entrants) if self.config.opening_plies else []
+        policies = self._factory_for(threads, rows).policies(entrants) if self._opening_plies else []
         batch = max(LEAST_BATCH, rows)
-        return make_openings(self.game, policies, num_pairs, self.config.opening_plies, self.config.seed, batch, known)
+        return make_openings(self.game, policies, num_pairs, self._opening_plies, self.config.seed, batch, known)
 
     def _opening_settings(self) -> dict[str, Any]:
         """What a match's openings depend on beside players and seed."""
         if self.config.openings is None or self._listed is None:
-            return {"opening_plies": self.config.opening_plies}
+            return {"opening_plies": self._opening_plies}
         digest = hashlib.sha256(json.dumps(self._listed).encode()).hexdigest()[:DIGEST]
         return {
             "opening_plies": max(map(len, self._listed)),

@@ -2,7 +2,8 @@
 
 A match of n games is n Bernoulli trials. A win counts 1, a draw 1/2. Points are counted in half points throughout, as
 integers (2·wins + draws), so that no decision depends on a rounding error. The *gate* of a match is the least number of
-half points that promotes the challenger. All results are the challenger's.
+half points that promotes the challenger. All results are the challenger's. Where games count more than 1 only who won
+matters here; points.py is about how much.
 
 A *pair* is one opening played twice, with colours swapped; its score is the challenger's half points in both games,
 0..4. A pair of which only one game was played doesn't count. *Pair counts* say how many pairs brought each score.
@@ -37,9 +38,9 @@ class Score:
     losses: int = 0
 
     @staticmethod
-    def of(results: Iterable[int]) -> Score:
-        """results: +1 won, 0 drawn, −1 lost."""
-        counts = Counter(results)
+    def of(results: Iterable[float]) -> Score:
+        """results: above 0 won, 0 drawn, below lost, however many points."""
+        counts = Counter((result > 0) - (result < 0) for result in results)
         return Score(counts[1], counts[0], counts[-1])
 
     def __add__(self, other: Score) -> Score:
@@ -109,7 +110,7 @@ def pair_scores(games: Iterable[MatchGame], num_pairs: int, excluded: Collection
 
     VOID: both are, but one is among the excluded, which are numbers of games.
     """
-    half_points = {game.index: 1 + game.challenger_result for game in games}
+    half_points = {game.index: 1 + (game.challenger_result > 0) - (game.challenger_result < 0) for game in games}
     scores: list[int | None] = []
     for pair in ((first, first + 1) for first in range(0, 2 * num_pairs, 2)):
         if not half_points.keys() >= set(pair):

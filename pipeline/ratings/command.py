@@ -28,7 +28,8 @@ NAMES_SHOWN = 3
 class RatingRow:
     """A player in the table, rated by the method asked for.
 
-    rating, average_opponent  on the method's scale: Elo, or TrueSkill's
+    rating, average_opponent  on the method's scale: Elo, or TrueSkill's, from games won, however many points they count
+    points_per_game           where games count more than 1
     error                     half of the 95 % interval; None if the method has none
     group                     0: the largest group of players that games connect; ranks count within a group
     """
@@ -44,6 +45,7 @@ class RatingRow:
     losses: int
     average_opponent: float
     group: int
+    points_per_game: float | None = None
 
 
 @dataclass(frozen=True)
@@ -161,9 +163,20 @@ def read_matches(
 def match_result(match: Match) -> strength.MatchResult:
     """The games that a match is measured by, with its players' names in ratings."""
     challenger, champion = match.header.players
-    return strength.MatchResult(
-        challenger.rated_as, champion.rated_as, tuple(game.challenger_result for game in measured_games(match))
-    )
+    results = [game.challenger_result for game in measured_games(match)]
+    signs = tuple((result > 0) - (result < 0) for result in results)
+    return strength.MatchResult(challenger.rated_as, champion.rated_as, signs)
+
+
+def points_per_game(matches: Sequence[Match]) -> dict[str, float]:
+    """Of every player in matches whose games count more than 1, over all games that they are measured by."""
+    found: dict[str, list[float]] = {}
+    for match in matches:
+        if match.header.max_result > 1:
+            for player, sign in zip(match.header.players, (1, -1), strict=True):
+                results = [sign * game.challenger_result for game in measured_games(match)]
+                found.setdefault(player.rated_as, []).extend(results)
+    return {name: sum(results) / len(results) for name, results in found.items() if results}
 
 
 def rate(matches: Sequence[Match], anchor: tuple[str, float] | None = None) -> Rated:
@@ -261,7 +274,7 @@ def _rows(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> list[Ra
     field_of = {"elo": "elo", "trueskill": "trueskill_mu", "bradley-terry": "bradley_terry"}[method]
     players = rated.ratings.by_name
     rating = {name: float(getattr(player, field_of)) for name, player in players.items()}
-    opponents = strength.average_opponents(rated.results, rating)
+    opponents, points = strength.average_opponents(rated.results, rating), points_per_game(rated.matches)
     rows = []
     for number, group in enumerate(groups):
         errors: dict[str, float | None] = dict.fromkeys(group)
@@ -279,6 +292,7 @@ def _rows(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> list[Ra
                     error=errors[name],
                     average_opponent=opponents[name],
                     group=number,
+                    points_per_game=points.get(name),
                 )
             )
     return rows

@@ -61,10 +61,6 @@ def tournament(config: TournamentConfig, progress: Progress = SILENT) -> Ratings
     if config.against and config.place is None:
         raise UsageError(f"tournament --against {config.against}: wanted --place PLAYER with it: whom to place")
     field, game = _field(config, progress)
-    if game.max_result > 1:
-        raise UsageError(
-            f"tournament: {game.spec} counts up to {game.max_result:g} points; wanted a game that counts 1"
-        )
     if config.background:
         os.nice(LOWEST_PRIORITY)
         config = config.model_copy(update={"threads": config.threads or 1})

@@ -12,6 +12,7 @@ from pipeline.errors import FileError, IllegalMove, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import recorded_game
 from pipeline.games.replay import move_names, replay_one
+from pipeline.matches.points import PairPoints, counts_by_name, pair_points
 from pipeline.matches.statistics import (
     ended_by_time,
     measured_games,
@@ -99,6 +100,8 @@ def _facts(match: Match) -> dict[str, object]:
         pairs = pair_counts(pair_scores(games, match.num_games // 2))
         counts = [f"{count} with {points}" for count, points in zip(pairs, POINTS, strict=True) if count]
         facts["pairs by points"] = f"{sum(pairs)} whole pairs" + (f": {', '.join(counts)}" if counts else "")
+        if header.max_result > 1:
+            facts["points a game"] = _points(match, games)
         lengths = np.array([game.length for game in games])
         facts["plies"] = f"{lengths.min()} to {lengths.max()}, {lengths.mean():.1f} on average"
         ends = Counter(game.end for game in games)
@@ -112,6 +115,15 @@ def _score(games: Iterable[MatchGame]) -> str:
     score = score_of(games)
     share = f" ({score.wins / score.games:.1%} won)" if score.games else ""
     return results(score.wins, score.draws, score.losses) + share
+
+
+def _points(match: Match, games: Sequence[MatchGame]) -> str:
+    """The challenger's, over whole pairs, and what they came from."""
+    found = PairPoints.of(one for one in pair_points(games, match.num_games // 2) if one is not None)
+    kinds = zip(("won", "lost"), counts_by_name(games, recorded_game(match.header.game).result_names), strict=True)
+    counts = "; ".join(f"{what} {', '.join(f'{n} {name}' for name, n in named.items())}" for what, named in kinds)
+    low, high = found.interval()
+    return f"{found.mean:+.3f} ({low:+.3f} to {high:+.3f}) in {counted(found.pairs, 'whole pair')}; {counts}"
 
 
 def _repeated(match: Match, num_counted: int) -> str:
@@ -169,7 +181,10 @@ def _games_table(game: Game, games: Sequence[MatchGame]) -> str:
     rows = []
     for one in games[:GAMES_LISTED]:
         opening = " ".join(move_names(game, one.moves[: one.opening_plies])) or "-"
-        result = {1: "won", 0: "drawn", -1: "lost"}[one.challenger_result]
+        points = one.challenger_result
+        result = "won" if points > 0 else "lost" if points < 0 else "drawn"
+        if (name := game.result_names.get(abs(points))) is not None:
+            result += f" a {name}"
         end = "resigned" if one.end == "resigned" else ""
         rows.append((str(one.index), "XO"[one.challenger_player], result, str(one.length), end, opening))
     return table(rows, ("game", "challenger", "result", "plies", "end", "opening"), len(games) - len(rows))
@@ -196,7 +211,7 @@ def _game(path: Path, game: Game, match: Match, one: MatchGame, moves: bool, bri
     """One game. brief: its moves in a line and the final board; else a line per move, with boards if moves."""
     names = (match.header.challenger, match.header.champion)
     first, second = names if one.challenger_player == 0 else names[::-1]
-    result = winner(one.result_first_player) + (" by resignation" if one.end == "resigned" else "")
+    result = winner(one.result_first_player, game) + (" by resignation" if one.end == "resigned" else "")
     yield f"game {one.index}: X {first}, O {second}; {result} after {one.length} plies"
     state = None
     try:

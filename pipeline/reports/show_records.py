@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError, IllegalMove, UsageError
-from pipeline.games.base import CHANCE, Game, Planes, States
+from pipeline.games.base import CHANCE, AnyGame, Game, Planes, States
 from pipeline.games.registry import recorded_game
 from pipeline.games.replay import replay_one
 from pipeline.methods.registry import method_named
@@ -41,8 +41,11 @@ POSITIONS_SHOWN = 3  # of a game, when nothing else is asked for
 EXAMPLES_SHOWN = 3
 
 
-def winner(result_first_player: float) -> str:
-    return "X wins" if result_first_player > 0 else "O wins" if result_first_player < 0 else "draw"
+def winner(result_first_player: float, game: AnyGame) -> str:
+    if result_first_player == 0:
+        return "draw"
+    name = game.result_names.get(abs(result_first_player))
+    return f"{'X' if result_first_player > 0 else 'O'} wins{f' a {name}' if name else ''}"
 
 
 def sides(opponent: str | None, learner: int) -> str:
@@ -112,13 +115,13 @@ def _kept(shard: Shard) -> str:
 
 
 def games_table(shard: Shard) -> str:
-    rows = []
+    rows, game = [], recorded_game(shard.game_spec)
     for index in range(min(shard.num_games, GAMES_LISTED)):
         end = End(int(shard.ends[index])).name.lower().replace("_", " ")
         note = "never resigns" if shard.no_resign[index] else ""
         plies = str(int(shard.lengths[index]))
         met = sides(shard.opponent(index), int(shard.learners[index]))
-        rows.append((str(index), plies, winner(float(shard.results[index])), end, met, note))
+        rows.append((str(index), plies, winner(float(shard.results[index]), game), end, met, note))
     return table(rows, ("game", "plies", "result", "end", "opponent", ""), shard.num_games - len(rows))
 
 
@@ -127,7 +130,7 @@ def show_game(game: Game, record: GameRecord, index: int, moves: bool, brief: bo
     num_plies = len(record.moves)
     met = f"{sides(record.opponent, record.learner)}; " if record.opponent is not None else ""
     yield (
-        f"game {index}: {num_plies} plies, {winner(record.result_first_player)}"
+        f"game {index}: {num_plies} plies, {winner(record.result_first_player, game)}"
         f"{' by resignation' if record.end == End.RESIGNED else ''}   (X moves first; {met}id {record.game_id:016x})"
     )
     first_shown = max(0, num_plies - POSITIONS_SHOWN) if brief else 0

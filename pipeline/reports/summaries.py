@@ -49,7 +49,9 @@ def summary_json(summary: Any) -> str:
 
 def ratings_table(summary: RatingsSummary) -> str:
     """A table per group that games connect, aligned as one; what they mean in two lines; the warnings."""
-    header = ("rank", "player", "rating", "+-", "games", "won", "drawn", "lost", "average opponent")
+    in_points = any(row.points_per_game is not None for row in summary.rows)
+    columns = "rank", "player", "rating", "+-", "games", "won", "drawn", "lost", "average opponent"
+    header = (*columns, "points a game") if in_points else columns
     digits = 1 if summary.method == "trueskill" else 0
     rows = [
         (
@@ -60,6 +62,7 @@ def ratings_table(summary: RatingsSummary) -> str:
             str(row.games),
             *(f"{count / row.games:.1%}" for count in (row.wins, row.draws, row.losses)),
             _number(row.average_opponent, digits),
+            *(("-" if row.points_per_game is None else f"{row.points_per_game:+.3f}",) if in_points else ()),
         )
         for row in summary.rows
     ]
@@ -110,6 +113,12 @@ def pool_table(summary: PoolSummary) -> str:
 
 
 def _meaning(summary: RatingsSummary) -> str:
+    if any(row.points_per_game is not None for row in summary.rows):
+        return f"{_scale(summary)}; from games won, however many points they count"
+    return _scale(summary)
+
+
+def _scale(summary: RatingsSummary) -> str:
     if summary.method == "elo":
         return "Elo, match after match: everybody starts at 1500, K 32; a match moves it by 32 at most, however long"
     if summary.method == "trueskill":

@@ -26,7 +26,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from pipeline.errors import FileError, NotYet, UsageError
 from pipeline.games.base import Game
@@ -75,7 +83,7 @@ class MatchHeader(BaseModel, frozen=True):
     """The first line of games.jsonl: what is played. Two runs with the same settings play the same match."""
 
     format: Literal["mugo-match"] = "mugo-match"
-    version: Literal[2] = 2
+    version: Literal[2, 3] = Field(2, description="3: of a game that counts more than 1.")
     players: tuple[PlayerInfo, PlayerInfo] = Field(description="Challenger, champion.")
     game: str = Field(description="Canonical game spec.")
     games: int = Field(description="Games to play, without those of openings added later; even.", ge=0, multiple_of=2)
@@ -84,6 +92,7 @@ class MatchHeader(BaseModel, frozen=True):
     )
     settings: dict[str, Any] = Field(description="All else that the games depend on: search, opening plies, seed …")
     openings: list[Moves] = Field(description="Moves of opening k, which games 2k and 2k+1 begin with.")
+    max_result: float = Field(1.0, gt=0, lt=1000, description="The most that a game counts; left out where it is 1.")
     created: str = Field(default_factory=atomic.utc_now)
 
     @model_validator(mode="after")
@@ -92,7 +101,17 @@ class MatchHeader(BaseModel, frozen=True):
             raise ValueError(f"both players are called {self.champion}")
         if len(self.openings) * 2 != self.games:
             raise ValueError(f"{len(self.openings)} openings for {self.games} games")
+        if (self.version == 2) != (self.max_result == 1):
+            raise ValueError(f"version {self.version} for games that count up to {self.max_result:g}")
         return self
+
+    @model_serializer(mode="wrap")
+    def _as_ever(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without what says nothing, so that lines of games that count 1 are what they were before others came."""
+        found: dict[str, Any] = plain(self)
+        if self.max_result == 1:
+            del found["max_result"]
+        return found
 
     @property
     def challenger(self) -> str:
@@ -113,7 +132,7 @@ class MatchGame(BaseModel, frozen=True, extra="forbid"):
     values_to_move: list[float | None] = Field(
         description="Root value at each move, by its mover; None: opening, or the mover had no opinion."
     )
-    result_first_player: Literal[-1, 0, 1]
+    result_first_player: int | float = Field(description="Points; as a whole number where it is one.")
     end: End = Field(
         description="full_length: it lasted as many plies as the game allows (Go: the move limit); "
         "resigned: the player to move after the last move gave up."
@@ -125,8 +144,8 @@ class MatchGame(BaseModel, frozen=True, extra="forbid"):
         return len(self.moves)
 
     @property
-    def challenger_result(self) -> int:
-        """+1 won, 0 drawn, −1 lost."""
+    def challenger_result(self) -> float:
+        """Points: above 0 won, 0 drawn, below lost."""
         return self.result_first_player if self.challenger_player == 0 else -self.result_first_player
 
 
@@ -222,7 +241,7 @@ class MatchLines:
     def check(self, line: MatchGame | MatchFailure) -> None:
         """Raises ValueError if it can't be of this match."""
         if isinstance(line, MatchGame):
-            check_game(self.openings, line)
+            check_game(self.openings, line, self.header.max_result)
         elif line.failed >= self.num_games:
             raise ValueError(f"game {line.failed} of {self.num_games}")
 
@@ -308,8 +327,10 @@ def _verify(path: Path, game: Game, games: Sequence[MatchGame]) -> None:
         raise FileError(path, f"{found}; wanted the games of this match; remove that line to replay it")
 
 
-def check_game(openings: Sequence[Sequence[int]], game: MatchGame) -> None:
-    """Raises ValueError if a game can't be one of a match with these openings."""
+def check_game(openings: Sequence[Sequence[int]], game: MatchGame, max_result: float = 1.0) -> None:
+    """Raises ValueError if a game can't be one of a match with these openings whose games count so much."""
+    if not abs(game.result_first_player) <= max_result or (max_result == 1 and game.result_first_player % 1):
+        raise ValueError(f"game {game.index}: a result of {game.result_first_player:g}; it counts {max_result:g}")
     if game.index >= 2 * len(openings):
         raise ValueError(f"game {game.index} of {2 * len(openings)}")
     if game.challenger_player != game.index % 2:

@@ -8,13 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import EvaluateConfig, GatherConfig, InitConfig, SelfplayConfig, TrainConfig
+from pipeline.config import EvaluateConfig, GatherConfig, InitConfig, SelfplayConfig, TournamentConfig, TrainConfig
 from pipeline.errors import FileError, UsageError
 from pipeline.evaluate.command import evaluate
 from pipeline.games import registry as games
 from pipeline.gather.command import gather
 from pipeline.methods import registry as methods
+from pipeline.ratings.tournament import tournament
 from pipeline.reports.show import show
+from pipeline.reports.summaries import summary_text
 from pipeline.selfplay.command import selfplay
 from pipeline.storage.matches import read_match
 from pipeline.storage.models import read_model
@@ -85,6 +87,45 @@ def test_games_that_count_several_points(run: Path) -> None:
     assert played.big_wins == {"double": (np.abs(results) == 2).sum()}
     text = "\n".join(played.lines())
     assert f"{played.points_per_game:+.2f} points a game" in text and " doubles" in text
+
+
+def test_matches_by_points(run: Path) -> None:
+    """Promotion, records, show, tournament and ratings of a game that counts up to 2."""
+    spec, folder = "dicerace:6,double=on", Path("points_match")
+    init(InitConfig(game=spec, method="toy", new_model=folder / "models/000000-t"))
+    here = {"output_dir": folder / "evaluate", "pool": folder / "pool.json", "ratings": folder / "ratings.json"}
+    players = {"white_model": str(folder / "models/000000-t"), "black_model": "random"}
+    config = EvaluateConfig(**players, **here, games=80, readouts=0)
+    summary = evaluate(config)
+    match = read_match(Path(summary.match))
+    assert (match.header.version, match.header.max_result, match.header.settings["opening_plies"]) == (3, 2.0, 0)
+    assert len(match.games) == 80 and summary.points is not None and summary.points.pairs == 40
+    results = [game.challenger_result for game in match.games]
+    assert {1, 2} <= {abs(result) for result in results}
+    assert summary.points.per_game == pytest.approx(np.mean(results))
+    assert summary.points.won["double"] == results.count(2) and summary.points.lost["single"] == results.count(-1)
+    assert match.summary is not None and match.summary["points"]["pairs"] == 40
+    of_pairs = [(one + other) / 2 for one, other in zip(results[::2], results[1::2], strict=True)]
+    low, high = np.mean(of_pairs) + np.array([-1.96, 1.96]) * np.std(of_pairs, ddof=1) / np.sqrt(40)
+    assert (summary.points.low, summary.points.high) == pytest.approx((low, high), abs=1e-3)
+    assert summary.passed == (np.mean(of_pairs) >= 2 * np.std(of_pairs, ddof=1) / np.sqrt(40))
+    text = "\n".join(summary.lines())
+    assert f"{summary.points.per_game:+.3f} points a game ({low:+.3f} to {high:+.3f}), needed" in text
+    shown = "\n".join(show(Path(summary.match)))
+    assert f"{summary.points.per_game:+.3f} ({low:+.3f} to {high:+.3f}) in 40 whole pairs" in shown
+    assert " a double" in shown
+    low_bar = evaluate(config.model_copy(update={"threshold": 0.0, "output_dir": folder / "low"}))
+    assert low_bar.threshold == 0.0 and low_bar.passed == (low_bar.points.per_game >= 0)
+    with pytest.raises(UsageError, match="the sequential test is about wins; wanted --threshold"):
+        evaluate(config.model_copy(update={"sprt": "0,35,0.05,0.05"}))
+    found = tournament(
+        TournamentConfig(player=list(players.values()), games=40, readouts=0, output_dir=folder / "tournament")
+    )
+    assert [row.points_per_game for row in found.rows] == [
+        pytest.approx(-found.rows[1].points_per_game),
+        pytest.approx(-found.rows[0].points_per_game),
+    ]
+    assert "points a game" in summary_text(found) and "from games won, however many points" in summary_text(found)
 
 
 def test_it_beats_random_and_pairs_of_games_have_the_same_dice(run: Path) -> None:

@@ -257,7 +257,7 @@ def replace_in(folder, old, new):
         ('"opening_plies":1', '"opening_plies":2', "line 2: game 0: it doesn't begin with its opening"),
         ('"moves":[0,3', '"moves":[3,0', "line 2: game 0: it doesn't begin with its opening"),
         ("[null,0.5,", "[0.5,", "line 2: game 0: 4 values for 5 moves"),
-        ('"result_first_player":1', '"result_first_player":2', "line 2: result_first_player"),
+        ('"result_first_player":1', '"result_first_player":2', "line 2: game 0: a result of 2; it counts 1"),
         ('"end":"played_out"', '"end":"tired"', "line 2: end"),
         ('"moves":[0,3', '"moves":[0,-3', "line 2: moves.1"),
         ('"moves":[0,3', '"moves":[0,99999999999', "line 2: moves.1"),
@@ -270,7 +270,7 @@ def replace_in(folder, old, new):
         ('"more":[[2]]', '"more":[2]', "line 6: more.0"),
         ('"more":[[2]]', '"more":[[2]', "line 6"),
         ('"mugo-match"', '"other"', "damaged: format 'other'; wanted 'mugo-match', the description of a match"),
-        ('"version":2', '"version":3', "version 3; this program reads version 2"),
+        ('"version":2', '"version":4', "version 4; this program reads versions 2 to 3"),
         ('"version":2', '"version":1', "made by an older version of this program"),
         ('"games":6', '"games":8', "3 openings for 8 games"),
         ('"games":6', '"games":"many"', "damaged: games:"),
@@ -409,3 +409,35 @@ def test_every_line_is_plain_json(folder):
     first, second = games_path(folder).read_text().splitlines()
     assert json.loads(first)["openings"] == OPENINGS
     assert json.loads(second)["moves"] == [4, 1, 0, 3, 8]
+
+
+def test_games_of_several_points(folder):
+    many = header(version=3, max_result=3.0, game="backgammon", openings=[[]] * 3, settings={"seed": 0})
+    played = [
+        MatchGame(index=index, challenger_player=index % 2, opening_plies=0, moves=[5, 0], values_to_move=[None, 0.5],
+                  result_first_player=result, end="played_out")
+        for index, result in enumerate((2, -3, 2.5))
+    ]  # fmt: skip
+    open_match(folder, many).add(played)
+    text = games_path(folder).read_text()
+    assert '"result_first_player":2,' in text and '"result_first_player":2.5,' in text and '"max_result":3.0' in text
+    match = read_match(folder)
+    assert match.header == many and match.games == played
+    assert [game.challenger_result for game in match.games] == [2, 3, 2.5]
+    for result in (4, -3.5, "NaN"):
+        games_path(folder).write_text(text.replace('"result_first_player":2,', f'"result_first_player":{result},'))
+        with pytest.raises(FileError, match="damaged at line 2"):
+            read_match(folder)
+
+
+def test_a_game_that_counts_one_is_written_as_ever(folder):
+    open_match(folder, header()).add([made_up_game(0)])
+    first, game = games_path(folder).read_text().splitlines()
+    assert "max_result" not in first and '"version":2,' in first and '"result_first_player":1,' in game
+    two = game.replace('"result_first_player":1,', '"result_first_player":2,')
+    games_path(folder).write_text(f"{first}\n{two}\n")
+    with pytest.raises(FileError, match="a result of 2; it counts 1"):
+        read_match(folder)
+    for changes in ({"max_result": 2.0}, {"version": 3}):
+        with pytest.raises(ValueError, match="for games that count up to"):
+            header(**changes)
