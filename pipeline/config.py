@@ -22,7 +22,7 @@ Backend = Annotated[
         description="How the network runs; auto takes the fastest, measured once per machine; openvino excludes int8.",
     ),
 ]
-
+DEFAULT_WORKER = "w00"
 
 TimeShare = Annotated[
     float | None,
@@ -136,7 +136,11 @@ class SelfplayConfig(SearchConfig):
     )
     parallel_games: int = Field(256, ge=1, description="Games that are played at once and share batches.")
     threads: int = Field(0, ge=0, description="Threads that play; 0 = one per core.")
-    worker: str = Field("w00", pattern=r"^[A-Za-z0-9_-]+$", description="Name of this worker, and of its folder.")
+    worker: str = Field(
+        DEFAULT_WORKER,
+        pattern=r"^[A-Za-z0-9_-]+$",
+        description="Name of this worker, and of its folder; with one --seed each plays other games.",
+    )
     commit_seconds: float = Field(1.0, ge=0, description="Seconds between commits of finished games; 0 = commit each.")
     temperature_plies: int = Field(16, ge=0, description="Opening plies played with temperature 1; greedy afterwards.")
     random_plies: int = Field(

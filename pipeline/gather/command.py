@@ -34,6 +34,7 @@ from pipeline.phrases import counted, duration
 from pipeline.progress import SILENT, Progress
 from pipeline.storage import atomic, layout
 from pipeline.storage.chunks import (
+    HELD_OUT,
     ORIGIN,
     VERSION,
     ChunkHeader,
@@ -45,10 +46,11 @@ from pipeline.storage.chunks import (
     remove_old_sets,
     write_chunk,
 )
-from pipeline.storage.order import Counted
+from pipeline.storage.order import COUNTED, LATEST, TOTAL, Counted
 
 HOLDOUT_CHUNKS = 4  # the hold-out is at most this many chunks large
 TRAINING, HOLDOUT, REPLACEMENTS = 0, 1, 2  # the random streams of a seed
+NEW = "new_positions"  # in the description of a window
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class GatherSummary:
     new_positions: int  # of them since the set before
     shards_read: int
     shards_skipped: int  # damaged or missing, each named in a warning
+    games_repeated: int  # left out of the window, because an older shard of it has them
     sets_removed: int
     seconds: float
     positions_per_second: float  # made, from start to end of the run
@@ -85,6 +88,8 @@ class GatherSummary:
             f"window: {counted(self.window_games, 'game')} with {self.window_positions:,} of the "
             f"{counted(self.total_positions, 'position')} so far; {self.new_positions:,} new since the last set",
         ]
+        if self.games_repeated:
+            lines.append(f"{counted(self.games_repeated, 'game')} left out that older shards have as well")
         if self.shards_skipped:
             lines.append(f"{counted(self.shards_skipped, 'damaged or missing shard')} skipped; the warnings name them")
         return lines
@@ -105,6 +110,10 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
 
     output = config.output_directory
     window = _scan(config, skip)
+    if window.repeated:
+        progress.warn(
+            f"{counted(window.repeated, 'game')} left out that older shards have as well, e.g. in {window.repeated_in}"
+        )
     num_chunks = _num_chunks(config, window, len(skipped))
     game = _game_of(window)
     atomic.make_folder(output)
@@ -133,9 +142,10 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
         newest_shard=figures.newest,
         oldest_shard=figures.oldest,
         total_positions=window.counted.total,
-        new_positions=making.new_positions,
+        new_positions=making.counts.get(NEW, window.new_positions),
         shards_read=making.reader.shards_read,
         shards_skipped=len(skipped),
+        games_repeated=window.repeated,
         sets_removed=sets_removed,
         seconds=seconds,
         positions_per_second=made * config.positions_per_chunk / max(seconds, 1e-9),
@@ -251,19 +261,23 @@ class _Making:
         self.types = self.method.columns(game)
         self.output = config.output_directory
         self.set_name = _set_name(config, window)
-        self.new_positions = window.new_positions
+        # What is said of the window beside the window itself: in files that are made later as in the first ones.
+        self.counts = {**window.counted.in_words(), NEW: window.new_positions}
 
     def make(self, num_chunks: int) -> int:
         """Make whatever is missing; returns how many chunks that was."""
         existing = self._readable()
         if existing:
             begun = read_header(existing[0]).window
-            self.new_positions = begun.get("new_positions", self.new_positions)  # as when the set was begun
-            if complete_set(self.set_name, existing) is not None:
+            self.counts = {name: begun[name] for name in (TOTAL, COUNTED, LATEST, NEW, HELD_OUT) if name in begun}
+            complete = complete_set(self.set_name, existing)
+            if complete is not None:
                 self._already_made(begun.get("skipped", []))
+                self._make_lost_holdout(complete)
                 return 0
             if begun.get("skipped", True):
                 atomic.remove(existing)  # which row replaces a damaged shard's is known only if all are sampled anew
+                existing = []
         missing = [index for index, path in enumerate(self._paths(num_chunks)) if not path.exists()]
         size = self.config.positions_per_chunk
         sampled = self._sample(num_chunks * size)
@@ -276,6 +290,8 @@ class _Making:
                 atomic.remove(self._files())
                 return self.make(num_chunks)
             holdout = np.setdiff1d(np.arange(len(rows), len(wanted)), failed)
+            if not existing:
+                self.counts[HELD_OUT] = len(holdout)
             failed = self._replace(scratch, failed[failed < len(rows)], sampled)
             self.progress.finish()
             if len(failed):
@@ -283,6 +299,19 @@ class _Making:
                 missing = list(range(num_chunks))
             self._write(scratch, num_chunks, missing, holdout)
         return len(missing)
+
+    def _make_lost_holdout(self, complete: ChunkSet) -> None:
+        """Make the hold-out of a set whose chunks are all there, if it was damaged or removed since."""
+        wanted = self._sample_holdout()
+        wanted = wanted.at(~np.isin(wanted.shard, list(self.reader.bad)))
+        if not len(wanted):
+            return
+        with closing(Scratch(self.output, len(wanted), {**self.types, **ORIGIN})) as scratch:
+            failed = self._extract(scratch, wanted, 0)
+            self._write(scratch, len(complete.chunks), [], np.setdiff1d(np.arange(len(wanted)), failed))
+        self.progress.finish()
+        if len(failed) < len(wanted):
+            self.progress.say(f"the hold-out of set {self.set_name} was lost and is made again")
 
     # The files of this set
 
@@ -405,8 +434,7 @@ class _Making:
                 "shards": figures.shards,
                 "newest": figures.newest,
                 "oldest": figures.oldest,
-                **self.window.counted.in_words(),
-                "new_positions": self.new_positions,
+                **self.counts,
                 "holdout_share": config.holdout_fraction,
                 "td_lambda": config.td_lambda,
                 "skipped": sorted(metas[shard].id for shard in self.reader.bad),

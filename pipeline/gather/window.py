@@ -13,14 +13,16 @@ random   Any: each new position replaces a random one. After e replacements a po
          are skipped, which bounds the cost: at most 2 in a million of them would remain.
          Source: Guertler et al. 2025, UnstableBaselines, its step buffer.
 
-Whole games are held out. Whether a game is depends only on its shard's name and its index there, so it stays held out
-in every window, whatever the seed. Opens sidecars only. Axes: S shards, G games of a shard, M positions of a shard.
+Whole games are held out. Whether a game is depends only on its id, so it stays held out in every window, whatever the
+seed, and so do copies of it; sidecars of earlier versions don't have ids, there it is the shard's name and the game's
+index. Of games with the same id the window has the oldest alone. Opens sidecars only. Axes: S shards, G games of a
+shard, M positions of a shard.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +84,8 @@ class Window:
     capacity: int
     counted: Counted  # up to this window
     new_positions: int  # since what was counted before
+    repeated: int = 0  # games left out because an older shard of the window has them
+    repeated_in: str = ""  # the id of a shard with such a game
 
     @property
     def num_positions(self) -> int:
@@ -156,7 +160,9 @@ def scan_window(
     if inside:  # what the window has left is closed
         reached = generation_of(inside[-1][0].path.parts[-3])
         numbers = {place: number for place, number in numbers.items() if place_generation(place) >= reached}
-    return _window(inside, holdout_fraction, size, Counted(total(), numbers), new)
+    inside, repeated, where = _once(inside)
+    window = _window(inside, holdout_fraction, size, Counted(total(), numbers), new)
+    return replace(window, repeated=repeated, repeated_in=where)
 
 
 Inside = list[tuple[ShardMeta, NDArray[np.bool_]]]
@@ -180,6 +186,32 @@ def _inside(metas: list[ShardMeta], size: int, reach: int, total: int, random_se
             inside.append((meta, stays))
         newer += meta.positions
     return inside
+
+
+def _once(inside: Inside) -> tuple[Inside, int, str]:
+    """Without games that an older shard has as well; how many these were, and a shard that had one."""
+    known = [
+        (meta, mask, _there(meta, mask), meta.game_ids) for meta, mask in inside[::-1] if meta.game_ids is not None
+    ]
+    if not known:
+        return inside, 0, ""
+    _, first = np.unique(np.concatenate([ids[there] for _, _, there, ids in known]), return_index=True)
+    is_first = np.zeros(sum(int(there.sum()) for _, _, there, _ in known), np.bool_)
+    is_first[first] = True
+    where, start = "", 0
+    for meta, mask, there, _ in known:
+        keeps = np.ones(meta.games, np.bool_)
+        keeps[there] = is_first[start : start + int(there.sum())]
+        start += int(there.sum())
+        if not keeps.all():
+            mask &= np.repeat(keeps, meta.lengths)
+            where = meta.id
+    return [(meta, mask) for meta, mask in inside if mask.any()], int((~is_first).sum()), where
+
+
+def _there(meta: ShardMeta, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """[G] which games have a position in the window. mask [M]"""
+    return np.logical_or.reduceat(mask, np.cumsum(meta.lengths) - meta.lengths)
 
 
 def _window(inside: Inside, holdout_fraction: float, capacity: int, counted: Counted, new: int) -> Window:
@@ -214,4 +246,6 @@ def _window(inside: Inside, holdout_fraction: float, capacity: int, counted: Cou
 
 def holdout_games(meta: ShardMeta, share: float) -> NDArray[np.bool_]:
     """[G] which games of a shard are held out. A larger share keeps them held out."""
+    if meta.game_ids is not None:
+        return uniforms(meta.game_ids, np.zeros(meta.games, np.int64)) < share
     return uniforms(key_of(meta.id), np.arange(meta.games)) < share

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import InitConfig, SearchConfig, SelfplayConfig, TrainConfig
+from pipeline.config import DEFAULT_WORKER, InitConfig, SearchConfig, SelfplayConfig, TrainConfig
 from pipeline.games.base import AnyGame
 from pipeline.players.base import Player
 from pipeline.progress import Progress
@@ -68,10 +68,16 @@ class GameSeed:
     kinds: int
 
 
-def game_seeds(seed: int, numbers: Iterator[int], no_resign_fraction: float) -> Iterator[GameSeed]:
-    """One GameSeed per game number, from a numpy stream of its own: game i is the same whoever plays it."""
+def game_seeds(
+    seed: int, numbers: Iterator[int], no_resign_fraction: float, worker: str = DEFAULT_WORKER
+) -> Iterator[GameSeed]:
+    """One GameSeed per game number, from a numpy stream of its own: a worker's game i is the same in whatever thread.
+
+    Workers of other names play other games.
+    """
+    who = () if worker == DEFAULT_WORKER else tuple(worker.encode())
     for number in numbers:
-        stream = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, number])))
+        stream = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, number], spawn_key=who)))
         first, second = stream.integers(0, 2**64, 2, np.uint64).tolist()
         no_resign = bool(stream.random() < no_resign_fraction)
         encounter, kinds = stream.integers(0, 2**64, 2, np.uint64).tolist()
@@ -104,7 +110,7 @@ Meet = Callable[[GameSeed, Learner], Encounter | None]
 
 @dataclass(frozen=True)
 class FinishedGame:
-    """A record, the name of the model that played it, and how it ended for the statistics.
+    """A record, with the id of the seed that it was begun with, the name of the model that played it, and how it ended.
 
     would_have_resigned: the player (0, 1) who would have resigned first in a game that never resigns; −1 nobody.
     final_state  [S] int16

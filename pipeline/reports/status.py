@@ -330,13 +330,14 @@ class _Look:
     def at_work(self, has_begun_to_play: bool) -> tuple[str, tuple[str, ...]]:
         """(loop, stages) of StatusSummary.
 
-        Self-play holds no lock: either its newest shard is young, or the loop, which runs one stage at a time, has
-        begun it in this generation, and no other stage has begun since.
+        Self-play holds its worker's lock. That of other machines isn't seen: then its newest shard is young, or the
+        loop, which runs one stage at a time, has begun it in this generation, and no other stage has begun since.
         """
         held = self.files.held
         loop = UNKNOWN if held is None else RUNNING if LOOP_LOCK in held else NOT_SEEN
         folders = {_folder_of_lock(path) for path in held or ()}
         at_work = [
+            ("selfplay", SELFPLAY in folders),
             ("gather", TRAINING in folders),
             ("train", any(layout.parse_checkpoint_name(folder.name) for folder in folders)),
             ("evaluate", bool({EVALUATE, EVALUATE / layout.REQUIRED} & folders)),
@@ -346,7 +347,7 @@ class _Look:
         is_young = abs(self.age()) < PLAYING_SECONDS
         if (is_young or has_begun_to_play) and not stages if loop == RUNNING else is_young:
             stages.insert(0, "selfplay")
-        return loop, tuple(stages)
+        return loop, tuple(dict.fromkeys(stages))
 
     def stage(self, loop: str, stages: Sequence[str]) -> str:
         if stages:

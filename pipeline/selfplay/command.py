@@ -12,7 +12,8 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.config import SelfplayConfig, available_cores
-from pipeline.errors import MuGoError, UsageError
+from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.games.base import AnyGame
 from pipeline.games.registry import parse_game
 from pipeline.methods import resignation
@@ -31,10 +32,21 @@ from pipeline.phrases import counted, duration, percent, results
 from pipeline.players.searching import leaves_per_tree
 from pipeline.progress import SILENT, Progress
 from pipeline.selfplay.committing import Committer
+from pipeline.selfplay.numbering import Numbering, numbering
 from pipeline.selfplay.opponents import MIRROR, Load, Mix, OpponentSource, parse_mix
 from pipeline.selfplay.resignation import LEAST_GAMES, newest_games
+from pipeline.storage import atomic
 from pipeline.storage.models import Model, newest_number, read_info, read_model, resolve_champion
-from pipeline.storage.shards import BOTH, End, GameRecord, check_same_game, newest_shards, prepare_folder
+from pipeline.storage.shards import (
+    BOTH,
+    End,
+    GameRecord,
+    ShardMeta,
+    check_same_game,
+    newest_shards,
+    prepare_folder,
+    read_shard,
+)
 
 NOTHING = object()  # no actor sent anything
 SHOWN_EVERY = 0.5  # seconds between two looks at how fast it goes
@@ -205,10 +217,10 @@ def _result_of(player: int, record: GameRecord) -> float:
 def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySummary:
     """Play config.games games and commit them. See the module docstring.
 
-    Raises UsageError for a mix of opponents that can't be read or met in this game and for bounds of the threshold that
-    contradict each other, FileError for a model that can't be loaded (nothing is ever played by a random stand-in) or a
-    directory that can't be written or holds games of another board, KeyboardInterrupt after committing what was
-    finished, and whatever an actor raised, likewise.
+    Raises NotYet if another process plays as the same worker, UsageError for a mix of opponents that can't be read or
+    met in this game and for bounds of the threshold that contradict each other, FileError for a model that can't be
+    loaded (nothing is ever played by a random stand-in) or a directory that can't be written or holds games of another
+    board, KeyboardInterrupt after committing what was finished, and whatever an actor raised, likewise.
     """
     if config.resign_lowest > config.resign_highest:
         raise UsageError(
@@ -216,19 +228,46 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
             "swap them"
         )
     mix = parse_mix(config.opponents)
-    wanted, generation = _games_wanted(config)
-    if wanted == 0:
-        name, note = resolve_champion(config.network).name, f"already has {config.games} games"
-        return _summary(name, _Tally(), config.resign_threshold, note=note)
-    return _Run(config, mix, wanted, generation, progress).play()
+    network = resolve_champion(config.network)
+    generation = newest_number(network.parent)
+    told: set[str] = set()
+
+    def skip(error: FileError) -> None:
+        if str(error) not in told:
+            progress.warn(f"not counted: {error}")
+        told.add(str(error))
+
+    with _alone(config):
+        wanted = _games_wanted(config, generation, skip)
+        if wanted == 0:
+            note = f"already has {config.games} games"
+            return _summary(network.name, _Tally(), config.resign_threshold, note=note)
+        numbers = numbering(config.output_dir, config.worker, generation, wanted, skip)
+        return _Run(config, mix, numbers, progress).play()
+
+
+@contextmanager
+def _alone(config: SelfplayConfig) -> Iterator[None]:
+    """As the only one who plays under this worker's name. Raises NotYet if another process does."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(atomic.file_lock(config.output_dir / config.worker, wait=False))
+        except atomic.Busy as error:
+            raise NotYet(
+                f"{config.output_dir}: another process plays as worker {config.worker}; wait until it is done, or "
+                "choose another --worker",
+                missing=1,
+            ) from error
+        yield
 
 
 class _Run:
     """One run of so many games: the threads that play, and the calling thread, which commits what they finish."""
 
-    def __init__(self, config: SelfplayConfig, mix: Mix, wanted: int, generation: int, progress: Progress) -> None:
+    def __init__(self, config: SelfplayConfig, mix: Mix, numbers: Numbering, progress: Progress) -> None:
         self._config = config
-        self._wanted = wanted
+        self._numbers = numbers
+        self._wanted = wanted = numbers.wanted
         self._progress = progress
         self._num_threads = max(1, min(config.threads or available_cores(), wanted))
         self._rows = -(-min(config.parallel_games, wanted) // self._num_threads)  # that each thread plays at a time
@@ -246,11 +285,11 @@ class _Run:
         if not mix.only_mirror:
             self._opponents = OpponentSource(config, mix, source.game, load, self._leaves, progress)
             self._opponents.prepare(source.path)
-        prepare_folder(config.output_dir, source.name, config.worker, generation)
+        prepare_folder(config.output_dir, source.name, config.worker, numbers.run.since)
         self._threshold: float = resignation.NEVER
         self._calibration: dict[str, float] = {}
         if source.method.resigns:
-            self._threshold, self._calibration = _resign_threshold(config, source.game, progress)
+            self._threshold, self._calibration = _resign_threshold(config, source.game, numbers.continues, progress)
         fresh = np.random.SeedSequence().generate_state(1, np.uint64)[0]
         self._seed = int(fresh) if config.seed is None else config.seed
         provenance = {
@@ -259,8 +298,8 @@ class _Run:
             "resign_calibration": self._calibration,
             "config": config.stored({"output_dir", "network", "verbose", "backend", "threads"}),
         }
-        self._committer = Committer(config, source.game, source.method, provenance, self._evaluations)
-        self._generation, self._begun = generation, dict[int, int]()  # ids of games in play → their generations
+        self._committer = Committer(config, source.game, source.method, provenance, self._evaluations, numbers.run)
+        self._begun: dict[int, tuple[int, int]] = {}  # ids of games in play → their generations and numbers
         self._actors: list[Actor | None] = [None] * self._num_threads
         self._arrived: queue.SimpleQueue[FinishedGame | BaseException | None] = queue.SimpleQueue()
         self._stop = threading.Event()
@@ -297,12 +336,11 @@ class _Run:
         """In a thread of its own: play every game whose number leaves this thread's when divided by their number."""
         try:
             config = self._config.model_copy(update={"resign_threshold": self._threshold})
-            numbers = iter(range(thread, self._wanted, self._num_threads))
             job = ActorJob(
                 self._source.game,
                 self._rows,
                 config,
-                self._starting(game_seeds(self._seed, numbers, config.no_resign_fraction)),
+                self._starting(thread),
                 partial(self._source.player, thread),
                 self._arrived.put,
                 partial(self._meet, thread) if self._opponents else None,
@@ -316,10 +354,14 @@ class _Run:
         finally:
             self._arrived.put(None)
 
-    def _starting(self, seeds: Iterator[GameSeed]) -> Iterator[GameSeed]:
-        """The seeds, each asked for when its game starts. Notes the game's generation: models are made meanwhile."""
-        for seed in seeds:
-            self._begun[seed.game_id] = self._source.generation()
+    def _starting(self, thread: int) -> Iterator[GameSeed]:
+        """The seeds of this thread's games, each asked for when its game starts.
+
+        Notes the game's generation, because models are made meanwhile.
+        """
+        for number in self._numbers.of_thread(thread, self._num_threads):
+            (seed,) = game_seeds(self._seed, iter([number]), self._config.no_resign_fraction, self._config.worker)
+            self._begun[seed.game_id] = self._source.generation(), number
             yield seed
 
     def _meet(self, thread: int, seed: GameSeed, learner: Learner) -> Encounter | None:
@@ -355,7 +397,7 @@ class _Run:
 
     def _take(self, finished: FinishedGame) -> None:
         self._tally.add(finished)
-        self._committer.add(finished, self._begun.pop(finished.record.game_id, self._generation))
+        self._committer.add(finished, *self._begun.pop(finished.record.game_id))
 
     def _show_speed(self) -> None:
         now = time.monotonic()
@@ -369,10 +411,19 @@ class _Run:
         return sum(actor.evaluations for actor in self._actors if actor is not None)
 
 
-def _resign_threshold(config: SelfplayConfig, game: AnyGame, progress: Progress) -> tuple[float, dict[str, float]]:
-    """The threshold to resign at, and how it was found: empty if it is the one given."""
+def _resign_threshold(
+    config: SelfplayConfig, game: AnyGame, continues: ShardMeta | None, progress: Progress
+) -> tuple[float, dict[str, float]]:
+    """The threshold to resign at, and how it was found: empty if it is the one given.
+
+    continues: a shard of the run that this one goes on with. With the same seed it plays that run's games, so that
+    run's threshold stays in force.
+    """
     if config.resign_false_rate == 0:
         return config.resign_threshold, {}
+    if config.seed is not None and continues is not None and (before := _effective(continues, config.seed)) is not None:
+        progress.say(f"resigning at {before[0]:.3f}, as in the games of this run so far")
+        return before
     games = newest_games(config.output_dir, game.spec)
     if len(games) < LEAST_GAMES:
         found = f"{len(games)} games that never resigned; wanted {LEAST_GAMES}"
@@ -387,6 +438,18 @@ def _resign_threshold(config: SelfplayConfig, game: AnyGame, progress: Progress)
     )
     measured = ("games", "resignations", "wrong", "wrong_share", "wrong_share_at_most")
     return best.threshold, {name: getattr(best, name) for name in measured}
+
+
+def _effective(meta: ShardMeta, seed: int) -> tuple[float, dict[str, float]] | None:
+    """The threshold that a shard's games were played with, and its calibration; None if it is of another seed."""
+    try:
+        provenance = read_shard(meta.path, meta).header.get("provenance", {})
+    except FileError:
+        return None
+    threshold, calibration = provenance.get(resignation.EFFECTIVE), provenance.get("resign_calibration")
+    if provenance.get("seed") != seed or not isinstance(threshold, int | float) or not isinstance(calibration, dict):
+        return None
+    return float(threshold), calibration
 
 
 def _least_readouts(config: SelfplayConfig) -> int:
@@ -408,18 +471,16 @@ def refuse_other_game(preset: str, spec: str, network: Path) -> None:
         )
 
 
-def _games_wanted(config: SelfplayConfig) -> tuple[int, int]:
-    """How many games to play, and the generation: the number of the newest model beside the network."""
-    path = resolve_champion(config.network)
-    generation = newest_number(path.parent)
+def _games_wanted(config: SelfplayConfig, generation: int, on_damage: Callable[[FileError], None]) -> int:
+    """How many games to play. Sidecars that can't be read count for nothing; on_damage is told."""
     if not config.top_up:
-        return config.games, generation
+        return config.games
     have = 0
-    for meta in newest_shards(config.output_dir):
+    for meta in newest_shards(config.output_dir, on_damage):
         if meta.generation is None or meta.generation < generation:
             break
         have += meta.games
-    return max(0, config.games - have), generation
+    return max(0, config.games - have)
 
 
 def _describe(config: SelfplayConfig, game: AnyGame, finished: FinishedGame, progress: Progress) -> None:

@@ -2,7 +2,7 @@
 
 A chunk holds n examples in columns; axes: A actions, C planes, P points. The chunks of one gather run are a *set*. Its
 hold-out, from games that no chunk contains, is written before the first chunk, so a set is complete when all its
-numbered chunks are there.
+numbered chunks are there; they say how large it is, so that one that was lost is noticed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ FORMAT, VERSION = "mugo-chunk", 2
 SHARD_LIST = "shards"  # dataset of names, beside the columns
 SEAL_BYTES = 512  # the least that HDF5 allows before its own part
 MOST_NAMES_BYTES = 64 << 20  # of the list of shards, unpacked: a million names
-COUNTS = (TOTAL, "new_positions")  # of a window, which the next gathering goes on from
+HELD_OUT = "holdout_positions"  # of a window: examples in the set's hold-out; earlier versions didn't say
+COUNTS = (TOTAL, "new_positions", HELD_OUT)  # of a window, that are read again
 
 
 Columns = dict[str, NDArray[Any]]
@@ -330,6 +331,14 @@ def complete_set(set_name: layout.SetName, files: list[Path]) -> ChunkSet | None
         if len(paths) == count:
             return ChunkSet(str(set_name), tuple(paths), holdouts[0] if holdouts else None)
     return None
+
+
+def check_holdout(chunks: ChunkSet, header: ChunkHeader) -> None:
+    """Raises FileError if the set has lost its hold-out. header: of one of its chunks."""
+    examples = header.window.get(HELD_OUT, 0)
+    if examples and chunks.holdout is None:
+        path = chunks.chunks[0].with_name(f"{chunks.id}-holdout{layout.CHUNK_SUFFIX}")
+        raise FileError(path, f"missing; set {chunks.id} was made with {examples:,} examples in it; run gather again")
 
 
 def newest_complete_set(directory: Path) -> ChunkSet | None:

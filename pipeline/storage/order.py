@@ -73,13 +73,13 @@ class ShardFile:
         return directory / self.folder / self.worker / self.name.meta
 
 
-def newest_files(directory: Path) -> Iterator[ShardFile]:
-    """Committed shards under directory, newest first. A missing directory has none.
+def newest_files(directory: Path, worker: str | None = None) -> Iterator[ShardFile]:
+    """Committed shards under directory, newest first; of this worker alone, or of all. A missing directory has none.
 
     Lazy: lists the folders of a generation when it comes to it; older ones cost nothing.
     """
     for generation, folders in newest_generations(directory):
-        yield from sorted(_files(directory, generation, folders), reverse=True)
+        yield from sorted(_files(directory, generation, folders, worker), reverse=True)
 
 
 def newest_generations(directory: Path) -> Iterator[tuple[int, list[str]]]:
@@ -90,9 +90,9 @@ def newest_generations(directory: Path) -> Iterator[tuple[int, list[str]]]:
         yield generation, sorted(name for _, name in group)
 
 
-def _files(directory: Path, generation: int, folders: list[str]) -> Iterator[ShardFile]:
+def _files(directory: Path, generation: int, folders: list[str], only: str | None) -> Iterator[ShardFile]:
     for folder in folders:
-        for worker in folders_in(directory / folder, layout.is_worker_name):
+        for worker in [only] if only else folders_in(directory / folder, layout.is_worker_name):
             for name in atomic.names_in(directory / folder / worker):
                 if name.endswith(layout.META_SUFFIX) and (parsed := layout.parse_shard_name(name)):
                     yield ShardFile(generation, parsed, worker, folder)

@@ -56,6 +56,7 @@ TRIAL_BYTES = 65_536  # about a shard's size
 MOST_UNPACKED = 16 << 20  # bytes that any shard may unpack to; beyond, MOST_RATIO times its size
 MOST_RATIO = 64  # games pack to a third or a tenth; only what was made to fill the memory packs better than this
 MOST_GENERATION, MOST_EVALUATIONS = 2**31 - 1, 2**63 - 1
+MOST_NUMBER = 2**62  # of a game
 COMPRESSION_LEVEL = 1  # higher levels cost more time than their smaller files are worth
 NAMES = order.ShardNames()
 SWEPT_GENERATIONS = 2  # a worker that was killed has written to the newest folders
@@ -109,6 +110,14 @@ class GameRecord:
                 object.__setattr__(self, name, COLUMNS[name].unknown(len(self.moves)))
 
 
+class RunNumbers(NamedTuple):
+    """The numbers of games that a run of self-play is to play. See selfplay/numbering.py."""
+
+    since: int  # the generation in which it began
+    first: int  # the worker's games in that generation begin with this number
+    until: int  # and the run's end before this one
+
+
 @dataclass(frozen=True)
 class ShardMeta:
     """A sidecar: what a shard holds, without opening it."""
@@ -128,6 +137,9 @@ class ShardMeta:
     # files that don't say it. Those of games that a kill lost are in none.
     evaluations: int = 0
     method: str = layout.DEFAULT_METHOD  # that recorded the games; files that name none are of this one
+    game_ids: NDArray[np.uint64] | None = None  # [G] None: an earlier version's sidecar
+    numbers: NDArray[np.int64] | None = None  # [G] which games of the worker they are; None: not known
+    run: RunNumbers | None = None  # that played them; None: not known
 
     @property
     def id(self) -> str:
@@ -265,6 +277,8 @@ def write_shard(
     method: str = layout.DEFAULT_METHOD,
     recorded: ColumnTypes = SEARCH_COLUMNS,
     max_result: float = 1.0,
+    numbers: Sequence[int] = (),
+    run: RunNumbers | None = None,
 ) -> Path:
     """Write games as one shard and commit it with its sidecar; the shard's path.
 
@@ -273,6 +287,7 @@ def write_shard(
     recorded    what is kept of each move, see Method.recorded; whatever else the records have isn't written.
     max_result  the most that a game counts.
     evaluations how many the network made for it; only the sidecar has them.
+    numbers     which games of the worker these are, and run the one that played them; only the sidecar has them.
     Two syncs: a kill loses nothing that was returned from here; a power cut may lose the last shards, whole.
     Raises FileError if the disk is full or read-only, ValueError if games is empty or its arrays contradict each other.
     """
@@ -315,6 +330,8 @@ def write_shard(
         "lengths": columns["lengths"].tolist(),
         **surprises,
         "evaluations": evaluations,
+        "game_ids": base64.b64encode(columns["game_ids"].tobytes()).decode(),
+        **({"numbers": list(numbers), "run": run._asdict()} if run is not None else {}),
         "bytes": len(packed),
         "sha256": hashlib.sha256(packed).hexdigest(),
         **named,
@@ -464,6 +481,11 @@ def read_meta(path: Path) -> ShardMeta:
             surprises=surprises,
             evaluations=_count(raw.get("evaluations", 0), MOST_EVALUATIONS),
             method=str(raw.get("method", layout.DEFAULT_METHOD)),
+            game_ids=_game_ids(raw, num_games),
+            numbers=_numbers(raw, num_games),
+            run=RunNumbers(**{name: _count(raw["run"][name], MOST_NUMBER) for name in RunNumbers._fields})
+            if "run" in raw
+            else None,
             num_bytes=int(raw["bytes"]),
             sha256=str(raw["sha256"]),
         )
@@ -472,6 +494,26 @@ def read_meta(path: Path) -> ShardMeta:
     if len(meta.surprises) != meta.positions or not _are_surprises(meta.surprises):
         raise FileError(path, f"damaged: its surprises are not {meta.positions} finite numbers, none negative")
     return meta
+
+
+def _game_ids(raw: dict[str, Any], num_games: int) -> NDArray[np.uint64] | None:
+    """[G]; None in earlier versions. Raises ValueError or TypeError if they aren't so many."""
+    if "game_ids" not in raw:
+        return None
+    ids = np.frombuffer(base64.b64decode(raw["game_ids"], validate=True), "<u8")
+    if len(ids) != num_games:
+        raise ValueError(f"{len(ids)} ids of {num_games} games")
+    return ids
+
+
+def _numbers(raw: dict[str, Any], num_games: int) -> NDArray[np.int64] | None:
+    """[G]; None where they aren't known. Raises ValueError or TypeError if they aren't so many numbers."""
+    if "numbers" not in raw:
+        return None
+    numbers = np.array([_count(number, MOST_NUMBER) for number in raw["numbers"]], np.int64)
+    if len(numbers) != num_games:
+        raise ValueError(f"{len(numbers)} numbers of {num_games} games")
+    return numbers
 
 
 def _count(value: Any, most: int) -> int:
@@ -508,6 +550,8 @@ def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
     shard = Shard(path, header, **columns, own=own)
     if meta is not None and (shard.game_spec != meta.game or not np.array_equal(shard.lengths, meta.lengths)):
         raise FileError(path, "its games or their lengths are not those in its sidecar")
+    if meta is not None and meta.game_ids is not None and not np.array_equal(shard.game_ids, meta.game_ids):
+        raise FileError(path, "its games' ids are not those in its sidecar")
     return shard
 
 

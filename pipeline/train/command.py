@@ -38,7 +38,7 @@ from pipeline.methods.registry import method_named
 from pipeline.phrases import counted, duration, percent
 from pipeline.progress import SILENT, Progress
 from pipeline.storage import atomic, layout
-from pipeline.storage.chunks import ChunkSet, newest_complete_set, read_header
+from pipeline.storage.chunks import ChunkSet, check_holdout, newest_complete_set, read_header
 from pipeline.storage.models import (
     Model,
     ModelInfo,
@@ -170,6 +170,7 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
         raise NotYet(f"no new chunks since {model.info.name}: run `python main.py selfplay` and `gather`", missing=1)
     header, method = read_header(chunks.chunks[0]), method_named(model.info.method)
     check_game(model.info, header.game, original)
+    check_holdout(chunks, header)
     game = parse_game(header.game)
     if header.method != method.name:
         raise FileError(

@@ -25,11 +25,11 @@ from pipeline.games.registry import parse_game
 from pipeline.gather import command as gather_module
 from pipeline.gather import extraction
 from pipeline.gather.command import gather
-from pipeline.gather.window import Capacity, scan_window
+from pipeline.gather.window import Capacity, holdout_games, scan_window
 from pipeline.methods.alphazero.examples import column_types
 from pipeline.progress import Progress
 from pipeline.storage import atomic, layout
-from pipeline.storage.chunks import Chunk, newest_complete_set, read_chunk
+from pipeline.storage.chunks import Chunk, ChunkSet, check_holdout, newest_complete_set, read_chunk, read_header
 from pipeline.storage.order import Counted
 from pipeline.storage.shards import newest_shards, read_meta, read_shard, write_shard
 from tests.storage.random_games import random_games, random_shards
@@ -499,6 +499,66 @@ def test_two_gathers_at_once_wait_for_each_other(tmp_path: Path, selfplay: Path)
     processes = [subprocess.Popen([sys.executable, "-c", GATHER, options], stdout=subprocess.DEVNULL) for _ in range(3)]
     assert [process.wait() for process in processes] == [0, 0, 0]
     assert len({name[:15] for name in content(tmp_path / "chunks")}) == 1
+
+
+def test_a_holdout_that_is_lost_is_made_again(tmp_path: Path, selfplay: Path) -> None:
+    """Damaged or removed; what is trained on stays as it is. Before it is made again, nobody trains without it."""
+    first = gather(config(tmp_path))
+    whole, bad = content(tmp_path / "chunks"), tmp_path / "chunks" / f"{first.set_id}-holdout.h5"
+    check_holdout(complete(tmp_path), read_header(complete(tmp_path).chunks[0]))
+    for lose in (lambda: flip(bad), bad.unlink):
+        lose()
+        listener = Listener()
+        again = gather(config(tmp_path), listener)
+        assert again.chunks_made == 0 and again.holdout_positions == first.holdout_positions > 0
+        assert content(tmp_path / "chunks") == whole
+        assert any("hold-out" in text and "made again" in text for text in listener.said)
+    bad.unlink()
+    with pytest.raises(FileError, match=rf"holdout.h5: missing; .* {first.holdout_positions:,} .*gather again"):
+        check_holdout(complete(tmp_path), read_header(complete(tmp_path).chunks[0]))
+
+
+def test_a_holdout_without_the_games_of_damaged_shards_is_made_again(tmp_path: Path, selfplay: Path) -> None:
+    for meta in list(newest_shards(selfplay))[::2]:
+        flip(meta.path)
+    options = {"chunks_to_make": 9000, "as_many_as_possible": True, "holdout_fraction": 0.3}
+    first = gather(config(tmp_path, **options))
+    assert first.shards_skipped == 10
+    whole = content(tmp_path / "chunks")
+    (tmp_path / "chunks" / f"{first.set_id}-holdout.h5").unlink()
+    assert gather(config(tmp_path, **options)).chunks_made == 0
+    assert content(tmp_path / "chunks") == whole
+
+
+def complete(tmp_path: Path) -> ChunkSet:
+    found = newest_complete_set(tmp_path / "chunks")
+    assert found is not None
+    return found
+
+
+# Games that stand twice
+
+
+def test_games_that_stand_twice_are_sampled_from_once(tmp_path: Path, selfplay: Path) -> None:
+    """Such as those that a second run with the same seed played again; the older copy stays."""
+    metas = list(newest_shards(selfplay))
+    for copied in metas[::4]:
+        records = [read_shard(copied.path, copied).game(index) for index in range(copied.games)]
+        write_shard(selfplay, "000001-a", "w07", GAME.spec, records[::2], {})
+    listener = Listener()
+    summary = gather(config(tmp_path, chunks_to_make=9000, as_many_as_possible=True), listener)
+    assert summary.games_repeated == 20 and any("20 games left out" in text for text in listener.warnings)
+    assert summary.window_positions == sum(meta.positions for meta in metas) and summary.window_games == 160
+    held_out = [shard for shard, _, _ in positions(holdout_of(tmp_path / "chunks"))]
+    trained = [shard for chunk in chunks_of(tmp_path / "chunks") for shard, _, _ in positions(chunk)]
+    assert not [shard for shard in held_out + trained if "w07" in shard]
+
+
+def test_copies_stand_on_one_side_of_the_holdout(selfplay: Path) -> None:
+    for meta in newest_shards(selfplay):
+        records = [read_shard(meta.path, meta).game(index) for index in range(meta.games)]
+        copy = read_meta(write_shard(selfplay.parent / "copies", "000002-b", "w09", GAME.spec, records[::-1], {}))
+        np.testing.assert_array_equal(holdout_games(meta, 0.3), holdout_games(copy, 0.3)[::-1])
 
 
 # What the window was

@@ -214,6 +214,14 @@ def test_loop_that_holds_its_lock(run: Path) -> None:
         assert look(run).stage == "evaluate"  # though a shard is young: the loop runs one stage at a time
 
 
+@sees_locks
+def test_self_play_holds_the_lock_of_its_worker(run: Path) -> None:
+    late = NOW + timedelta(minutes=5)
+    assert look(run, late).stages == ()
+    with atomic.file_lock(run / "data/selfplay/w03"):
+        assert look(run, late).stages == ("selfplay",)
+
+
 def test_where_the_system_lists_no_locks(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(atomic, "held_locks", lambda: None)
     summary = look(run, NOW + timedelta(hours=5))

@@ -1,5 +1,6 @@
 """The selfplay stage: what it commits, and what it refuses."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from pipeline.config import SelfplayConfig
-from pipeline.errors import FileError, MuGoError, UsageError
+from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.games.registry import parse_game
 from pipeline.methods.alphazero import method as alphazero
 from pipeline.methods.base import FinishedGame
@@ -22,6 +23,7 @@ from pipeline.reports.show_records import show_shard
 from pipeline.selfplay import command as stage
 from pipeline.selfplay import committing
 from pipeline.selfplay.command import selfplay
+from pipeline.storage import atomic
 from pipeline.storage.models import set_champion
 from pipeline.storage.shards import BOTH, End, GameRecord, newest_shards, read_shard
 from tests.helpers import make_champion, make_model
@@ -135,6 +137,110 @@ def test_a_generation_begins_while_games_run(tmp_path, monkeypatch):
     assert games == {("000000-test", 0): 20, ("000004+000000-test", 4): 10}
 
 
+def numbers_in(directory: Path, worker: str = "w00") -> list[int]:
+    metas = [meta for meta in newest_shards(directory) if meta.worker == worker]
+    return sorted(number for meta in metas for number in meta.numbers.tolist())
+
+
+def test_a_second_run_with_the_same_seed_goes_on(tmp_path):
+    make_champion(tmp_path / "saved_models")
+    selfplay(config_for(tmp_path, games=7))
+    selfplay(config_for(tmp_path, games=5))
+    assert numbers_in(tmp_path / "selfplay") == list(range(12))
+    selfplay(config_for(tmp_path, games=12, output_dir=tmp_path / "at_once"))
+    assert all_games(tmp_path / "selfplay").keys() == all_games(tmp_path / "at_once").keys()
+    selfplay(config_for(tmp_path, games=15, top_up=True))
+    make_model(tmp_path / "saved_models", number=1)
+    selfplay(config_for(tmp_path, games=6, top_up=True))  # the next generation plays others, too
+    assert numbers_in(tmp_path / "selfplay") == list(range(21)) and len(all_games(tmp_path / "selfplay")) == 21
+
+
+def test_workers_with_the_same_seed_play_different_games(tmp_path):
+    make_champion(tmp_path / "saved_models")
+    for worker in ("w00", "w01", "w10"):
+        selfplay(config_for(tmp_path, games=5, worker=worker))
+        assert numbers_in(tmp_path / "selfplay", worker) == list(range(5))
+    assert len(all_games(tmp_path / "selfplay")) == 15
+
+
+@pytest.mark.parametrize("top_up", [True, False])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_run_that_was_cut_off_plays_what_is_missing(tmp_path, monkeypatch, hashed_networks, top_up, threads):
+    """Killed two times at random; in the end there are the games of an undisturbed run."""
+    make_champion(tmp_path / "saved_models")
+    settings = {"games": 30, "threads": threads, "parallel_games": 8, "commit_seconds": 0.0}
+    selfplay(config_for(tmp_path, output_dir=tmp_path / "undisturbed", **settings))
+    for die_at in (22, 12):
+        with monkeypatch.context() as patch:
+            before_games(patch, die_at, lambda: (_ for _ in ()).throw(MuGoError("killed")))
+            with pytest.raises(MuGoError, match="killed"):
+                selfplay(config_for(tmp_path, top_up=top_up, **settings))
+    played = numbers_in(tmp_path / "selfplay")
+    assert played != list(range(len(played)))  # there are gaps
+    missing = 30 - len(played)
+    selfplay(config_for(tmp_path, top_up=top_up, **settings | ({} if top_up else {"games": missing})))
+    assert numbers_in(tmp_path / "selfplay") == list(range(30))
+    assert all_games(tmp_path / "selfplay") == all_games(tmp_path / "undisturbed")
+
+
+def test_the_threshold_of_a_run_that_was_cut_off_stays_in_force(tmp_path, monkeypatch):
+    make_champion(tmp_path / "saved_models")
+    settings = {"games": 30, "resign_false_rate": 0.2, "no_resign_fraction": 1.0, "top_up": True}
+    monkeypatch.setattr(stage, "LEAST_GAMES", 5)
+    with monkeypatch.context() as patch:
+        before_games(patch, 20, lambda: (_ for _ in ()).throw(MuGoError("killed")))
+        with pytest.raises(MuGoError, match="killed"):
+            selfplay(config_for(tmp_path, **settings))  # none to calibrate by
+    selfplay(config_for(tmp_path, **settings))  # there would be enough by now
+    found = {
+        read_shard(meta.path, meta).header["provenance"][EFFECTIVE] for meta in newest_shards(tmp_path / "selfplay")
+    }
+    assert len(found) == 1
+
+
+def test_numbers_go_on_behind_those_of_earlier_versions(tmp_path):
+    """Their sidecars don't say which games they have; each of their runs began with 0."""
+    make_champion(tmp_path / "saved_models")
+    selfplay(config_for(tmp_path, games=5))
+    for meta in newest_shards(tmp_path / "selfplay"):
+        path = meta.path.with_suffix(".meta")
+        raw = json.loads(path.read_text())
+        path.write_text(json.dumps({name: raw[name] for name in raw if name not in ("game_ids", "numbers", "run")}))
+    selfplay(config_for(tmp_path, games=5))
+    assert len(all_games(tmp_path / "selfplay")) == 10
+    selfplay(config_for(tmp_path, games=5))
+    assert len(all_games(tmp_path / "selfplay")) == 15
+
+
+def test_one_process_at_a_time_plays_as_a_worker(tmp_path):
+    make_champion(tmp_path / "saved_models")
+    with atomic.file_lock(tmp_path / "selfplay/w00"):
+        with pytest.raises(NotYet, match=r"another process plays as worker w00; .* choose another --worker"):
+            selfplay(config_for(tmp_path))
+        assert selfplay(config_for(tmp_path, worker="w01")).games == 20
+    assert selfplay(config_for(tmp_path)).games == 20
+
+
+def test_a_sidecar_that_cannot_be_read_is_not_counted(tmp_path):
+    """It did end every --top-up."""
+    make_champion(tmp_path / "saved_models")
+    selfplay(config_for(tmp_path, games=6, commit_seconds=0))
+    bad = next(newest_shards(tmp_path / "selfplay"))
+    bad.path.with_suffix(".meta").write_text("{")
+    told = Told()
+    summary = selfplay(config_for(tmp_path, games=6, top_up=True), told)
+    assert summary.games == 1 and len(told.warnings) == 1 and bad.path.stem in told.warnings[0]
+    assert selfplay(config_for(tmp_path, games=6, top_up=True)).games == 0
+
+
+class Told(Progress):
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+
 def before_games(monkeypatch, number, act):
     """Call act() before each game from this number on (from 1, in order of starts) gets its player."""
     real, calls = stage.ModelSource.player, []
@@ -235,7 +341,9 @@ def test_a_killed_run_leaves_whole_shards(tmp_path, how):
     before = len(all_games(output))  # reads and checks every shard
     assert before > 0
     if how is not signal.SIGKILL:
-        assert not [path for path in output.rglob("*") if path.is_file() and path.suffix not in (".gz", ".meta")]
+        assert not [
+            path for path in output.rglob("*") if path.is_file() and path.suffix not in (".gz", ".meta", ".lock")
+        ]
 
 
 def test_leaves_of_one_tree_fill_the_batch_only_where_games_are_few():

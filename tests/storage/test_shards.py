@@ -9,6 +9,7 @@ import math
 import os
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -453,6 +454,16 @@ def test_a_shard_must_be_the_one_of_its_sidecar(tmp_path: Path) -> None:
         ({"surprises": "AHwAAAAA"}, "surprises are not 3 finite"),  # infinity
         ({"surprises": "AIAAvAAA"}, "none negative"),  # -1
         ({"surprises": None}, "damaged"),
+        ({"game_ids": "AAAAAAAAAAA"}, "damaged"),
+        ({"game_ids": "AAAAAAAAAAAAAAAAAAAAAA=="}, "2 ids of 1 games"),
+        ({"game_ids": None}, "damaged"),
+        ({"numbers": [1, 2]}, "2 numbers of 1 games"),
+        ({"numbers": [-1]}, "damaged"),
+        ({"numbers": [10**300]}, "damaged"),
+        ({"numbers": 3}, "damaged"),
+        ({"run": {"since": 1, "first": 2}}, "damaged"),
+        ({"run": {"since": 1, "first": 2, "until": -3}}, "damaged"),
+        ({"run": None}, "damaged"),
     ],
 )
 def test_damaged_sidecars(tmp_path: Path, change: dict[str, Any], problem: str) -> None:
@@ -464,6 +475,21 @@ def test_damaged_sidecars(tmp_path: Path, change: dict[str, Any], problem: str) 
     path.write_text("{")
     with pytest.raises(FileError, match="not readable as JSON"):
         shards.read_meta(path)
+
+
+def test_ids_and_numbers_of_games(tmp_path: Path) -> None:
+    run = shards.RunNumbers(since=3, first=40, until=60)
+    path = shards.write_shard(
+        tmp_path, "000001-a", "w00", "go:9", [record(2**64 - 1), record(7)], {}, numbers=[41, 2**40], run=run
+    )
+    meta = shards.read_meta(path)
+    assert meta.game_ids is not None and meta.game_ids.tolist() == [2**64 - 1, 7]
+    assert meta.numbers is not None and meta.numbers.tolist() == [41, 2**40] and meta.run == run
+    shards.read_shard(path, meta)
+    with pytest.raises(FileError, match="ids are not those in its sidecar"):
+        shards.read_shard(path, replace(meta, game_ids=meta.game_ids[::-1]))
+    plain = shards.read_meta(write(tmp_path, record()))
+    assert plain.numbers is plain.run is None
 
 
 # Finding shards

@@ -1,0 +1,69 @@
+"""Which games a run of self-play plays: the lowest numbers that its worker hasn't played in this generation yet.
+
+A worker numbers its games: 0, 1, 2, … in the folder of all games, over all runs and generations. With one seed, number
+and worker make a game, so no game is played twice, and a run that is killed and started again plays what is missing:
+
+- A generation's first run begins where the worker's last run was to end, whether it came so far or not.
+- A later one of that generation plays the numbers that are missing from there on, then goes on.
+
+Doesn't look at other workers: their games are others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count, groupby, islice
+from pathlib import Path
+
+from pipeline.errors import FileError
+from pipeline.storage.order import newest_files
+from pipeline.storage.shards import RunNumbers, ShardMeta, meta_of
+
+BEHIND_EARLIER = 1 << 40  # each run of earlier versions began with 0 and didn't write its numbers down
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """The numbers of one run, and the newest shard of the run that it goes on with; None: it goes on with none."""
+
+    run: RunNumbers
+    wanted: int
+    played: frozenset[int]
+    continues: ShardMeta | None
+
+    def of_thread(self, thread: int, num_threads: int) -> Iterator[int]:
+        """Every num_threads-th number, in order."""
+        return islice(self._all(), thread, self.wanted, num_threads)
+
+    def _all(self) -> Iterator[int]:
+        return (number for number in count(self.run.first) if number not in self.played)
+
+
+def numbering(
+    directory: Path, worker: str, generation: int, wanted: int, on_damage: Callable[[FileError], None]
+) -> Numbering:
+    """For a run that begins in this generation and is to play so many games.
+
+    Opens the sidecars that the worker has in the newest generation that it played in. on_damage: as in newest_shards;
+    the games of such a shard are taken for missing.
+    """
+    metas = _newest(directory, worker, on_damage)
+    runs = [(meta, meta.run, meta.numbers) for meta in metas if meta.run is not None and meta.numbers is not None]
+    end = max((run.until for _, run, _ in runs), default=BEHIND_EARLIER if metas else 0)
+    of_this = [(meta, run, numbers) for meta, run, numbers in runs if run.since == generation]
+    if not of_this:
+        return Numbering(RunNumbers(generation, end, end + wanted), wanted, frozenset(), None)
+    first = min(run.first for _, run, _ in of_this)
+    played = frozenset(number for _, _, numbers in of_this for number in numbers.tolist())
+    missing = max(played) + 1 - first - len(played)
+    until = max(end, max(played) + 1 + wanted - missing)
+    return Numbering(RunNumbers(generation, first, until), wanted, played, of_this[0][0])
+
+
+def _newest(directory: Path, worker: str, on_damage: Callable[[FileError], None]) -> list[ShardMeta]:
+    for _, files in groupby(newest_files(directory, worker), key=lambda file: file.generation):
+        metas = [meta for file in files if (meta := meta_of(file, directory, on_damage))]
+        if metas:
+            return metas
+    return []
