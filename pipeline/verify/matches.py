@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import FileError, UsageError
-from pipeline.evaluate.promotion import Rule, match_status, rule_of
+from pipeline.evaluate.promotion import Rule, deciding_games, match_status, rule_of
 from pipeline.games.registry import recorded_game
 from pipeline.progress import Progress
 from pipeline.storage import layout
@@ -52,7 +52,11 @@ def _check_summary(match: Match, summary: Mapping[str, Any]) -> None:
     rule = rule_of(match.header)
     if match.folder.parent.name == layout.REQUIRED:  # a share that each evaluate sets for itself
         rule = Rule(rule.games, summary.get("threshold"))
-    status = match_status(rule, {game.index: game for game in match.games})
+    games = {game.index: game for game in match.games}
+    measured = summary.get("measured", rule.games)  # earlier versions measured all
+    if measured not in (rule.games, deciding_games(rule, games)):
+        raise FileError(path, f"it says that the first {measured} games decide the match; they don't; {remedy}")
+    status = match_status(rule, {number: game for number, game in games.items() if number < measured})
     score = tuple(getattr(status.score, name) for name in SCORE)
     said = tuple(summary.get(name) for name in SCORE)
     if said != score:

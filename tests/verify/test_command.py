@@ -120,6 +120,7 @@ def test_a_file_with_a_checksum_that_is_damaged_or_missing(
         ("data/pool.json", {"capacity": -1}, "capacity"),
         ("data/evaluate/*/summary.json", {"wins": 7}, "the games say"),
         ("data/evaluate/*/summary.json", {"passed": False}, "by the games it has passed"),
+        ("data/evaluate/*/summary.json", {"measured": 1}, "they don't"),
         ("saved_models/000001-*/model.json", {"number": 5}, "number 5"),
         ("saved_models/000001-*/model.json", {"parents": []}, "names no parent"),
         ("saved_models/000001-*/model.json", {"architecture": {}}, "architecture"),
