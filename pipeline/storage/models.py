@@ -23,6 +23,7 @@ from safetensors import SafetensorError
 
 from pipeline.errors import FileError
 from pipeline.storage import atomic, layout
+from pipeline.storage.arrays import pack
 
 FORMAT = "mugo-model"
 Weights = dict[str, NDArray[Any]]
@@ -88,19 +89,15 @@ def write_model(path: Path, info: ModelInfo, weights: Weights, optimizer: Weight
     Raises FileError if path exists or can't be written, UsageError if a model can't have that name.
     """
     layout.check_model_name(path.name)
-    blobs = {layout.WEIGHTS: _pack(weights)}
+    blobs = {layout.WEIGHTS: pack(weights)}
     if optimizer is not None:
-        blobs[layout.OPTIMIZER] = _pack(optimizer)
+        blobs[layout.OPTIMIZER] = pack(optimizer)
     stamps = {name: FileStamp(bytes=len(b), sha256=hashlib.sha256(b).hexdigest()) for name, b in blobs.items()}
     info = info.model_copy(update={"name": path.name, "files": stamps})
     with atomic.new_directory(path) as folder:
         for name, blob in blobs.items():
             (folder / name).write_bytes(blob)
         (folder / layout.MODEL_JSON).write_text(info.model_dump_json(indent=2) + "\n")
-
-
-def _pack(arrays: Weights) -> bytes:
-    return safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
 
 
 def read_info(path: Path) -> ModelInfo:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import FileError
 from pipeline.storage import atomic, layout
+from pipeline.storage.arrays import pack
 from pipeline.storage.chunks import list_sets
 
 FORMAT, VERSION = "mugo-priorities", 1
@@ -56,7 +57,7 @@ def write_priorities(path: Path, priorities: Priorities) -> None:
     """Write the file, whole or not at all. Raises FileError if the disk is full or read-only."""
     arrays: dict[str, NDArray[Any]] = {"examples": priorities.examples, "priorities": priorities.values}
     metadata = {"format": FORMAT, "version": str(VERSION), "sha256": _digest(arrays)}
-    atomic.write_bytes(path, safetensors.numpy.save(arrays, metadata))
+    atomic.write_bytes(path, pack(arrays, metadata))
 
 
 def read_priorities(path: Path) -> Priorities:

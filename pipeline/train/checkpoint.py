@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from pipeline.errors import NotYet
 from pipeline.progress import Progress
 from pipeline.storage import atomic, layout
+from pipeline.storage.arrays import pack
 from pipeline.storage.models import has_model
 
 Arrays = dict[str, NDArray[Any]]
@@ -93,7 +94,7 @@ class Checkpoint:
         arrays = {f"{group}/{name}": array for group, named in groups.items() for name, array in named.items()}
         progress = json.dumps(state.progress)
         metadata = {"key": self._key, "progress": progress, "sha256": _digest(self._key, progress, arrays)}
-        atomic.write_bytes(self._file, safetensors.numpy.save(arrays, metadata))
+        atomic.write_bytes(self._file, pack(arrays, metadata))
 
     def remove(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -1,0 +1,30 @@
+"""Arrays as safetensors whose bytes depend on nothing but the arrays and the metadata.
+
+The library writes metadata in the order of a hash table, which is another in every process.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+from numpy.typing import NDArray
+
+LENGTH_BYTES = 8  # of the number before the header; the header is padded to a multiple of it
+
+
+def pack(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None = None) -> bytes:
+    """The file's content."""
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    packed = safetensors.numpy.save(contiguous, dict(metadata) if metadata else None)
+    if not metadata:
+        return packed
+    end = LENGTH_BYTES + int.from_bytes(packed[:LENGTH_BYTES], "little")
+    header = json.loads(packed[LENGTH_BYTES:end])
+    header["__metadata__"] = dict(sorted(metadata.items()))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % LENGTH_BYTES)
+    return len(text).to_bytes(LENGTH_BYTES, "little") + text + packed[end:]
