@@ -18,9 +18,13 @@ import signal
 import sys
 import time
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
+
+if __name__ == "__main__":  # what is imported next takes a while: an interrupt ends it without a traceback
+    for early in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(early, lambda number, frame: os._exit(128 + number))
 
 try:
     import typer
@@ -94,10 +98,6 @@ class Interrupts:
         self.first: int | None = None
         self.last_time = 0.0
 
-    def install(self) -> None:
-        signal.signal(signal.SIGINT, self.handle)
-        signal.signal(signal.SIGTERM, self.handle)
-
     def handle(self, number: int, frame: types.FrameType | None) -> None:
         now = time.monotonic()
         if self.first is not None and now - self.last_time < 1.0:
@@ -111,6 +111,17 @@ class Interrupts:
 
 
 INTERRUPTS = Interrupts()
+
+
+def quit_at_once(number: int, frame: types.FrameType | None) -> None:
+    """When a command has ended there is nothing to clean up."""
+    os.write(2, b"mugo: interrupted when all was done\n")
+    os._exit(128 + number)
+
+
+def take_interrupts(handler: Callable[[int, types.FrameType | None], None]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, handler)
 
 
 @contextlib.contextmanager
@@ -337,6 +348,16 @@ def presets(
             write(preset_text(name, None if as_written else RunState(generation or 1, samples, time_share)))
 
 
+def run_program(arguments: Sequence[str] | None = None) -> None:
+    """Run one command and exit by SystemExit. arguments: instead of those of the command line."""
+    try:
+        take_interrupts(INTERRUPTS.handle)
+        app(prog_name="main.py", args=arguments)
+    except KeyboardInterrupt:  # while the command line was read: commands report theirs
+        sys.exit(INTERRUPTS.exit_code)
+    finally:
+        take_interrupts(quit_at_once)
+
+
 if __name__ == "__main__":
-    INTERRUPTS.install()
-    app(prog_name="main.py")
+    run_program()
