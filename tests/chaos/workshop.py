@@ -1,0 +1,115 @@
+"""A place to run commands in: the server, and processes made by it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.chaos.client import ask, exit_code
+from tests.chaos.faults import Fault
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_SECONDS = 120.0  # a command that takes longer hangs: it is killed, and said to
+
+
+@dataclass
+class Done:
+    """A command that has ended. code: negative for a signal; said: all that it printed; log: of its fault points."""
+
+    code: int
+    said: str
+    seconds: float
+    log: list[str]
+
+
+@dataclass
+class Running:
+    """A command that is running."""
+
+    pid: int
+    connection: socket.socket
+    output: Path
+    log: Path
+    started: float = field(default_factory=time.monotonic)
+
+    def signal(self, number: int) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def wait(self, seconds: float = PATIENCE_SECONDS) -> Done:
+        self.connection.settimeout(seconds)
+        try:
+            code = exit_code(self.connection)
+        except TimeoutError:
+            self.signal(signal.SIGKILL)
+            raise AssertionError(f"it hangs:\n{self.output.read_text(errors='replace')[-2000:]}") from None
+        took = time.monotonic() - self.started
+        log = self.log.read_text(errors="surrogateescape").splitlines() if self.log.exists() else []
+        return Done(code, self.output.read_text(errors="replace"), took, log)
+
+
+class Workshop:
+    """A server that runs commands, with a folder for its own things. Use it as a context."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.socket = folder / "socket"
+        self._numbers = itertools.count()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.chaos.server", str(self.socket), str(folder / "warm")],
+            cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == b"ready\n", "the server did not start"
+
+    def __enter__(self) -> Workshop:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(timeout=30)
+
+    def start(
+        self, arguments: Sequence[str], folder: Path, fault: Fault | None = None, host: str | None = None
+    ) -> Running:
+        """Run main.py with these arguments in this folder. host: on another machine of that name."""
+        number = next(self._numbers)
+        output, log = self.folder / f"{number}.out", self.folder / f"{number}.log"
+        request = {
+            "arguments": list(arguments), "cwd": str(folder), "env": dict(os.environ), "fds": [0, 1, 2],
+            "fault": None if fault is None else fault.to_json(), "log": str(log), "host": host,
+        }  # fmt: skip
+        with open(os.devnull) as nothing, open(output, "wb") as written:
+            fds = [nothing.fileno(), written.fileno(), written.fileno()]
+            connection, pid = ask(str(self.socket), request, fds)
+        return Running(pid, connection, output, log)
+
+    def run(self, arguments: Sequence[str], folder: Path, fault: Fault | None = None, host: str | None = None) -> Done:
+        running = self.start(arguments, folder, fault, host)
+        try:
+            return running.wait()
+        finally:
+            for path in (running.output, running.log):
+                path.unlink(missing_ok=True)
+
+    def loop_environment(self, fault: Fault | None = None, log: Path | None = None) -> dict[str, str]:
+        """For rl_loop.sh: its python is the client, which asks the server for every command."""
+        python = self.folder / "python"
+        if not python.exists():
+            code = f'#!/bin/sh\nexec "{sys.executable}" -S -E "{ROOT}/tests/chaos/client.py" "$@"\n'
+            python.write_text(code)
+            python.chmod(0o755)
+        given = {} if fault is None else {"CHAOS_FAULT": json.dumps(fault.to_json()), "CHAOS_LOG": str(log)}
+        return {**os.environ, "MUGO_PYTHON": str(python), "CHAOS_SERVER": str(self.socket), **given}
