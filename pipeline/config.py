@@ -319,7 +319,8 @@ class ArenaConfig(SearchConfig):
 class EvaluateConfig(ArenaConfig):
     black_model: str = Field(
         "saved_models/best_model",
-        description="The champion: a model (PATH, PATH@READOUTS, policy:PATH), random, heuristic, gtp:COMMAND; "
+        description="The champion: a model (PATH, PATH@READOUTS, policy:PATH), random, heuristic, gtp:COMMAND, "
+        "gnubg:PLIES; "
         "NAME=PLAYER gives it a name.",
     )
     white_model: str | None = Field(

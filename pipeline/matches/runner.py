@@ -114,6 +114,11 @@ def common_game(asked: str | None, entrants: Sequence[Entrant]) -> Game:
             from pipeline.players.gtp import find_program
 
             find_program(entrant.spec.command)  # if it is missing, say so before anything is loaded or played
+        if entrant.info.kind == "gnubg":
+            from pipeline.players import gnubg
+
+            gnubg.check_game(game, entrant.spec.text)
+            gnubg.command(int(entrant.spec.command))  # likewise
     return game
 
 
@@ -139,6 +144,11 @@ class PlayerFactory:
             from pipeline.players.engine import EnginePlayer
 
             return lambda game, rows, thread: EnginePlayer(game, rows, entrant.spec.command, entrant.name, seconds)
+        if kind == "gnubg":
+            from pipeline.players.gnubg import GnubgPlayer
+
+            plies = int(entrant.spec.command)
+            return lambda game, rows, thread: GnubgPlayer(game, rows, plies, entrant.name, seconds)
         assert entrant.model is not None
         method = method_named(entrant.model.info.method)
         loaded, search, readouts = self._loaded(entrant), self._config.search_config(), entrant.info.readouts or 0

@@ -1,29 +1,32 @@
-"""``EnginePlayer``: a player of Go whose moves come from engines behind pipes, by the Go Text Protocol.
+"""Players whose moves come from engines behind pipes: any (``ProcessPlayer``), and those of Go (``EnginePlayer``).
 
-Each row has a process of its own, started when that row must first move and kept for the row's later games. One thread
-per player talks to all of them, one after another, so a match uses as many cores as it has players. The player
-remembers the position on an engine's board, and sends the missing moves just before the engine must move; the engine's
-own moves are on its board already. An engine whose board isn't the beginning of the game at hand is cleared and sent
-all moves.
+One thread per player talks to its processes, one after another, so a match uses as many cores as it has players. After
+any fault the process is ended, and the next question that needs one gets a new one.
+
+An engine of Go speaks the Go Text Protocol. Each row has a process of its own, started when that row must first move
+and kept for the row's later games. The player remembers the position on an engine's board, and sends the missing moves
+just before the engine must move; the engine's own moves are on its board already. An engine whose board isn't the
+beginning of the game at hand is cleared and sent all moves.
 
 Rules and komi: boardsize, clear_board and komi are sent; all other rules must be set by the command line (gnugo:
 ``--chinese-rules --capture-all-dead --positional-superko``). An engine that knows ``set_random_seed`` (not part of the
 protocol; GNU Go has it) gets the game's seed, so that the game can be repeated. Engines aren't told any time limit.
-
-After any fault the row's process is ended; the row's next game gets a new one.
 """
 
 from __future__ import annotations
 
 import queue
 import threading
+from abc import abstractmethod
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from pipeline.errors import IllegalMove, UsageError
-from pipeline.games.base import Actions, Game, History, KeyArray, States
+from pipeline.games.base import Actions, AnyGame, Game, History, KeyArray, States
 from pipeline.players.base import RESIGN, Boards, Decisions, Player, PlayerFault, Rows
 from pipeline.players.gtp import START_SECONDS, GtpEngine, close_engines, find_program
 
@@ -34,7 +37,7 @@ JOIN_SECONDS = 10.0  # the thread ends sooner, unless the system itself is stuck
 
 
 @dataclass(eq=False)
-class _Question:
+class Question:
     """A move asked for by begin(), with all that the player's thread needs. Only `dropped` changes."""
 
     row: int
@@ -46,45 +49,41 @@ class _Question:
     dropped: bool = False  # the answer is no longer needed
 
 
-@dataclass
-class _RowEngine:
-    """A row's process, and the game on its board."""
+class ProcessPlayer(Player):
+    """Asks processes from a thread of its own. A subclass says what is asked, and of whom.
 
-    engine: GtpEngine
-    game_number: int = -1  # none yet
-    moves: list[int] = field(default_factory=list)
+    Without close() the thread stays until the process ends.
+    """
 
-
-class EnginePlayer(Player):
-    """See the module docstring. Without close() the thread stays until the process ends."""
-
-    def __init__(self, game: Game, num_rows: int, command: str, name: str, seconds: float) -> None:
-        """command: the engine's command line; seconds: limit of each of its moves, from the question on.
-
-        Starting an engine and setting up a board may take max(seconds, START_SECONDS) per command: it may load a
-        network. Starts no process yet. Raises UsageError if the game isn't Go, or the program can't be found.
-        """
-        if game.gtp_komi is None:
-            raise UsageError(f"player {name}: GTP engines play Go only, not {game.spec}; name another player")
-        find_program(command)
+    def __init__(self, game: AnyGame, num_rows: int, name: str) -> None:
+        """Starts no process yet."""
         self._game = game
-        self._command = command
         self._name = name
-        self._seconds = seconds
         self._boards = Boards(game, num_rows)
         self._moves: list[list[int]] = [[] for _ in range(num_rows)]
         self._seeds = np.zeros(num_rows, np.uint64)
         self._game_numbers = [0] * num_rows
-        self._waiting: dict[int, _Question] = {}  # by row
-        self._questions: queue.SimpleQueue[_Question | None] = queue.SimpleQueue()
-        self._answers: deque[tuple[_Question, int | PlayerFault]] = deque()
+        self._waiting: dict[int, Question] = {}  # by row
+        self._questions: queue.SimpleQueue[Question | None] = queue.SimpleQueue()
+        self._answers: deque[tuple[Question, int | PlayerFault]] = deque()
         self._answered = threading.Event()  # since step() last looked
         self._lock = threading.Lock()  # for the two below
         self._closing = False
         self._asked: GtpEngine | None = None  # the engine that the thread waits for
-        self._row_engines: dict[int, _RowEngine] = {}  # the thread's alone
         self._thread = threading.Thread(target=self._answer_questions, name=f"engines of {name}", daemon=True)
         self._thread.start()
+
+    @abstractmethod
+    def _ask(self, question: Question) -> int:
+        """The engine's move there, or RESIGN. Raises PlayerFault, UsageError if there is no such program."""
+
+    @abstractmethod
+    def _discard(self, question: Question) -> None:
+        """End the process that failed at this question, if there is one."""
+
+    @abstractmethod
+    def _engines(self) -> list[GtpEngine]:
+        """All that run."""
 
     def new_games(self, rows: Rows, seeds: KeyArray) -> None:
         self.drop(rows)
@@ -103,7 +102,7 @@ class EnginePlayer(Player):
     def begin(self, rows: Rows) -> None:
         self.drop(rows)
         for row in rows.tolist():
-            question = _Question(
+            question = Question(
                 row,
                 self._game_numbers[row],
                 int(self._seeds[row]),
@@ -169,68 +168,108 @@ class EnginePlayer(Player):
                 answer = PlayerFault("broken", self._name, str(error))
             except Exception as error:  # it becomes this row's fault; the other rows go on
                 answer = PlayerFault("crash", self._name, f"{type(error).__name__}: {error}")
-            if isinstance(answer, PlayerFault) and question.row in self._row_engines:
-                self._row_engines.pop(question.row).engine.kill()
+            if isinstance(answer, PlayerFault):
+                self._discard(question)
             self._answers.append((question, answer))
             self._answered.set()
-        close_engines([row_engine.engine for row_engine in self._row_engines.values()])
+        close_engines(self._engines())
 
-    def _ask(self, question: _Question) -> int:
-        """The engine's move there, or RESIGN. Raises PlayerFault."""
+    @contextmanager
+    def _asking(self, engine: GtpEngine) -> Iterator[None]:
+        """While the engine is waited for, close() can interrupt it. Raises PlayerFault if the player was closed."""
+        with self._lock:
+            if self._closing:
+                raise PlayerFault("broken", self._name, "was closed")
+            self._asked = engine
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._asked = None
+
+
+@dataclass
+class _RowEngine:
+    """A row's process, and the game on its board."""
+
+    engine: GtpEngine
+    game_number: int = -1  # none yet
+    moves: list[int] = field(default_factory=list)
+
+
+class EnginePlayer(ProcessPlayer):
+    """See the module docstring."""
+
+    def __init__(self, game: Game, num_rows: int, command: str, name: str, seconds: float) -> None:
+        """command: the engine's command line; seconds: limit of each of its moves, from the question on.
+
+        Starting an engine and setting up a board may take max(seconds, START_SECONDS) per command: it may load a
+        network. Starts no process yet. Raises UsageError if the game isn't Go, or the program can't be found.
+        """
+        if game.gtp_komi is None:
+            raise UsageError(f"player {name}: GTP engines play Go only, not {game.spec}; name another player")
+        find_program(command)
+        self._go = game
+        self._command = command
+        self._seconds = seconds
+        self._row_engines: dict[int, _RowEngine] = {}  # the thread's alone
+        super().__init__(game, num_rows, name)
+
+    def _discard(self, question: Question) -> None:
+        if question.row in self._row_engines:
+            self._row_engines.pop(question.row).engine.kill()
+
+    def _engines(self) -> list[GtpEngine]:
+        return [row_engine.engine for row_engine in self._row_engines.values()]
+
+    def _ask(self, question: Question) -> int:
         is_new = question.row not in self._row_engines
         if is_new:
             self._row_engines[question.row] = _RowEngine(GtpEngine(self._command, self._name, self._seconds))
         row_engine = self._row_engines[question.row]
-        with self._lock:
-            if self._closing:
-                raise PlayerFault("broken", self._name, "was closed")
-            self._asked = row_engine.engine
-        try:
+        with self._asking(row_engine.engine):
             if is_new:
                 row_engine.engine.handshake()
             self._bring_up_to_date(row_engine, question)
             colour = COLOURS[len(question.moves) % 2]
             vertex = row_engine.engine.send(f"genmove {colour}")
-        finally:
-            with self._lock:
-                self._asked = None
         if vertex.lower() == "resign":
             return RESIGN
         action = self._check_move(question, vertex)
         row_engine.moves.append(action)
         return action
 
-    def _bring_up_to_date(self, row_engine: _RowEngine, question: _Question) -> None:
+    def _bring_up_to_date(self, row_engine: _RowEngine, question: Question) -> None:
         """Bring the engine's board to the position of the question."""
         engine = row_engine.engine
         known = len(row_engine.moves)
         if row_engine.game_number != question.game_number or tuple(row_engine.moves) != question.moves[:known]:
             limit = max(self._seconds, START_SECONDS)  # an engine may load something for a new board
-            engine.send(f"boardsize {self._game.board_shape[0]}", limit)
+            engine.send(f"boardsize {self._go.board_shape[0]}", limit)
             engine.send("clear_board", limit)
-            engine.send(f"komi {self._game.gtp_komi:g}", limit)
+            engine.send(f"komi {self._go.gtp_komi:g}", limit)
             if SEED_COMMAND in engine.commands:
                 engine.send(f"{SEED_COMMAND} {question.seed % NUM_SEEDS}", limit)
             row_engine.game_number, row_engine.moves = question.game_number, []
         for ply in range(len(row_engine.moves), len(question.moves)):
             action = question.moves[ply]
-            engine.send(f"play {COLOURS[ply % 2]} {self._game.action_name(action)}")
+            engine.send(f"play {COLOURS[ply % 2]} {self._go.action_name(action)}")
             row_engine.moves.append(action)
 
-    def _check_move(self, question: _Question, vertex: str) -> int:
+    def _check_move(self, question: Question, vertex: str) -> int:
         """The engine's action. Raises PlayerFault: "protocol" for anything but a vertex, "illegal" by the rules."""
         try:
-            action = self._game.parse_action(vertex)
+            action = self._go.parse_action(vertex)
         except IllegalMove:
-            problem = f"answered genmove with {vertex[:40]!r}; wanted a vertex of {self._game.spec}, pass or resign"
+            problem = f"answered genmove with {vertex[:40]!r}; wanted a vertex of {self._go.spec}, pass or resign"
             raise PlayerFault("protocol", self._name, problem) from None
         try:
-            self._game.play(question.state, np.array([action], np.int32), question.history)
+            self._go.play(question.state, np.array([action], np.int32), question.history)
         except IllegalMove as error:
             ply = len(question.moves)
             reason = str(error).rsplit(": ", 1)[-1]
             problem = (
-                f"chose {self._game.action_name(action)} for {COLOURS[ply % 2]} at ply {ply}, which {self._game.spec} "
+                f"chose {self._go.action_name(action)} for {COLOURS[ply % 2]} at ply {ply}, which {self._go.spec} "
                 f"forbids: {reason}; are the engine's rules ours (area scoring, positional superko, no suicide)?"
             )
             raise PlayerFault("illegal", self._name, problem) from None

@@ -5,6 +5,7 @@
     random           uniform over the legal moves
     heuristic        the move that a heuristic evaluation of the game prefers, one ply deep
     gtp:COMMAND      an engine behind a pipe, started by this command line
+    gnubg:PLIES      GNU Backgammon, looking so many plies ahead: 0, 1, 2 …
     PLUGIN           a player that an installed package offers as an entry point of mugo.players
     NAME=SPEC        any of these under a given name
 
@@ -30,11 +31,12 @@ from pipeline.storage.matches import PlayerKind
 from pipeline.storage.models import resolve_champion
 
 KNOWN: tuple[Literal["random", "heuristic"], ...] = ("random", "heuristic")  # players that are just a name
-POLICY, GTP = "policy:", "gtp:"
+POLICY, GTP, GNUBG = "policy:", "gtp:", "gnubg:"
+MOST_PLIES = 4  # of gnubg; more take minutes a move
 
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._@-]*)=(.*)", re.DOTALL)
 _READOUTS = re.compile(r"(.+)@([0-9]{1,9})", re.DOTALL)
-_WANTED = "PATH, PATH@READOUTS or policy:PATH of a model, gtp:COMMAND, " + " or ".join(KNOWN)
+_WANTED = "PATH, PATH@READOUTS or policy:PATH of a model, gtp:COMMAND, gnubg:PLIES, " + " or ".join(KNOWN)
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class PlayerSpec:
     own_name  whether the spec itself gives the name
     path      a model's real directory, links resolved, since best_model may be re-pointed later; None for others
     readouts  a model's own number; None: the command's. None for others
-    command   an engine's command line, a plugin's own name; empty for others
+    command   an engine's command line, gnubg's plies, a plugin's own name; empty for others
     """
 
     text: str
@@ -59,9 +61,9 @@ class PlayerSpec:
 
 
 def is_engine(text: str) -> bool:
-    """Whether this spec would run a command line."""
+    """Whether this spec would run another program."""
     match = _NAMED.fullmatch(text.strip())
-    return (match[2].strip() if match else text.strip()).startswith(GTP)
+    return (match[2].strip() if match else text.strip()).startswith((GTP, GNUBG))
 
 
 def parse_player(text: str) -> PlayerSpec:
@@ -79,6 +81,11 @@ def parse_player(text: str) -> PlayerSpec:
         command = body.removeprefix(GTP).strip()
         default = _engine_name(text, command)
         return PlayerSpec(text, "gtp", own_name or default, own_name is not None, command=command)
+    if body.startswith(GNUBG):
+        plies = body.removeprefix(GNUBG)
+        if plies not in map(str, range(MOST_PLIES + 1)):
+            raise UsageError(f"player {text!r}: {plies[:20]!r} plies; wanted gnubg:0 to gnubg:{MOST_PLIES}")
+        return PlayerSpec(text, "gnubg", own_name or f"gnubg-{plies}ply", own_name is not None, command=plies)
     if "/" not in body and body in entry_points.find(entry_points.PLAYERS):
         return PlayerSpec(text, "plugin", own_name or body, own_name is not None, command=body)
     path, readouts = _resolve_model(text, body)

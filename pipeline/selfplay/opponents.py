@@ -30,7 +30,7 @@ from pipeline.methods.base import Encounter, Opponent
 from pipeline.methods.registry import method_named
 from pipeline.players.base import Player
 from pipeline.players.builtin import BUILT_INS, make_builtin
-from pipeline.players.specs import parse_player
+from pipeline.players.specs import GNUBG, GTP, parse_player
 from pipeline.progress import Progress
 from pipeline.ratings.pool import MODES, choose, parse_mode
 from pipeline.storage.models import Model, check_game, read_model, read_promotions
@@ -109,7 +109,7 @@ def _check_name(name: str, where: str) -> None:
         except UsageError as error:
             raise UsageError(f"{where}: {error}; then =WEIGHT") from error
     elif name not in (MIRROR, PREVIOUS, *BUILT_INS):
-        problem = NO_ENGINES if name.startswith("gtp:") else f"unknown opponent {name!r}"
+        problem = NO_ENGINES if name.startswith((GTP, GNUBG)) else f"unknown opponent {name!r}"
         raise UsageError(f"{where}: {problem}; wanted {_wanted()}")
 
 
@@ -207,8 +207,8 @@ class OpponentSource:
         found = Candidates(rated=rated, champions=champions)
         for member in pool.members:
             spec = parse_player(member.spec)
-            if spec.kind in ("gtp", "plugin"):
-                what, why = ("an engine", NO_ENGINES) if spec.kind == "gtp" else ("a plugin", NO_PLUGINS)
+            if spec.kind in ("gtp", "gnubg", "plugin"):
+                what, why = ("a plugin", NO_PLUGINS) if spec.kind == "plugin" else ("an engine", NO_ENGINES)
                 if any(mode.kind == "fixed" and mode.name == member.name for mode in modes):
                     raise UsageError(f"selfplay --opponents: {member.name} is {what}; {why}")
                 self._once(self.progress.warn, f"{self.config.pool}: {member.name} is left out; {why}")

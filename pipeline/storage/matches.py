@@ -48,7 +48,7 @@ SIDES = ("challenger", "champion")
 # The lines of games.jsonl
 
 
-PlayerKind = Literal["model", "random", "heuristic", "gtp", "plugin"]
+PlayerKind = Literal["model", "random", "heuristic", "gtp", "gnubg", "plugin"]
 End = Literal["played_out", "full_length", "resigned"]
 Moves = list[Annotated[int, Field(ge=0, le=2**16 - 1)]]
 
@@ -451,7 +451,7 @@ def _identity(header: MatchHeader) -> dict[str, Any]:
     facts: dict[str, Any] = {"game": header.game}
     for side, player in zip(SIDES, header.players, strict=True):
         facts |= {f"{side}'s {name}": getattr(player, name) for name in ("kind", "name", "readouts", "weights")}
-        if player.kind == "gtp":
+        if player.kind in ("gtp", "gnubg"):
             facts[f"{side}'s command"] = player.spec
     facts |= {"games": header.games, "threshold": header.threshold}
     return facts | json.loads(json.dumps(header.settings))  # as read from a file: tuples become lists
