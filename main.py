@@ -51,6 +51,7 @@ from pipeline.options import options_of
 from pipeline.presets import make_config, preset_headline, preset_names, preset_text, read_preset
 from pipeline.printing import write
 from pipeline.schedules import RunState
+from pipeline.stalls import Hung
 
 COMMANDS = {  # command → the module with the function of that name
     "init": "pipeline.train.init",
@@ -135,6 +136,10 @@ def reported(command: str) -> Iterator[None]:
     try:
         yield
         sys.stdout.flush()
+    except Hung as error:
+        write(f"mugo {command}: {error}", sys.stderr)
+        sys.stdout.flush()
+        os._exit(error.exit_code)  # an orderly exit might wait for what hangs
     except MuGoError as error:
         raise fail(str(error).removeprefix(command).lstrip(": "), error.exit_code) from error
     except KeyboardInterrupt as error:

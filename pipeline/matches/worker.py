@@ -62,7 +62,7 @@ def _play(
     from pipeline.matches.worker_pool import ThreadPool
     from pipeline.storage.matches import MatchGame
 
-    pool = ThreadPool(job_pairing(job), job["threads"], job["rows"])
+    pool = ThreadPool(job_pairing(job), job["threads"], job["rows"], watched=False)
 
     def beat() -> None:
         while True:

@@ -28,6 +28,7 @@ from typing import IO, Any
 
 from pipeline.errors import MuGoError
 from pipeline.matches.match import GameQueue, MatchThread, Outcome, Pairing
+from pipeline.stalls import Watch
 from pipeline.storage.matches import MatchFailure, MatchGame
 
 ATTEMPTS = 2  # a game that fails is tried once more
@@ -86,9 +87,11 @@ def conduct(
         pool.close()
         closed = True
     finally:
-        if not closed:  # also if Ctrl-C came while it closed
-            pool.close()
-        hand_over([one for one in pool.outcomes(0.0) if isinstance(one, MatchGame)])
+        try:
+            if not closed:  # also if Ctrl-C came while it closed
+                pool.close()
+        finally:
+            hand_over([one for one in pool.outcomes(0.0) if isinstance(one, MatchGame)])
 
 
 class _Trials:
@@ -134,11 +137,14 @@ class _Trials:
 class ThreadPool(WorkerPool):
     """MatchThreads in this process. One that raises loses its games and is replaced by one with fresh players.
 
+    One that hangs can't be replaced: outcomes() and close() raise Hung. watched: whether they look for that; a worker
+    process is watched from outside.
     match_threads: by number; None before the first has its players.
     """
 
-    def __init__(self, pairing: Pairing, num_threads: int, num_rows: int) -> None:
+    def __init__(self, pairing: Pairing, num_threads: int, num_rows: int, watched: bool = True) -> None:
         self._pairing = pairing
+        self._watch = Watch() if watched else None
         self._num_rows = num_rows
         self._arrived: queue.SimpleQueue[Outcome | BaseException] = queue.SimpleQueue()
         self._problem: BaseException | None = None
@@ -167,12 +173,21 @@ class ThreadPool(WorkerPool):
                 self._problem = self._problem or one
             else:
                 found.append(one)
+        if self._watch is not None and not found and not self._games.closed:
+            self._watch.look(self._counts())
         return found
 
     def close(self) -> None:
         self._games.close()
+        if self._watch is not None:
+            self._watch.join(self._threads, self._counts)
         for thread in self._threads:
             thread.join()
+
+    def _counts(self) -> list[object]:
+        """For the watch. A thread that makes its players has made no step."""
+        made = [one and (id(one), one.steps) for one in self.match_threads]
+        return [count or () if one.is_alive() else None for one, count in zip(self._threads, made, strict=True)]
 
     def _run(self, number: int) -> None:
         try:

@@ -149,11 +149,13 @@ class Actor(ABC):
     It never gives a game up unless its method resigns (Method.resigns).
 
     live         games in play
+    steps        made so far by run(): what shows that the thread doesn't hang
     plies        moves recorded so far, those of unfinished games included
     evaluations  positions that the learner's network was asked about so far
     """
 
     live: int = 0
+    steps: int = 0
     plies: int = 0
     evaluations: int = 0
 
@@ -165,6 +167,7 @@ class Actor(ABC):
         """Step until no game is left, or stopped() says so: unfinished games are then dropped."""
         while self.live and not stopped():
             self.step()
+            self.steps += 1
 
     def close(self) -> None:  # noqa: B027  most actors have nothing to let go
         """Let go of opponents; the actor is of no more use."""

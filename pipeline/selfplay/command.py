@@ -35,6 +35,7 @@ from pipeline.selfplay.committing import Committer
 from pipeline.selfplay.numbering import Numbering, numbering
 from pipeline.selfplay.opponents import MIRROR, Load, Mix, OpponentSource, parse_mix
 from pipeline.selfplay.resignation import LEAST_GAMES, newest_games
+from pipeline.stalls import Watch
 from pipeline.storage import atomic
 from pipeline.storage.models import Model, newest_number, read_info, read_model, resolve_champion
 from pipeline.storage.shards import (
@@ -220,7 +221,7 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
     Raises NotYet if another process plays as the same worker, UsageError for a mix of opponents that can't be read or
     met in this game and for bounds of the threshold that contradict each other, FileError for a model that can't be
     loaded (nothing is ever played by a random stand-in) or a directory that can't be written or holds games of another
-    board, KeyboardInterrupt after committing what was finished, and whatever an actor raised, likewise.
+    board; after committing what was finished, KeyboardInterrupt, whatever an actor raised, and Hung for one that hangs.
     """
     if config.resign_lowest > config.resign_highest:
         raise UsageError(
@@ -303,12 +304,14 @@ class _Run:
         self._actors: list[Actor | None] = [None] * self._num_threads
         self._arrived: queue.SimpleQueue[FinishedGame | BaseException | None] = queue.SimpleQueue()
         self._stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._watch = Watch()
         self._tally = _Tally(source.game.result_names)
         self._started = self._shown = time.monotonic()
 
     def play(self) -> SelfplaySummary:
         progress, committer = self._progress, self._committer
-        threads = [
+        threads = self._threads = [
             threading.Thread(target=self._run_actor, args=(number,), daemon=True) for number in range(self._num_threads)
         ]
         self._started = time.monotonic()
@@ -319,13 +322,14 @@ class _Run:
             self._take_games()
         finally:
             self._stop.set()
-            for thread in threads:
-                thread.join()
-            while (left := self._next(0.0)) is not NOTHING:  # after an interrupt: what was finished still counts
-                if isinstance(left, FinishedGame):
-                    self._take(left)
-            committer.commit()
-            progress.finish()
+            try:
+                self._watch.join(threads, self._counts)
+            finally:
+                while (left := self._next(0.0)) is not NOTHING:  # after an interrupt: what was finished still counts
+                    if isinstance(left, FinishedGame):
+                        self._take(left)
+                committer.commit()
+                progress.finish()
         self._tally.shards = committer.shards
         seconds = time.monotonic() - self._started
         return _summary(
@@ -385,8 +389,14 @@ class _Run:
             if self._committer.due_in() <= 0:
                 self._committer.commit()
             self._show_speed()
+            self._watch.look(self._counts())
         if failure is not None:
             raise failure
+
+    def _counts(self) -> list[object]:
+        """For the watch."""
+        made = [actor and (actor.steps, actor.plies, actor.evaluations, actor.live) for actor in self._actors]
+        return [count or () if one.is_alive() else None for one, count in zip(self._threads, made, strict=True)]
 
     def _next(self, seconds: float) -> object:
         """What an actor sent: a FinishedGame, an exception, None as its last word; NOTHING if all stay silent."""
