@@ -12,6 +12,7 @@ summary.json keeps. All results are the challenger's, in half points. Plays noth
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -193,6 +194,7 @@ class EvaluateSummary:
     share                    points per game, a draw counting 1/2
     pairs                    how many pairs of games brought 0, 1/2, 1, 1 1/2, 2 points
     duplicates               games whose moves and colours repeat those of another
+    ends                     how the games ended: played_out, move_limit, resigned
     failed                   games that failed in both attempts
     measured                 all figures are about the games below this number, which alone decide the match
     tail_probability         that an equal player does at least this well; over games if none was drawn, else over pairs
@@ -224,6 +226,7 @@ class EvaluateSummary:
     moving_second: Score
     pairs: list[int]
     duplicates: int
+    ends: dict[str, int]
     failed: int
     measured: int
     threshold: float | None
@@ -263,7 +266,11 @@ class EvaluateSummary:
         ]
         odd = [
             f"{counted(number, 'game')} {what}"
-            for number, what in ((self.duplicates, "repeated another"), (self.failed, "failed twice"))
+            for number, what in (
+                (self.ends.get("move_limit", 0), "ended by the move limit"),
+                (self.duplicates, "repeated another"),
+                (self.failed, "failed twice"),
+            )
             if number
         ]
         length = f"{self.average_length:.1f} plies a game"
@@ -303,6 +310,7 @@ def summarise(rule: Rule, writer: MatchWriter, whole: bool = False) -> EvaluateS
         moving_second=score_of(game for game in games if game.challenger_player == 1),
         pairs=list(status.pair_counts),
         duplicates=status.duplicates,
+        ends=dict(Counter(game.end for game in games)),
         failed=len({failure.failed for failure in writer.failures} - writer.games.keys()),
         measured=rule.games if measured is None else measured,
         threshold=(rule.threshold or statistics.derived_threshold(most)) if by_gate else None,

@@ -153,6 +153,7 @@ class AnyGame(ABC):
     spec: str  # canonical, e.g. "go:9,komi=7.5"; parse_game(spec) gives an equal game
     state_size: int  # S
     max_plies: int  # T: no game lasts longer, outcomes of chance included
+    move_limit: int | None = None  # plies after which a game is ended though its rules would go on; None: no such limit
     max_result: float = 1.0  # the most that a game counts for its winner
     result_names: Mapping[float, str] = MappingProxyType({})  # wins that count more than 1, by points: {2: "gammon"}
 
@@ -175,6 +176,10 @@ class AnyGame(ABC):
     @abstractmethod
     def is_over(self, states: States) -> BoolArray:
         """[B]"""
+
+    def cut_short(self, states: States) -> BoolArray:
+        """[B] whether the game is over by the move limit alone: nothing is settled on its board."""
+        return np.zeros(len(states), np.bool_)
 
     @abstractmethod
     def returns(self, states: States) -> FloatArray:

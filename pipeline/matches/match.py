@@ -184,9 +184,9 @@ class MatchThread:
         self._begin(rows[~over])
         if over.any():
             ended = rows[over]
-            for row, result in zip(ended.tolist(), self._boards.returns(ended).tolist(), strict=True):
-                full = len(self._playing(row).moves) >= self._pairing.game.max_plies
-                self._finish(row, result, "full_length" if full else "played_out")
+            cut_short = self._pairing.game.cut_short(self._boards.states[ended])
+            for row, result, cut in zip(ended.tolist(), self._boards.returns(ended).tolist(), cut_short, strict=True):
+                self._finish(row, result, "move_limit" if cut else "played_out")
 
     def _play_chance(self, rows: Rows) -> None:
         """Where chance is to move, until a player is or the game is over. Both games of a pair have the same luck."""

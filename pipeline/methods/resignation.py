@@ -121,5 +121,5 @@ def watched(shard: Shard) -> list[Watched]:
             result_first_player=float(shard.results[index]),
         )
         for index in range(shard.num_games)
-        if (nobody or shard.no_resign[index]) and shard.ends[index] == End.PLAYED_OUT
+        if (nobody or shard.no_resign[index]) and shard.ends[index] != End.RESIGNED
     ]

@@ -33,7 +33,12 @@ MOVES_LISTED = 12
 NUMBERS_LISTED = 20
 PROBLEM_WIDTH = 100
 POINTS = ("0", "½", "1", "1½", "2")  # of a pair of games
-ENDS = {"played_out": "played out", "full_length": "stopped at the game's limit", "resigned": "resigned"}
+ENDS = {
+    "played_out": "played out",
+    "move_limit": "ended by the move limit",
+    "full_length": "as long as games may be",
+    "resigned": "resigned",
+}
 
 
 def counted_games(match: Match) -> list[MatchGame]:
@@ -185,7 +190,7 @@ def _games_table(game: Game, games: Sequence[MatchGame]) -> str:
         result = "won" if points > 0 else "lost" if points < 0 else "drawn"
         if (name := game.result_names.get(abs(points))) is not None:
             result += f" a {name}"
-        end = "resigned" if one.end == "resigned" else ""
+        end = "" if one.end == "played_out" else ENDS[one.end]
         rows.append((str(one.index), "XO"[one.challenger_player], result, str(one.length), end, opening))
     return table(rows, ("game", "challenger", "result", "plies", "end", "opening"), len(games) - len(rows))
 

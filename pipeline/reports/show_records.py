@@ -39,6 +39,7 @@ TOP_MOVES = 5
 GAMES_LISTED = 20
 POSITIONS_SHOWN = 3  # of a game, when nothing else is asked for
 EXAMPLES_SHOWN = 3
+BY = {End.PLAYED_OUT: "", End.RESIGNED: " by resignation", End.MOVE_LIMIT: " at the move limit"}
 
 
 def winner(result_first_player: float, game: AnyGame) -> str:
@@ -131,7 +132,7 @@ def show_game(game: Game, record: GameRecord, index: int, moves: bool, brief: bo
     met = f"{sides(record.opponent, record.learner)}; " if record.opponent is not None else ""
     yield (
         f"game {index}: {num_plies} plies, {winner(record.result_first_player, game)}"
-        f"{' by resignation' if record.end == End.RESIGNED else ''}   (X moves first; {met}id {record.game_id:016x})"
+        f"{BY[record.end]}   (X moves first; {met}id {record.game_id:016x})"
     )
     first_shown = max(0, num_plies - POSITIONS_SHOWN) if brief else 0
     offsets = [0, *np.cumsum(record.visit_lengths, dtype=np.int64).tolist()]
@@ -158,7 +159,7 @@ def show_game(game: Game, record: GameRecord, index: int, moves: bool, brief: bo
         yield f"{ply:4d}  {'XO*'[mover]} {name:<5} value {value}   {found}".rstrip()
     if state is not None:
         yield ""
-        yield from final_board(game, state, scored=record.end == End.PLAYED_OUT)
+        yield from final_board(game, state, scored=record.end != End.RESIGNED)
     surprise = "; surprise: how far the search differs from the network, in nats" if searched else ""
     yield f"    values are seen by the player to move{surprise}"
 
@@ -185,6 +186,7 @@ def show_sidecar(path: Path) -> Iterator[str]:
             "generation": "-" if meta.generation is None else meta.generation,
             "games": f"{meta.games:,}",
             "positions": f"{meta.positions:,}",
+            **({"ended by the move limit": f"{meta.cut_short:,} games"} if meta.cut_short else {}),
             "plies": f"{lengths.min()} to {lengths.max()}, {lengths.mean():.1f} on average",
             "bytes": f"{meta.num_bytes:,} ({meta.num_bytes / meta.positions:.1f} a position)",
             "sha256": meta.sha256,
@@ -273,7 +275,7 @@ def distributions(columns: dict[str, NDArray[Any]]) -> dict[str, object]:
         "policy targets": f"{np.mean(targets):.1%} of the examples",
         "replies known": f"{np.mean(columns['reply_weight'] > 0):.1%} of the examples",
         "plies": f"{columns['ply'].min()} to {columns['ply'].max()}, {columns['ply'].mean():.1f} on average",
-        "ends known": f"{np.mean(known):.1%} of the examples; the others' games were resigned",
+        "ends known": f"{np.mean(known):.1%} of the examples; the others' were resigned, or cut by the move limit",
     }
     if targets.any():
         chosen = policy[targets]

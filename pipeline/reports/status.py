@@ -72,6 +72,7 @@ class Play:
     games_per_hour: float | None
     positions_per_hour: float | None
     evaluations_per_second: float | None
+    cut_short: float | None = None  # share of the last hour's games that the move limit ended; None: no games
 
 
 @dataclass(frozen=True)
@@ -253,6 +254,8 @@ class _Look:
         new = [shard for shard in shards if not before.has(shard)]
         sampled = _sample(new)
         metas = {shard: meta for shard in {*_sample(self.last_hour), *sampled} if (meta := self.meta(shard))}
+        games = sum(metas[shard].games for shard in _sample(self.last_hour) if shard in metas)
+        cut_short = sum(metas[shard].cut_short for shard in _sample(self.last_hour) if shard in metas)
         of_new = sum(metas[shard].positions for shard in sampled if shard in metas)
         return Play(
             shards=len(shards),
@@ -262,6 +265,7 @@ class _Look:
             games_per_hour=_hourly(_per_second(self.last_hour, metas, lambda meta: meta.games)),
             positions_per_hour=_hourly(_per_second(self.last_hour, metas, lambda meta: meta.positions)),
             evaluations_per_second=self.evaluations_per_second(metas),
+            cut_short=cut_short / games if games else None,
         )
 
     def meta(self, shard: SizedShard) -> ShardMeta | None:

@@ -111,6 +111,8 @@ def _play(summary: StatusSummary) -> Rows:
         ("positions/h", _count(play.positions_per_hour)),
         ("evaluations/s", _count(play.evaluations_per_second)),
     ]
+    if play.cut_short:
+        rows.append(("at move limit", percent(play.cut_short, 0)))
     if window is not None:
         share = window.positions / max(1, window.max_positions)
         rows.append(("window", Text.assemble(_bar(share, 12), f" {percent(share, 0)}")))

@@ -73,6 +73,7 @@ class SelfplaySummary:
     first_player_wins: int
     draws: int
     resigned: int
+    cut_short: int  # games that the move limit ended
     resign_threshold: float  # -1: nobody resigned
     no_resign_games: int  # of the model against itself, as in what follows
     false_resignations: int  # no-resign games whose first would-be resigner did not lose
@@ -99,6 +100,10 @@ class SelfplaySummary:
             f"{self.games_per_second:,.2f} games/s",
             self._first_player(),
         ]
+        if self.cut_short:
+            lines.append(
+                f"{self.cut_short:,} of {counted(self.games, 'game')} reached the move limit; their score isn't learned"
+            )
         if self.resign_threshold > -1:
             lines.append(
                 f"{self.resigned:,} of {counted(self.games, 'game')} resigned, at a value below "
@@ -176,6 +181,7 @@ class _Tally:
     first_player_wins: int = 0
     draws: int = 0
     resigned: int = 0
+    cut_short: int = 0
     no_resign_games: int = 0
     false_resignations: int = 0
     would_be_resignations: int = 0
@@ -191,6 +197,7 @@ class _Tally:
         if (name := self.names.get(abs(record.result_first_player))) is not None:
             self.big_wins[name] += 1
         self.resigned += record.end == End.RESIGNED
+        self.cut_short += record.end == End.MOVE_LIMIT
         self._add_opponent(record)
         if record.learner != BOTH:
             return

@@ -49,7 +49,7 @@ SIDES = ("challenger", "champion")
 
 
 PlayerKind = Literal["model", "random", "heuristic", "gtp", "gnubg", "plugin"]
-End = Literal["played_out", "full_length", "resigned"]
+End = Literal["played_out", "full_length", "move_limit", "resigned"]
 Moves = list[Annotated[int, Field(ge=0, le=2**16 - 1)]]
 
 
@@ -134,8 +134,8 @@ class MatchGame(BaseModel, frozen=True, extra="forbid"):
     )
     result_first_player: int | float = Field(description="Points; as a whole number where it is one.")
     end: End = Field(
-        description="full_length: it lasted as many plies as the game allows (Go: the move limit); "
-        "resigned: the player to move after the last move gave up."
+        description="move_limit: ended by it, though the rules would go on; resigned: the player to move after the "
+        "last move gave up; full_length: of earlier versions, as many plies as the game allows (Go: the move limit)."
     )
 
     @property

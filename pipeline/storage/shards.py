@@ -63,8 +63,11 @@ SWEPT_GENERATIONS = 2  # a worker that was killed has written to the newest fold
 
 
 class End(IntEnum):
+    """How a game ended. Files of earlier versions say PLAYED_OUT of games that the move limit ended, too."""
+
     PLAYED_OUT = 0
     RESIGNED = 1
+    MOVE_LIMIT = 2  # see AnyGame.cut_short
 
 
 _NOTHING: NDArray[Any] = np.zeros(0)  # stands for a column that a record lacks
@@ -136,6 +139,7 @@ class ShardMeta:
     # Positions that the search asked about since the worker's shard before, found in an evaluation cache or not; 0 in
     # files that don't say it. Those of games that a kill lost are in none.
     evaluations: int = 0
+    cut_short: int = 0  # games that the move limit ended; 0 in files that don't say it
     method: str = layout.DEFAULT_METHOD  # that recorded the games; files that name none are of this one
     game_ids: NDArray[np.uint64] | None = None  # [G] None: an earlier version's sidecar
     numbers: NDArray[np.int64] | None = None  # [G] which games of the worker they are; None: not known
@@ -297,6 +301,7 @@ def write_shard(
     version = OF_A_SEARCH if is_old else VERSION
     origin = {"version": version, "game": game_spec, "model": model_name, "worker": worker}
     num_positions = len(columns["moves"])
+    cut_short = sum(game.end == End.MOVE_LIMIT for game in games)
     named = {} if method == layout.DEFAULT_METHOD else {"method": method}
     header = {
         "format": SHARD_FORMAT,
@@ -330,6 +335,7 @@ def write_shard(
         "lengths": columns["lengths"].tolist(),
         **surprises,
         "evaluations": evaluations,
+        **({"cut_short": cut_short} if cut_short else {}),
         "game_ids": base64.b64encode(columns["game_ids"].tobytes()).decode(),
         **({"numbers": list(numbers), "run": run._asdict()} if run is not None else {}),
         "bytes": len(packed),
@@ -480,6 +486,7 @@ def read_meta(path: Path) -> ShardMeta:
             lengths=lengths,
             surprises=surprises,
             evaluations=_count(raw.get("evaluations", 0), MOST_EVALUATIONS),
+            cut_short=_count(raw.get("cut_short", 0), num_games),
             method=str(raw.get("method", layout.DEFAULT_METHOD)),
             game_ids=_game_ids(raw, num_games),
             numbers=_numbers(raw, num_games),

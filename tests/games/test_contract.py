@@ -56,6 +56,7 @@ def verbs(sample: Sample, rows: np.ndarray) -> dict[str, np.ndarray]:
         "observe": game.observe(states, legal),
         "is_over": game.is_over(states),
         "returns": game.returns(states),
+        "cut_short": game.cut_short(states),
         "to_move": game.to_move(states),
         "plies": game.plies(states),
         "keys": game.keys(states),
@@ -79,6 +80,7 @@ def test_shapes_types_and_ranges(sample: Sample) -> None:
         "look planes": ((B, C, *game.board_shape), np.uint8),
         "observe": ((B, C, *game.board_shape), np.uint8),
         "is_over": ((B,), np.bool_),
+        "cut_short": ((B,), np.bool_),
         "returns": ((B,), np.float32),
         "to_move": ((B,), np.int8),
         "plies": ((B,), np.int32),
@@ -196,6 +198,14 @@ def test_games_end_within_max_plies(sample: Sample) -> None:
         assert (game.plies(step.states) == plies[step.rows]).all()
         plies[step.rows] += 1
     assert plies.max() <= game.max_plies
+
+
+def test_only_the_move_limit_cuts_games_short(sample: Sample) -> None:
+    game, states = sample.game, sample.states
+    cut = game.cut_short(states)
+    assert not (cut & ~game.is_over(states)).any()
+    assert not (cut & (game.plies(states) != game.move_limit)).any()
+    assert not cut.any() or game.spec.startswith("go:")
 
 
 def test_first_player_starts(sample: Sample) -> None:

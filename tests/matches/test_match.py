@@ -12,6 +12,7 @@ import pytest
 from pipeline.config import SearchConfig
 from pipeline.errors import MuGoError
 from pipeline.games.registry import parse_game
+from pipeline.games.replay import replay_one
 from pipeline.matches.match import GameQueue, MatchThread
 from pipeline.matches.openings import make_openings
 from pipeline.matches.worker_pool import ThreadPool, conduct
@@ -53,6 +54,11 @@ def check_games(pairing, games):
 # Games
 
 
+def is_cut_short(game, moves):
+    *_, last = replay_one(game, moves)
+    return game.cut_short(last)[0]
+
+
 @pytest.mark.parametrize("spec", SMALL)
 @pytest.mark.parametrize("champion", [searching(2), searching(2, readouts=0), random_player, heuristic_player])
 def test_every_game_is_played_once_by_the_rules(spec, champion):
@@ -68,7 +74,7 @@ def test_every_game_is_played_once_by_the_rules(spec, champion):
         champions = one.values_to_move[3 + (4 + one.challenger_player) % 2 :: 2]
         assert None not in challengers
         assert set(champions) == {None} if champions and not searches else None not in champions
-        assert one.end == ("full_length" if one.length == pairing.game.max_plies else "played_out")
+        assert one.end == ("move_limit" if is_cut_short(pairing.game, one.moves) else "played_out")
 
 
 def test_each_opening_is_played_twice_with_colours_swapped():
@@ -142,12 +148,19 @@ def test_the_two_sides_of_a_game_and_its_two_halves_draw_from_different_streams(
 
 
 def test_games_end_with_the_move_limit_too():
-    pairing = pairing_of("tictactoe", [[]] * 20, random_player, random_player)
+    pairing = pairing_of("go:5,moves=20", [[]] * 20, random_player, random_player)
     games = play(pairing)
     check_games(pairing, games)
-    assert {one.end for one in games.values()} == {"full_length", "played_out"}
+    assert {one.end for one in games.values()} == {"move_limit", "played_out"}
     for one in games.values():
-        assert (one.end == "full_length") == (one.length == pairing.game.max_plies)
+        passed = one.moves[-2:] == [25, 25]
+        assert (one.end == "move_limit") == (not passed) and (passed or one.length == 20)
+
+
+def test_a_full_board_is_no_move_limit():
+    games = play(pairing_of("tictactoe", [[]] * 20, random_player, random_player))
+    assert {one.end for one in games.values()} == {"played_out"}
+    assert {one.length for one in games.values()} >= {8, 9}
 
 
 def test_openings_of_different_lengths():

@@ -37,7 +37,7 @@ from pipeline.reports.run_files import SizedShard
 from pipeline.storage import layout
 from pipeline.storage.matches import write_summary
 from pipeline.storage.models import set_champion
-from pipeline.storage.shards import POLICY_COUNTS, End, GameRecord, read_shard, write_shard
+from pipeline.storage.shards import POLICY_COUNTS, End, GameRecord, read_meta, read_shard, write_shard
 from tests.browser import headless_chromium, needs_chromium
 from tests.reports.test_show import make_match, make_model, match_game, player
 from tests.reports.test_show_records import LEFT_COLUMN
@@ -136,8 +136,25 @@ def test_games_of_a_generation(tmp_path: Path) -> None:
     (found,) = collect(tmp_path, SILENT, NOW).games
     assert (found.generation, found.games, found.positions) == (4, 4, 21)
     assert (found.first, found.drawn, found.resigned) == (0.5, 0.25, 0.25)
-    assert found.at_limit == 0.25  # the draw fills the board
+    assert found.at_limit == 0  # the draw fills the board, as the rules want it
     assert found.lengths[1] == 5.5 and found.policy_entropy == pytest.approx(math.log(2))
+
+
+def test_games_at_the_move_limit(tmp_path: Path) -> None:
+    """Also in shards of earlier versions, which say that they were played out."""
+    (tmp_path / "saved_models").mkdir()
+    moves, passed = [0, 1, 2, 3], [0, 25, 25]
+    games = [
+        record(one, [{0: 1, 1: 1}] * len(one), [0.0] * len(one), -1.0, end=end)
+        for one, end in (
+            (moves, End.MOVE_LIMIT), (moves, End.PLAYED_OUT), (passed, End.PLAYED_OUT), (moves[:2], End.RESIGNED),
+        )
+    ]  # fmt: skip
+    write_shard(tmp_path / "data/selfplay", "000000-m", "w00", "go:5,moves=4", games, {"generation": 1})
+    (found,) = collect(tmp_path, SILENT, NOW).games
+    assert (found.at_limit, found.resigned) == (0.5, 0.25)
+    shards = [read_meta(path) for path in (tmp_path / "data/selfplay").rglob("*.meta")]
+    assert [meta.cut_short for meta in shards] == [1]  # the sidecar says what is known
 
 
 def training(number: int, minutes: float, seconds: float | None) -> Training:

@@ -53,7 +53,7 @@ class Backgammon(SuccessorGame):
     """See the module docstring for the rules, kernels for the state's layout, notation for names of moves."""
 
     state_size = kernels.STATE_SIZE
-    max_plies = MAX_PLIES
+    max_plies = move_limit = MAX_PLIES
     has_chance = True
 
     def __init__(self, name: str = "backgammon", reward: float = 3.0) -> None:
@@ -99,8 +99,13 @@ class Backgammon(SuccessorGame):
         return np.where(states[:, PLY, None] == 0, OPENING_PROBABILITIES, PROBABILITIES)
 
     def is_over(self, states: States) -> BoolArray:
-        won = (states[:, OFF : OFF + 2] == self.num_checkers).any(axis=1)
-        return won | (states[:, PLY] >= self.max_plies)
+        return self._is_won(states) | (states[:, PLY] >= self.max_plies)
+
+    def cut_short(self, states: States) -> BoolArray:
+        return ~self._is_won(states) & (states[:, PLY] >= self.max_plies)
+
+    def _is_won(self, states: States) -> BoolArray:
+        return (states[:, OFF : OFF + 2] == self.num_checkers).any(axis=1)
 
     def returns(self, states: States) -> FloatArray:
         won = kernels.points_won(states, self.num_checkers).astype(np.float32)

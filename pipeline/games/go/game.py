@@ -83,7 +83,7 @@ class Go(BoardGame, OneAnalysis):
         super().__init__(size, size, kernels.EXTRA_WORDS, passes=True)
         self.size = size
         self.komi = self.gtp_komi = komi
-        self.max_plies = 2 * self.num_points if max_plies is None else max_plies
+        self.max_plies = self.move_limit = 2 * self.num_points if max_plies is None else max_plies
         self.spec = f"go:{size}"
         if komi != DEFAULT_KOMI:
             self.spec += f",komi={komi:g}"
@@ -159,6 +159,9 @@ class Go(BoardGame, OneAnalysis):
 
     def is_over(self, states: States) -> BoolArray:
         return states[:, self.num_points + kernels.OVER] != 0
+
+    def cut_short(self, states: States) -> BoolArray:
+        return self.is_over(states) & (states[:, self.num_points + kernels.PASSES] < 2)
 
     def returns(self, states: States) -> FloatArray:
         results = np.zeros(len(states), np.float32)

@@ -159,8 +159,9 @@ class TreeActor(Actor):
         over = search.over(rows)
         if over.any():
             ended = rows[over]
-            for row, result in zip(ended.tolist(), search.returns(ended).tolist(), strict=True):
-                self._finish(row, result, End.PLAYED_OUT)
+            cut_short = self._job.game.cut_short(search.states[ended])
+            for row, result, cut in zip(ended.tolist(), search.returns(ended).tolist(), cut_short, strict=True):
+                self._finish(row, result, End.MOVE_LIMIT if cut else End.PLAYED_OUT)
             self._start(ended)
             rows = rows[~over]
         self._begin(rows)

@@ -28,10 +28,13 @@ def column_types(game: Game) -> ColumnTypes:
     planes         C·P bits in C order, packed by numpy.packbits, seen by the player to move
     policy         [A] sums to 1, 0 for illegal actions; all 0 where policy_weight is 0 and nothing was searched
     policy_weight  1 if policy is a target
-    value          result of the game, or what gather --td-lambda makes of it; seen by the player to move
+    value          result of the game, or what gather --td-lambda makes of it; seen by the player to move. A game that
+                   the move limit ended has a result like any other: self-play and its searches count it so, and
+                   without it nobody would learn what leads nowhere
     ownership      [P] of the final position, seen by the player to move; +1 own
     score          of the final position, seen by the player to move
-    final_weight   1 if ownership and score are known: the game was played out
+    final_weight   1 if ownership and score are known: the game was neither resigned nor ended by the move limit, where
+                   nobody has settled yet whose an area is
     reply          [A] policy of the position after the move that was played, which the opponent answers; actions are
                    points of the board, so the other viewpoint changes nothing; all 0 if unknown
     reply_weight   1 if reply is a target: the game went on, and that position's own policy is one
@@ -69,7 +72,8 @@ def make_examples(
 
     to_move = movers[table.ply, table.row]
     sign = (1 - 2 * to_move).astype(np.float32)  # +1 where the first player is to move
-    played_out = table.ends[table.row] == End.PLAYED_OUT
+    # By replay: files of earlier versions don't tell games that were cut short from others.
+    played_out = (table.ends != End.RESIGNED)[table.row] & ~game.cut_short(final_states)[table.row]
     ownership = game.ownership(final_states)[table.row] * sign[:, None].astype(np.int8)
     score = game.scores(final_states)[table.row] * sign
     ownership[~played_out] = 0
@@ -175,12 +179,14 @@ def _replay(game: Game, table: _GameTable) -> tuple[NDArray[np.uint8], NDArray[n
 
 def _check_results(game: Game, table: _GameTable, final_states: States) -> None:
     over = game.is_over(final_states)
-    played_out = table.ends == End.PLAYED_OUT
+    played_out = table.ends != End.RESIGNED
     returns = game.returns(final_states)
     for row in np.flatnonzero(over != played_out):
         found = "the game is over" if over[row] else "the game is not over"
         wanted = "a resigned game to stop before its end" if over[row] else "a game that was played out"
         raise table.error(row, f"{found}; wanted {wanted}", table.lengths[row])
+    for row in np.flatnonzero((table.ends == End.MOVE_LIMIT) & ~game.cut_short(final_states)):
+        raise table.error(row, "ended by its rules; recorded is an end by the move limit", table.lengths[row])
     for row in np.flatnonzero(played_out & (returns != table.results)):
         found, wanted = f"{table.results[row]:+g}", f"{returns[row]:+g}"
         raise table.error(row, f"recorded result {found} (first player); the final position gives {wanted}")

@@ -219,8 +219,9 @@ def _games(number: int, metas: Sequence[ShardMeta], shards: Sequence[Shard], sha
     if not shards:
         return found
     results, ends = (np.concatenate([getattr(shard, name) for shard in shards]) for name in ("results", "ends"))
-    limit = recorded_game(shards[0].game_spec).max_plies
-    at_limit = np.concatenate([shard.lengths for shard in shards]) >= limit
+    limit = recorded_game(shards[0].game_spec).move_limit
+    # shards of earlier versions say that such games were played out
+    full = np.concatenate([shard.lengths for shard in shards]) >= (np.inf if limit is None else limit)
     targets = [(shard.flags & POLICY_COUNTS) != 0 for shard in shards]
     surprises = np.concatenate([shard.surprises[chosen] for shard, chosen in zip(shards, targets, strict=True)])
     entropies = np.concatenate([policy_entropies(shard)[chosen] for shard, chosen in zip(shards, targets, strict=True)])
@@ -229,7 +230,7 @@ def _games(number: int, metas: Sequence[ShardMeta], shards: Sequence[Shard], sha
         first=float((results > 0).mean()),
         drawn=float((results == 0).mean()),
         resigned=float((ends == End.RESIGNED).mean()),
-        at_limit=float((at_limit & (ends == End.PLAYED_OUT)).mean()),
+        at_limit=float(((ends == End.MOVE_LIMIT) | (full & (ends == End.PLAYED_OUT))).mean()),
         wrong=wrong_resignations(shards),
         policy_entropy=float(entropies.mean()) if entropies.size else None,
         surprise=float(surprises.mean()) if surprises.any() else None,

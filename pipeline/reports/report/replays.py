@@ -79,7 +79,8 @@ def _of_match(one: MatchGame, names: tuple[str, str], game: str, title: str) -> 
         for value, mover in zip(one.values_to_move, made_by, strict=True)
     ]
     players = names if one.challenger_player == 0 else (names[1], names[0])
-    end = {"resigned": "resignation", "full_length": "at the limit of moves", "played_out": ""}[one.end]
+    at_limit = "at the limit of moves"
+    end = {"resigned": "resignation", "move_limit": at_limit, "full_length": at_limit, "played_out": ""}[one.end]
     return Chosen(title, players, game, one.moves, values, [], one.result_first_player, end)
 
 
@@ -153,7 +154,7 @@ def _of_shard(shard: Shard, index: int, title: str) -> Chosen:
 
 
 def _is_full(game: Game, record: GameRecord) -> bool:
-    return len(record.moves) >= game.max_plies
+    return record.end == End.MOVE_LIMIT or (game.move_limit is not None and len(record.moves) >= game.move_limit)
 
 
 def _policies(record: GameRecord) -> list[list[tuple[int, float]]]:

@@ -59,7 +59,8 @@ def test_records_replay_to_their_results(spec):
             states = game.play(states, np.array([move], np.int32), history)
             history.append(np.arange(1), game.keys(states))
         assert visit == len(record.visit_actions)
-        assert game.is_over(states)[0] and record.end == End.PLAYED_OUT
+        assert game.is_over(states)[0]
+        assert record.end == (End.MOVE_LIMIT if game.cut_short(states)[0] else End.PLAYED_OUT)
         assert game.returns(states)[0] == record.result_first_player
         assert (record.flags == POLICY_COUNTS).all()
         assert (np.abs(record.root_values) <= 1).all()
@@ -132,6 +133,15 @@ def always_lost(game):
         return np.zeros((len(planes), game.num_actions), np.float32), np.full(len(planes), -0.99, np.float32)
 
     return evaluate
+
+
+def test_games_that_the_move_limit_ends_say_so():
+    game = parse_game("go:5,moves=30")
+    records = [finished.record for finished in play(game.spec, 40, 10, hashed_evaluator(game), readouts=2)]
+    assert {record.end for record in records} == {End.PLAYED_OUT, End.MOVE_LIMIT}
+    for record in records:
+        passed = record.moves[-2:].tolist() == [25, 25]
+        assert (record.end == End.PLAYED_OUT) == passed and (passed or len(record.moves) == 30)
 
 
 def test_resignation_needs_two_lost_moves_and_gives_the_game_to_the_other():
@@ -287,7 +297,7 @@ def test_labels_of_games_against_opponents_are_right_for_both_colours(tmp_path, 
         for move in record.moves:
             states = game.play(states, np.array([move], np.int32), history)
             history.append(np.arange(1), game.keys(states))
-        if record.end == End.PLAYED_OUT:
+        if record.end != End.RESIGNED:
             result_first_player = game.returns(states)[0]
         else:  # whoever was to move gave up, and that is the learner
             assert record.learner in (BOTH, len(record.moves) % 2)
@@ -351,7 +361,7 @@ def test_only_the_learner_resigns():
     game = parse_game("go:5")
     hopeless = play_against("go:5", meeting(stubborn(value=-1.0)), evaluate=zero_evaluator(game), readouts=0,
                             resign_threshold=-0.9)  # fmt: skip
-    assert {f.record.end for f in hopeless} == {End.PLAYED_OUT} and {f.would_have_resigned for f in hopeless} == {-1}
+    assert {f.record.end for f in hopeless} == {End.MOVE_LIMIT} and {f.would_have_resigned for f in hopeless} == {-1}
     for finished in play_against("go:5", meeting(stubborn(value=0.0)), evaluate=always_lost(game), readouts=0,
                                  resign_threshold=-0.9):  # fmt: skip
         record = finished.record
