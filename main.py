@@ -279,6 +279,9 @@ def show(
     sgf: Annotated[
         bool, typer.Option("--sgf", help="Print the games of a shard or match as SGF, with what their searches found.")
     ] = False,
+    mat: Annotated[
+        bool, typer.Option("--mat", help="The same as .mat, which programs of backgammon import (backgammon only).")
+    ] = False,
     sgf_output: Annotated[
         Path | None,
         typer.Option(help="The same into files of this folder, one a game; those of the same name are replaced."),
@@ -288,10 +291,12 @@ def show(
         from pipeline.reports.show import game_records
         from pipeline.reports.show import show as describe
 
-        if sgf or sgf_output is not None:
+        if sgf or mat or sgf_output is not None:
             if moves:
-                raise UsageError("--moves shows boards, --sgf writes records; choose one")
-            print_or_write(game_records(path, game), sgf_output)
+                raise UsageError("--moves shows boards, --sgf and --mat write records; choose one")
+            if sgf and mat:
+                raise UsageError("--sgf and --mat: two formats; choose one")
+            print_or_write(game_records(path, game, as_mat=mat), sgf_output)
             return
         for text in describe(path, game=game, moves=moves):
             write(text)

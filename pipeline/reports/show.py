@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pipeline.errors import FileError, UsageError
 from pipeline.reports.run_files import is_run
+from pipeline.reports.show_mat import show_mat
 from pipeline.reports.show_match import show_match
 from pipeline.reports.show_records import show_chunk, show_shard, show_sidecar, without_places
 from pipeline.reports.show_run import models_table, show_run
@@ -16,6 +17,7 @@ from pipeline.reports.show_sgf import Named, match_records, shard_records
 from pipeline.reports.tables import described, flattened, table
 from pipeline.storage import atomic, layout
 from pipeline.storage.chunks import list_sets
+from pipeline.storage.gammon import MAT_SUFFIX
 from pipeline.storage.matches import list_matches
 from pipeline.storage.models import FORMAT as MODEL_FORMAT
 from pipeline.storage.models import Model, list_models, read_info, read_model, read_promotions
@@ -44,6 +46,8 @@ def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[s
         raise FileError(path, f"no such file; wanted {KNOWN}")
     if path.suffix == layout.SHARD_SUFFIX and not path.is_dir():
         return show_shard(path, game, moves)
+    if path.suffix == MAT_SUFFIX and not path.is_dir():
+        return show_mat(path, game, moves)
     if (match := _match_of(path)) is not None:
         return show_match(match, int(path.stem) if path.suffix == SGF_SUFFIX and game is None else game, moves)
     if (reader := _reader_of(path)) is not None:
@@ -57,23 +61,24 @@ def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[s
     return chain([f"the newest in {path}:"], show(newest, game, moves))
 
 
-def game_records(path: Path, game: int | None = None) -> Iterator[Named]:
+def game_records(path: Path, game: int | None = None, as_mat: bool = False) -> Iterator[Named]:
     """File names and SGF records of the games at path, or of this one; a folder stands for its newest match or shard.
 
-    Raises FileError if no games are there or they are damaged, UsageError for games that aren't written in SGF.
+    as_mat: in the format .mat instead.
+    Raises FileError if no games are there or they are damaged, UsageError for games that aren't written so.
     """
     if not os.path.lexists(path):
         raise FileError(path, "no such file; wanted a game shard or a match directory")
     if path.suffix == layout.SHARD_SUFFIX and not path.is_dir():
-        return shard_records(path, game)
+        return shard_records(path, game, as_mat)
     if (match := _match_of(path)) is not None:
-        return match_records(match, int(path.stem) if path.suffix == SGF_SUFFIX and game is None else game)
+        return match_records(match, int(path.stem) if path.suffix == SGF_SUFFIX and game is None else game, as_mat)
     if path.is_dir():
         if matches := list_matches(path):
-            return match_records(matches[-1], game)
+            return match_records(matches[-1], game, as_mat)
         if (shard := _newest_shard(path)) is not None:
-            return shard_records(shard, game)
-    raise UsageError(f"show {path}: --sgf is for game shards, matches and folders of them")
+            return shard_records(shard, game, as_mat)
+    raise UsageError(f"show {path}: --sgf and --mat are for game shards, matches and folders of them")
 
 
 def _match_of(path: Path) -> Path | None:

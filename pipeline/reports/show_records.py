@@ -59,7 +59,7 @@ def more(path: Path) -> Iterator[str]:
     yield f"More: show {path} --game N for every move of game N, and --moves for every board."
 
 
-def final_board(game: Game, state: States, scored: bool) -> Iterator[str]:
+def final_board(game: AnyGame, state: States, scored: bool) -> Iterator[str]:
     """state: [1, S]"""
     yield indented(game.diagram(state[0]))
     if scored:

@@ -7,38 +7,45 @@ the one after its move: it comes from the search before the next move.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from pipeline.errors import FileError, IllegalMove, UsageError
-from pipeline.games.base import Game
+from pipeline.games.backgammon.game import STARTS, Backgammon
+from pipeline.games.base import AnyGame, Game
 from pipeline.games.registry import recorded_game
 from pipeline.games.replay import movers
 from pipeline.reports.show_records import checked_index, found_by_search
 from pipeline.storage import layout
+from pipeline.storage.gammon import MAT_SUFFIX, gammon_sgf, mat_record
 from pipeline.storage.matches import MatchGame, read_match
 from pipeline.storage.sgf import SgfText, game_sgf, sgf_name
 from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord, Shard, read_meta, read_shard
 
+MAT_CHECKERS = sum(STARTS["backgammon"].values())
 Named = tuple[str, str]
 """A file name and what it holds."""
 
 
-def shard_records(path: Path, index: int | None) -> Iterator[Named]:
-    """The records of a shard's games, or of this one. Raises UsageError for a game without SGF."""
+def shard_records(path: Path, index: int | None, as_mat: bool = False) -> Iterator[Named]:
+    """The records of a shard's games, or of this one; as_mat: as .mat.
+
+    Raises UsageError for a game without SGF, or without .mat.
+    """
     meta = read_meta(path) if layout.meta_path(path).exists() else None
     shard = read_shard(path, meta)
-    game = _written_in_sgf(path, shard.game_spec)
+    game = _written(path, shard.game_spec, as_mat)
     for number in range(shard.num_games) if index is None else [checked_index(shard, index)]:
-        yield f"{path.stem}-{sgf_name(number)}", _shard_record(game, shard, number)
+        yield f"{path.stem}-{_name(number, as_mat)}", _shard_record(game, shard, number, as_mat)
 
 
-def match_records(path: Path, index: int | None) -> Iterator[Named]:
+def match_records(path: Path, index: int | None, as_mat: bool = False) -> Iterator[Named]:
     """The same of a match."""
     match = read_match(path)
-    game = _written_in_sgf(path, match.header.game)
+    game = _written(path, match.header.game, as_mat)
     games = sorted(match.games, key=lambda one: one.index)
     if index is not None and not any(one.index == index for one in games):
         raise UsageError(f"show --game: game {index} of {path} isn't there; it has {len(games)} games so far")
@@ -47,17 +54,30 @@ def match_records(path: Path, index: int | None) -> Iterator[Named]:
         if index is None or one.index == index:
             black, white = names if one.challenger_player == 0 else names[::-1]
             text = SgfText(black, white, event=match.folder.name, round=str(one.index), comment=f"end: {one.end}")
-            yield f"{match.folder.name}-{sgf_name(one.index)}", _match_record(path, game, one, text)
+            yield f"{match.folder.name}-{_name(one.index, as_mat)}", _match_record(path, game, one, text, as_mat)
 
 
-def _written_in_sgf(path: Path, spec: str) -> Game:
-    game = recorded_game(spec)
-    if game.sgf is None:
+def _written(path: Path, spec: str, as_mat: bool) -> AnyGame:
+    """The game, if it is written so."""
+    game: AnyGame = recorded_game(spec)
+    if as_mat and not (isinstance(game, Backgammon) and game.num_checkers == MAT_CHECKERS):
+        raise UsageError(f"show --mat: {path} holds games of {spec}; .mat is for backgammon")
+    if game.sgf is None and not isinstance(game, Backgammon):
         raise UsageError(f"show --sgf: {path} holds games of {spec}, which isn't written in SGF")
     return game
 
 
-def _shard_record(game: Game, shard: Shard, number: int) -> str:
+def _name(number: int, as_mat: bool) -> str:
+    return str(Path(sgf_name(number)).with_suffix(MAT_SUFFIX)) if as_mat else sgf_name(number)
+
+
+def _gammon_record(
+    game: Backgammon, moves: Sequence[int], text: SgfText, comments: Sequence[str], resigned: bool, as_mat: bool
+) -> str:
+    return mat_record(game, moves, text, resigned) if as_mat else gammon_sgf(game, moves, text, comments, resigned)
+
+
+def _shard_record(game: Any, shard: Shard, number: int, as_mat: bool) -> str:
     record = shard.game(number)
     names = [shard.model, shard.model]
     if record.opponent is not None and record.learner != BOTH:
@@ -73,22 +93,28 @@ def _shard_record(game: Game, shard: Shard, number: int) -> str:
         None if flags & NO_VALUE else float(value)
         for flags, value in zip(record.flags.tolist(), record.root_values, strict=True)
     ]
+    resigned = record.end == End.RESIGNED
     try:
         made_by = movers(game, record.moves)
+        if isinstance(game, Backgammon):
+            said = ["" if value is None else f"value {value:+.3f} to move" for value in values]
+            return _gammon_record(game, record.moves.tolist(), text, said, resigned, as_mat)
         ends = np.cumsum(record.visit_lengths, dtype=np.int64).tolist()
         comments = [
             _comment(value, mover, _search_of(game, record, ply, mover, ends[ply]))
             for ply, (value, mover) in enumerate(zip(values, made_by, strict=True))
         ]
         winrates = [_black_winrate(value, mover) for value, mover in zip(values, made_by, strict=True)]
-        resigned = record.end == End.RESIGNED
         return game_sgf(game, record.moves.tolist(), text, comments, resigned, winrates)
     except IllegalMove as error:
         raise FileError(shard.path, f"damaged: game {number}: {error}") from error
 
 
-def _match_record(path: Path, game: Game, one: MatchGame, text: SgfText) -> str:
+def _match_record(path: Path, game: Any, one: MatchGame, text: SgfText, as_mat: bool) -> str:
     try:
+        if isinstance(game, Backgammon):
+            said = ["" if value is None else f"value {value:+.3f} to move" for value in one.values_to_move]
+            return _gammon_record(game, one.moves, text, said, one.end == "resigned", as_mat)
         made_by = movers(game, one.moves)
         comments = [
             _comment(value, mover, "opening" if ply < one.opening_plies else "")

@@ -78,9 +78,9 @@ def line_sgf(
     """
     form, state = game.sgf, states[-1]
     assert form is not None, f"{game.spec} isn't written in SGF"
-    shown = [_property("SBKV", "" if winrate is None else f"{winrate:.2f}") for winrate in winrates]
+    shown = [sgf_property("SBKV", "" if winrate is None else f"{winrate:.2f}") for winrate in winrates]
     nodes = [
-        f";{COLOURS[player]}[{_point(game, move)}]{winrate or ''}" + _property("C", comment or "")
+        f";{COLOURS[player]}[{_point(game, move)}]{winrate or ''}" + sgf_property("C", comment or "")
         for (player, move), winrate, comment in zip_longest(moves, shown[1 : len(moves)], comments[: len(moves)])
     ]
     result = "?"
@@ -91,21 +91,21 @@ def line_sgf(
     elif resigned:
         result = f"{COLOURS[1 - int(game.to_move(state)[0])]}+R"
     header = [
-        _property("FF", "4"),
-        _property("GM", str(form.game)),
-        _property("CA", "UTF-8"),
-        _property("AP", "MuGo:1"),
-        _property("SZ", str(game.board_shape[0])),
-        _property("KM", "" if form.komi is None else f"{form.komi:g}"),
-        _property("RU", form.rules),
-        _property("PB", text.black),
-        _property("PW", text.white),
-        _property("EV", text.event),
-        _property("RO", text.round),
-        _property("RE", result),
+        sgf_property("FF", "4"),
+        sgf_property("GM", str(form.game)),
+        sgf_property("CA", "UTF-8"),
+        sgf_property("AP", "MuGo:1"),
+        sgf_property("SZ", str(game.board_shape[0])),
+        sgf_property("KM", "" if form.komi is None else f"{form.komi:g}"),
+        sgf_property("RU", form.rules),
+        sgf_property("PB", text.black),
+        sgf_property("PW", text.white),
+        sgf_property("EV", text.event),
+        sgf_property("RO", text.round),
+        sgf_property("RE", result),
         *_setup(game, states[0]),
         *shown[:1],
-        _property("C", text.comment),
+        sgf_property("C", text.comment),
     ]
     return f"(;{''.join(header)}\n" + "\n".join(nodes) + ")\n"
 
@@ -117,11 +117,11 @@ def _setup(game: Game, state: States) -> list[str]:
     points = state[0][: game.num_points]
     stones = [np.flatnonzero(points == player + 1).tolist() for player in range(2)]
     handicap = len(stones[0]) if not stones[1] and len(stones[0]) > 1 else 0
-    found = [_property("HA", str(handicap) if handicap else "")]
+    found = [sgf_property("HA", str(handicap) if handicap else "")]
     for name, of_player in zip(SETUP, stones, strict=False):
         if of_player:
             found.append(name + "".join(f"[{_point(game, point)}]" for point in of_player))
-    return [*found, _property("PL", COLOURS[int(game.to_move(state)[0])])]
+    return [*found, sgf_property("PL", COLOURS[int(game.to_move(state)[0])])]
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ def _point(game: Game, move: int) -> str:
     return chr(ord("a") + column) + chr(ord("a") + row)
 
 
-def _property(name: str, value: str) -> str:
+def sgf_property(name: str, value: str) -> str:
     """``NAME[value]`` with what must be escaped escaped; nothing for an empty value."""
     if not value:
         return ""

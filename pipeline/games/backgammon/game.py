@@ -19,13 +19,14 @@ A throw and a turn are a ply each. Outcomes of chance are the 21 throws: 11, 21,
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.games.backgammon import kernels, notation
+from pipeline.games.backgammon.heuristic import move_scores
 from pipeline.games.backgammon.kernels import HIGH_DIE, LOW_DIE, NUM_POINTS, OFF, PLY, TURN
 from pipeline.games.base import (
     CHANCE,
@@ -34,6 +35,7 @@ from pipeline.games.base import (
     FloatArray,
     IntArray,
     KeyArray,
+    MoveScores,
     States,
     SuccessorGame,
     Successors,
@@ -159,6 +161,9 @@ class Backgammon(SuccessorGame):
         turn, throwing, over = "XO"[state[TURN]], self._throwing(state), bool(self.is_over(state[None])[0])
         to_do = "to throw" if throwing else f"to move, dice {state[HIGH_DIE]}{state[LOW_DIE]}"
         return "\n".join([*notation.diagram(state), f"  {'over' if over else f'{turn} {to_do}'}, ply {state[PLY]}"])
+
+    def heuristic(self) -> MoveScores:
+        return partial(move_scores, self)
 
     def _throwing(self, state: States) -> bool:
         """Whether a throw comes next in one state [S]."""

@@ -66,6 +66,12 @@ def name(before: NDArray[np.int16], after: NDArray[np.int16]) -> str:
     return " ".join(texts)
 
 
+def steps(before: NDArray[np.int16], after: NDArray[np.int16]) -> list[Step]:
+    """The turn that leads from a state [S] with dice to one of its successors [S], die by die, in order."""
+    lost, hits = changes(before, after)
+    return sorted(_steps(before, lost, hits), reverse=True) if lost else []
+
+
 def _steps(before: NDArray[np.int16], lost: Counter[int], hits: frozenset[int]) -> list[Step]:
     """Steps that make these changes with the dice of a state [S]."""
     high, low = int(before[HIGH_DIE]), int(before[LOW_DIE])
