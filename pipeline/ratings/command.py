@@ -18,7 +18,15 @@ from pipeline.phrases import counted
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings import strength
 from pipeline.storage import atomic, layout
-from pipeline.storage.matches import Match, PlayerInfo, list_matches, read_match, read_summary
+from pipeline.storage.matches import (
+    Match,
+    PlayerInfo,
+    UnknownGame,
+    list_matches,
+    read_match,
+    read_summary,
+    verify_match,
+)
 from pipeline.storage.ratings import RatedPlayer, Ratings, read_ratings, write_ratings
 
 NAMES_SHOWN = 3
@@ -140,6 +148,8 @@ def read_matches(
 ) -> tuple[list[Match], int]:
     """(the matches with games in these folders, oldest first; the number of damaged ones, each named in a warning).
 
+    Every game is played again, as evaluate does: a match with one that can't have been played is damaged. Where the
+    rules aren't known, games count as they stand, and a warning says so.
     A damaged summary is named, too, but the games count. with_empty: includes matches without a game yet.
     """
     matches, skipped = [], 0
@@ -147,6 +157,9 @@ def read_matches(
     for folder in folders.values():
         try:
             match = read_match(folder, with_summary=False)
+            verify_match(match)
+        except UnknownGame as error:
+            progress.warn(f"not checked, but counted: {error}")
         except FileError as error:
             progress.warn(f"skipped {error}")
             skipped += 1

@@ -38,6 +38,7 @@ from pydantic import (
 
 from pipeline.errors import FileError, NotYet, UsageError
 from pipeline.games.base import Game
+from pipeline.games.registry import recorded_game
 from pipeline.games.replay import IllegalRecord, replay
 from pipeline.storage import atomic, layout
 
@@ -169,6 +170,10 @@ class MoreOpenings(BaseModel, frozen=True, extra="forbid"):
 # Matches
 
 
+class UnknownGame(FileError):
+    """A record of a game whose rules aren't known here: those of other packages aren't loaded for a file."""
+
+
 @dataclass(frozen=True)
 class Match:
     """A match as it is on disk.
@@ -294,6 +299,16 @@ def _header(path: Path, line: bytes) -> MatchHeader:
             "again in another --output-dir, or remove the folder",
         )
     return atomic.parse_record(path, MatchHeader, raw, wanted)
+
+
+def verify_match(match: Match) -> None:
+    """Play its games again, like verify_games. Raises FileError also if the rules of its game aren't known here."""
+    path = match.folder / layout.MATCH_GAMES
+    try:
+        game = recorded_game(match.header.game)
+    except UsageError as error:
+        raise UnknownGame(path, f"{error}; wanted a game that this program knows") from error
+    verify_games(path, game, match.games)
 
 
 def verify_games(path: Path, game: Game, games: Sequence[MatchGame]) -> None:

@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import FileError, UsageError
+from pipeline.errors import FileError
 from pipeline.evaluate.promotion import Rule, deciding_games, match_status, rule_of
-from pipeline.games.registry import recorded_game
 from pipeline.progress import Progress
 from pipeline.storage import layout
-from pipeline.storage.matches import Match, list_matches, read_match, read_summary, verify_games
+from pipeline.storage.matches import Match, list_matches, read_match, read_summary, verify_match
 from pipeline.verify.findings import MATCHES, Findings
 
 SCORE = ("wins", "draws", "losses")
@@ -27,11 +26,7 @@ def check_matches(directories: Sequence[Path], findings: Findings, progress: Pro
         games = folder / layout.MATCH_GAMES
         with findings.checking(MATCHES, games):
             match = read_match(folder, with_summary=False)
-            try:
-                game = recorded_game(match.header.game)
-            except UsageError as error:
-                raise FileError(games, f"{error}; wanted a game that this program knows") from error
-            verify_games(games, game, match.games)
+            verify_match(match)
             if layout.parse_match_name(folder.name) != (match.header.challenger, match.header.champion):
                 found = f"a match of {match.header.challenger} with {match.header.champion}"
                 raise FileError(games, f"{found}; wanted the players of its folder's name; was it renamed?")

@@ -1,16 +1,22 @@
 """The ratings stage: from match folders to table and file."""
 
+import itertools
 import json
+from functools import lru_cache
 
 import pytest
 
 from pipeline.config import RatingsConfig
 from pipeline.errors import MuGoError, NotYet, UsageError
+from pipeline.games.registry import parse_game
 from pipeline.progress import Progress
 from pipeline.ratings.command import match_result, rate, rate_and_write, ratings, read_matches
 from pipeline.ratings.strength import MatchResult, bradley_terry
+from pipeline.storage import matches as matches_module
 from pipeline.storage.matches import MatchGame, MatchHeader, PlayerInfo
 from pipeline.storage.ratings import read_ratings
+from pipeline.storage.shards import End
+from tests.storage.random_games import random_games
 
 
 class Heard(Progress):
@@ -31,6 +37,14 @@ def info(name, weights="", parents=()):
     )  # fmt: skip
 
 
+@lru_cache
+def moves_to(spec, result):
+    """Moves of a game that ends like this for the first player."""
+    records = (record for seed in itertools.count() for record in random_games(parse_game(spec), 16, seed))
+    ends_so = (one for one in records if one.result_first_player == result and one.end == End.PLAYED_OUT)
+    return next(ends_so).moves.tolist()
+
+
 def make_match(directory, challenger, champion, results, hour=0, game="tictactoe", failed=()):
     """A match folder; results are the challenger's. Players as names or PlayerInfo."""
     players = tuple(one if isinstance(one, PlayerInfo) else info(one) for one in (challenger, champion))
@@ -44,9 +58,11 @@ def make_match(directory, challenger, champion, results, hour=0, game="tictactoe
     lines = [header.model_dump_json()]
     for index, result in enumerate(results):
         seen_first = result if index % 2 == 0 else -result
+        moves = moves_to(game, seen_first)
         lines.append(
-            MatchGame(index=index, challenger_player=index % 2, opening_plies=0, moves=[0], values_to_move=[None],
-                      result_first_player=seen_first, end="played_out").model_dump_json()
+            MatchGame(index=index, challenger_player=index % 2, opening_plies=0, moves=moves,
+                      values_to_move=[None] * len(moves), result_first_player=seen_first, end="played_out",
+                      ).model_dump_json()
         )  # fmt: skip
     for index in failed:
         failure = {"failed": index, "attempt": 1, "kind": "crash", "player": "", "problem": "x", "moves": []}
@@ -261,6 +277,38 @@ def test_what_the_table_warns_of(config, tmp_path):
     assert groups.startswith("no games connect 000001-b@8, random with the players above")
     assert lopsided.startswith("000003-w@8 won or lost every game")
     assert weights.startswith("000004-x@8 played with 2 different sets of weights")
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"result_first_player": -1}, "don't lead to its result"),
+        ({"moves": [0, 0, 1], "values_to_move": [None] * 3}, "ply 1"),
+        ({"end": "resigned"}, "don't lead to its result"),
+    ],
+)
+def test_games_that_cannot_have_been_played_do_not_count(config, three, change, problem):
+    """As in evaluate, which plays the games of a match again before it goes on."""
+    path = three / "000001-b-vs-000000-a/games.jsonl"
+    first, game, *others = path.read_text().splitlines()
+    path.write_text("\n".join([first, json.dumps({**json.loads(game), **change}), *others]) + "\n")
+    heard = Heard()
+    summary = ratings(config(), heard)
+    assert (summary.matches, summary.games, summary.matches_skipped) == (2, 10, 1)
+    (warning,) = heard.warnings
+    assert warning.startswith(f"skipped {path}: game 0") and problem in warning
+
+
+def test_games_by_unknown_rules_count_as_they_stand(config, three, monkeypatch):
+    """Those of other packages aren't imported for a file."""
+
+    def unknown(spec):
+        raise UsageError("game 'tictactoe': not known")
+
+    monkeypatch.setattr(matches_module, "recorded_game", unknown)
+    heard = Heard()
+    assert ratings(config(), heard).games == 14
+    assert len(heard.warnings) == 3 and all("not checked, but counted" in text for text in heard.warnings)
 
 
 def test_for_other_stages(three, tmp_path):
