@@ -9,8 +9,9 @@ just before the engine must move; the engine's own moves are on its board alread
 beginning of the game at hand is cleared and sent all moves.
 
 Rules and komi: boardsize, clear_board and komi are sent; all other rules must be set by the command line (gnugo:
-``--chinese-rules --capture-all-dead --positional-superko``). An engine that knows ``set_random_seed`` (not part of the
-protocol; GNU Go has it) gets the game's seed, so that the game can be repeated. Engines aren't told any time limit.
+``--chinese-rules --capture-all-dead --positional-superko``; with ``--never-resign`` the board decides every game). An
+engine that knows ``set_random_seed`` (not part of the protocol; GNU Go has it) gets the game's seed, so that the game
+can be repeated. Engines aren't told any time limit.
 """
 
 from __future__ import annotations
