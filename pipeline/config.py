@@ -410,7 +410,9 @@ class EngineConfig(SearchConfig):
 
 
 class PlayConfig(StageConfig):
-    model: str = Field("saved_models/best_model", description="Who plays: a model's directory, heuristic or random.")
+    model: str = Field(
+        "saved_models/best_model", description="Who plays: a model's directory, heuristic, random or gnubg:PLIES."
+    )
     readouts: int = Field(400, ge=0, description="A model's simulations per move.")
     colour: str = Field("b", pattern="^(b|w)$", description="Yours: b moves first, w second.")
     game: str | None = Field(

@@ -125,11 +125,11 @@ Writes:  answers on standard output
 Exit:    0 ended by the manager, 1 failed, 2 wrong usage
 Example: python main.py engine --protocol gtp --model saved_models/best_model --readouts 400
 """,
-    "play": """Play a game in the terminal against a model or a built-in player.
+    "play": """Play a game in the terminal against a model, a built-in player or GNU Backgammon.
 
-Moves are typed in the game's notation (D4, pass); the board is drawn after each. hint shows the moves that a model
-considers, undo takes back a move and its reply, sgf FILE saves the game, help lists what else can be typed. The first
-time on a machine, kernels are compiled and inference is measured, which takes a while.
+Moves are typed in the game's notation (D4, pass, 24/18 13/11); the board is drawn after each. hint shows the moves that
+a model considers, undo takes back a move and its reply, sgf FILE saves the game, help lists what else can be typed. The
+first time on a machine, kernels are compiled and inference is measured, which takes a while.
 
 \b
 Reads:   a model; moves and commands on standard input

@@ -225,7 +225,15 @@ def test_evaluate_says_score_interval_and_decision() -> None:
     facts: dict[str, Any] = {field.name: 0 for field in dataclasses.fields(EvaluateSummary)}
     facts |= {"challenger": "000001-x", "champion": "000000-x", "games": 64, "games_played": 64}
     facts |= {"wins": 60, "draws": 2, "losses": 2, "share": 0.953, "share_low": 0.871, "share_high": 0.984}
-    facts |= {"points_needed": 34.0, "elo": 523.4, "elo_low": 331.0, "elo_high": None, "guards": {}, "points": None}
+    facts |= {
+        "points_needed": 34.0,
+        "elo": 523.4,
+        "elo_low": 331.0,
+        "elo_high": None,
+        "guards": {},
+        "points": None,
+        "ends": {},
+    }
     facts |= {"average_length": 57.25, "reason": "61 points of the 34 needed from 64 games; promoted"}
     summary = EvaluateSummary(**facts)
     assert summary_text(summary).splitlines() == [

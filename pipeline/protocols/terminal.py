@@ -10,15 +10,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import numpy as np
 
 from pipeline.config import EngineConfig, PlayConfig, SearchConfig
 from pipeline.errors import IllegalMove, MuGoError, UsageError
-from pipeline.games.base import Evaluation, Game, Planes
+from pipeline.games.base import AnyGame, Evaluation, Game, Planes
 from pipeline.games.registry import parse_game
 from pipeline.players.builtin import BUILT_INS, make_builtin
+from pipeline.players.specs import is_engine
 from pipeline.printing import write
 from pipeline.progress import SILENT, Progress
 from pipeline.protocols.engine import open_session
@@ -26,7 +27,7 @@ from pipeline.protocols.findings import winrate
 from pipeline.protocols.lines import accept_any_bytes, read_line
 from pipeline.protocols.session import ROW, SearchSession
 from pipeline.storage import atomic
-from pipeline.storage.models import read_model, resolve_champion
+from pipeline.storage.models import Model, read_model, resolve_champion
 from pipeline.storage.sgf import SgfText, game_sgf
 
 COMMANDS = {
@@ -52,8 +53,23 @@ def play(
     """
     accept_any_bytes()
     typed, shown = typed or sys.stdin, shown or sys.stdout
-    opponent = _open_builtin(config) if config.model in BUILT_INS else _open_model(config, progress)
-    table = Table(opponent, "bw".index(config.colour), lambda text: write(text, shown))
+    person, say = "bw".index(config.colour), lambda text: write(text, shown)
+    game, model = _game_of(config)
+    table: Table
+    if game.has_chance:
+        from pipeline.protocols.dice_terminal import open_table
+
+        table = open_table(config, game, model, person, say, progress)
+    else:
+        opponent = _open_builtin(config) if model is None else _open_model(config, model, progress)
+        table = Table(opponent, person, say)
+    try:
+        _run(table, typed, shown)
+    finally:
+        table.close()
+
+
+def _run(table: Table, typed: TextIO, shown: TextIO) -> None:
     table.begin()
     while not table.ended:
         if typed.isatty():
@@ -113,11 +129,15 @@ class Table:
     def __init__(self, opponent: Opponent, person: int, say: Callable[[str], None]) -> None:
         """person: 0 if they move first, 1 if second. say: shows a line, or several."""
         self.ended = False
-        self._opponent, self._session, self._game = opponent, opponent.session, opponent.session.game
+        self._opponent, self._session = opponent, opponent.session
+        self._game: Any = opponent.session.game
         self._person, self._say = person, say
         self._movers: list[int] = []
         self._resigned = False
         self._saved: set[Path] = set()  # by this game: it may replace them
+
+    def close(self) -> None:
+        """End what plays, if that takes anything."""
 
     def begin(self) -> None:
         mark, theirs = "XO"[self._person], "XO"[1 - self._person]
@@ -220,6 +240,15 @@ class Table:
             raise UsageError("wanted sgf FILE")
         if self._game.sgf is None:
             raise UsageError(f"{self._game.spec} isn't written in SGF")
+        path = self._path(name)
+        names = ["a person", self._opponent.name]
+        black, white = names if self._person == 0 else names[::-1]
+        atomic.write_text(path, game_sgf(self._game, self._session.moves, SgfText(black, white), (), self._resigned))
+        self._saved.add(path)
+        self._say(f"written: {path}")
+
+    def _path(self, name: str) -> Path:
+        """Of a new file, or of one that this game has written. Raises UsageError."""
         try:
             path = Path(name).expanduser().resolve()
         except (OSError, RuntimeError, ValueError) as error:
@@ -227,17 +256,22 @@ class Table:
         with atomic.os_errors(path):
             if path.exists() and path not in self._saved:
                 raise UsageError(f"{path} exists; choose another name")
-        names = ["a person", self._opponent.name]
-        black, white = names if self._person == 0 else names[::-1]
-        atomic.write_text(path, game_sgf(self._game, self._session.moves, SgfText(black, white), (), self._resigned))
-        self._saved.add(path)
-        self._say(f"written: {path}")
+        return path
 
 
-def _open_model(config: PlayConfig, progress: Progress) -> Opponent:
+def _game_of(config: PlayConfig) -> tuple[AnyGame, Model | None]:
+    """What is played, and the model that plays it; None: another opponent."""
+    if config.model in BUILT_INS:
+        return parse_game(config.game or "go:9"), None
+    if is_engine(config.model):
+        return parse_game(config.game or "backgammon"), None
     model = read_model(resolve_champion(Path(config.model)))
     if config.game is not None and parse_game(config.game).spec != model.info.game:
         raise UsageError(f"play --game {config.game}: {model.path} plays {model.info.game}; leave --game out")
+    return parse_game(model.info.game), model
+
+
+def _open_model(config: PlayConfig, model: Model, progress: Progress) -> Opponent:
     progress.say(f"loading {config.model}; kernels and network are compiled when this machine sees them first")
     search = EngineConfig(model=Path(config.model), readouts=config.readouts, backend=config.backend)
     session, _ = open_session(model, search, progress)
@@ -246,9 +280,9 @@ def _open_model(config: PlayConfig, progress: Progress) -> Opponent:
 
 
 def _open_builtin(config: PlayConfig) -> Opponent:
+    if config.model not in BUILT_INS:
+        raise UsageError(f"play {config.model}: only gnubg:PLIES is an engine to play against, and only in backgammon")
     game = parse_game(config.game or "go:9")
-    if game.has_chance:
-        raise UsageError(f"play --game {config.game}: a game with chance; wanted one without")
     return BuiltinOpponent(config.model, game.without_move_limit(), config.seed)
 
 
