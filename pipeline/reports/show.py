@@ -18,7 +18,7 @@ from pipeline.reports.tables import described, flattened, table
 from pipeline.storage import atomic, layout
 from pipeline.storage.chunks import list_sets
 from pipeline.storage.gammon import MAT_SUFFIX
-from pipeline.storage.matches import list_matches
+from pipeline.storage.matches import list_matches, newest_match
 from pipeline.storage.models import FORMAT as MODEL_FORMAT
 from pipeline.storage.models import Model, list_models, read_info, read_model, read_promotions
 from pipeline.storage.ratings import POOL_FORMAT, RATINGS_FORMAT, RatedPlayer, read_pool, read_ratings
@@ -107,8 +107,8 @@ def _newest_in(folder: Path) -> Path | None:
     """A folder's newest chunk, match or shard."""
     if sets := list_sets(folder):
         return next(reversed(sets.values()))[-1]  # a set's hold-out comes first
-    if matches := list_matches(folder):
-        return matches[-1]
+    if (match := newest_match(list_matches(folder))) is not None:
+        return match
     return _newest_shard(folder)
 
 

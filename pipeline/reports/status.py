@@ -41,7 +41,7 @@ from pipeline.reports.run_files import (
     time_in,
 )
 from pipeline.storage import atomic, layout
-from pipeline.storage.matches import list_matches, read_match, read_summary
+from pipeline.storage.matches import list_matches, newest_match, read_match, read_summary
 from pipeline.storage.models import ModelInfo, list_models, read_info, read_journal, resolve_champion
 from pipeline.storage.order import TOTAL, Counted, generation_of
 from pipeline.storage.ratings import read_ratings
@@ -288,8 +288,7 @@ class _Look:
 
     def last_match(self) -> LastMatch | None:
         folders = self.readable(lambda: list_matches(self.directory / EVALUATE)) or []
-        # Built-in players sort behind all models; a match of theirs is the last one only where there is no other.
-        newest = max(folders, key=lambda folder: (folder.name[:1].isdigit(), folder.name), default=None)
+        newest = newest_match(folders)
         return self.readable(partial(_match, newest)) if newest else None
 
     def ratings(self) -> tuple[PlayerRating, ...]:

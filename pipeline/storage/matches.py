@@ -204,6 +204,16 @@ def list_matches(directory: Path) -> list[Path]:
     return [directory / name for name in names if (directory / name / layout.MATCH_GAMES).is_file()]
 
 
+def newest_match(folders: Sequence[Path]) -> Path | None:
+    """That of the newest model, whomever it met: players without a number are of no age. None: there is none."""
+    return max(folders, key=lambda folder: (_newest_number(folder.name), folder.name), default=None)
+
+
+def _newest_number(name: str) -> int:
+    models = (layout.parse_model_name(player.partition("@")[0]) for player in layout.parse_match_name(name) or ())
+    return max((model.number for model in models if model), default=-1)
+
+
 def read_match(folder: Path, with_summary: bool = True) -> Match:
     """Raises FileError if games.jsonl is missing, or a file is damaged or of another version.
 

@@ -174,9 +174,11 @@ def next_model_path(folder: Path, label: str) -> Path:
 
 def _highest_number(folder: Path) -> int | None:
     """Looks at as few models as it can: self-play asks for every game."""
-    names = filter(None, map(layout.parse_model_name, atomic.names_in(folder)))
-    found = (name.number for name in sorted(names, reverse=True) if has_model(folder / str(name)))
-    return next(found, None)
+    for name in sorted(atomic.names_in(folder), reverse=True):
+        parsed = layout.parse_model_name(name)
+        if parsed and has_model(folder / name):
+            return parsed.number
+    return None
 
 
 # The champion

@@ -25,7 +25,6 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -59,7 +58,7 @@ MOST_GENERATION, MOST_EVALUATIONS = 2**31 - 1, 2**63 - 1
 MOST_NUMBER = 2**62  # of a game
 COMPRESSION_LEVEL = 1  # higher levels cost more time than their smaller files are worth
 NAMES = order.ShardNames()
-SWEPT_GENERATIONS = 2  # a worker that was killed has written to the newest folders
+SWEPT_GENERATIONS = 2  # of all workers: one that was killed may never come back
 
 
 class End(IntEnum):
@@ -362,20 +361,28 @@ def compress(data: bytes) -> bytes:
 def prepare_folder(output_dir: Path, model_name: str, worker: str, generation: int | None = None) -> None:
     """Make the folder of a worker's shards and try to write there, so that trouble shows before the games are played.
 
-    Removes what killed workers left half-written in the newest generations.
+    Removes what killed workers left half-written in the newest generations, and in the last that this one played in.
 
     Raises FileError if the disk is full or read-only, or a file is in the way.
     """
     folder = layout.shard_folder(output_dir, model_name, worker, generation)
     atomic.make_folder(folder)
-    for _, models in islice(order.newest_generations(output_dir), SWEPT_GENERATIONS):
-        for model in models:
-            for beside in order.folders_in(output_dir / model, layout.is_worker_name):  # its worker may never come back
-                atomic.sweep(output_dir / model / beside)
+    mine = False  # whether a folder of this worker was found that isn't new
+    for number, (_, folders) in enumerate(order.newest_generations(output_dir)):
+        if mine and number >= SWEPT_GENERATIONS:
+            break
+        for beside in (output_dir / name / other for name in folders for other in _workers(output_dir / name)):
+            if number < SWEPT_GENERATIONS or beside.name == worker:
+                atomic.sweep(beside)
+            mine = mine or (beside.name == worker and beside != folder)
     with atomic.os_errors(folder), tempfile.TemporaryFile(dir=folder) as file:
         file.write(bytes(TRIAL_BYTES))
         file.flush()
         os.fsync(file.fileno())
+
+
+def _workers(folder: Path) -> list[str]:
+    return order.folders_in(folder, layout.is_worker_name)
 
 
 def check_same_game(output_dir: Path, game_spec: str) -> None:

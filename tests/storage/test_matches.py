@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from pipeline.storage.matches import (
     has_match,
     list_matches,
     match_lock,
+    newest_match,
     open_match,
     read_match,
     read_summary,
@@ -441,3 +443,18 @@ def test_a_game_that_counts_one_is_written_as_ever(folder):
     for changes in ({"max_result": 2.0}, {"version": 3}):
         with pytest.raises(ValueError, match="for games that count up to"):
             header(**changes)
+
+
+@pytest.mark.parametrize(
+    ("names", "newest"),
+    [
+        ((), None),
+        (("000009-a-vs-000008-b", "000010-c-vs-000009-a", "random-vs-000009-a"), 1),
+        (("random-vs-000010-c@8", "000010-a-vs-000009-a", "heuristic-vs-000011-c@8"), 2),
+        (("000003-a-vs-000012-c", "000011-a-vs-000003-a"), 0),
+        (("heuristic-vs-random",), 0),
+    ],
+)
+def test_the_newest_match_is_that_of_the_newest_model(names: tuple[str, ...], newest: int | None) -> None:
+    folders = [Path("data") / name for name in names]
+    assert newest_match(folders) == (None if newest is None else folders[newest])

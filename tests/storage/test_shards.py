@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import os
+import shutil
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
@@ -262,14 +263,22 @@ def test_an_interrupt_leaves_a_whole_shard_or_nothing(
 
 
 def test_what_killed_workers_left_half_written_is_removed(tmp_path: Path) -> None:
-    left = [
-        tmp_path / "000001-a" / worker / ".x.gz~elsewhere~5~20260101T000000~0123abcd.tmp" for worker in ("w00", "w1")
-    ]
-    for path in left:
+    """In the newest two generations, and in the last one that the worker played in."""
+    places = ["000001-a/w00", "000001-a/w1", "000004+000001-a/w1", "000005-b/w00", "000005+000001-a/w1"]
+    left = {place: tmp_path / place / ".x.gz~elsewhere~5~20260101T000000~0123abcd.tmp" for place in places}
+    for path in left.values():
         path.parent.mkdir(parents=True)
         path.touch()
-    shards.prepare_folder(tmp_path, "000001-a", "w00")
-    assert not any(path.exists() for path in left)
+    shards.prepare_folder(tmp_path, "000001-a", "w00", 6)
+    assert [place for place, path in left.items() if path.exists()] == places[:3]
+    shards.prepare_folder(tmp_path, "000001-a", "w1", 9)
+    assert [place for place, path in left.items() if path.exists()] == places[:3]
+    shutil.rmtree(tmp_path / "000005+000001-a/w1")
+    shards.prepare_folder(tmp_path, "000001-a", "w1", 8)
+    assert [place for place, path in left.items() if path.exists()] == places[:3]
+    shutil.rmtree(tmp_path / "000009+000001-a/w1")
+    shards.prepare_folder(tmp_path, "000001-a", "w1", 8)
+    assert [place for place, path in left.items() if path.exists()] == places[:2]
 
 
 def test_times_strictly_increase_whatever_the_clock_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
