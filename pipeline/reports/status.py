@@ -484,7 +484,7 @@ def _match(folder: Path) -> LastMatch:
     else:
         match = read_match(folder, with_summary=False)
         names, score, games = (match.header.challenger, match.header.champion), score_of(match.games), match.num_games
-        needed = match.header.threshold
+        needed = match.header.threshold if match.header.max_result == 1 else None  # points aren't shares of games
     low, high = wilson_interval(score)
     return LastMatch(
         *names, games, score.games, score.wins, score.draws, score.losses, score.share, low, high, needed, decision

@@ -46,7 +46,7 @@ def _check_summary(match: Match, summary: Mapping[str, Any]) -> None:
     remedy = "remove it and run the same evaluate again: it is made from the games"
     rule = rule_of(match.header)
     if match.folder.parent.name == layout.REQUIRED:  # a share that each evaluate sets for itself
-        rule = Rule(rule.games, summary.get("threshold"))
+        rule = Rule(rule.games, summary.get("threshold"), max_result=rule.max_result)
     games = {game.index: game for game in match.games}
     measured = summary.get("measured", rule.games)  # earlier versions measured all
     if measured not in (rule.games, deciding_games(rule, games)):

@@ -134,8 +134,9 @@ def _check_promotion(saved_models: Path, line: Mapping[str, Any], findings: Find
             if further is None or not isinstance(share, int | float):
                 findings.remark(f"the match of {name} for the condition {text} is gone")
                 continue
-            games = read_match(further, with_summary=False).header.games
-            _check_passed(where, further, Rule(games, float(share)), line)
+            theirs = read_match(further, with_summary=False).header
+            rule = Rule(theirs.games, float(share), max_result=theirs.max_result)
+            _check_passed(where, further, rule, line)
 
 
 def _check_passed(where: Path, folder: Path, rule: Rule, line: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ from pipeline.evaluate.command import evaluate
 from pipeline.games import registry as games
 from pipeline.gather.command import gather
 from pipeline.methods import registry as methods
+from pipeline.progress import SILENT
 from pipeline.ratings.tournament import tournament
 from pipeline.reports.show import show
 from pipeline.reports.summaries import summary_text
@@ -23,6 +24,8 @@ from pipeline.storage.models import read_model
 from pipeline.storage.shards import newest_shards, read_shard
 from pipeline.train.command import train
 from pipeline.train.init import init
+from pipeline.verify.findings import Findings
+from pipeline.verify.matches import check_matches
 from tests.games.toys import DiceRace
 from tests.methods.toy import index_of
 
@@ -126,6 +129,19 @@ def test_matches_by_points(run: Path) -> None:
         pytest.approx(-found.rows[0].points_per_game),
     ]
     assert "points a game" in summary_text(found) and "from games won, however many points" in summary_text(found)
+
+
+def test_verify_decides_conditions_by_points_too(run: Path) -> None:
+    """A further condition's match: half the games won is more than 0.05 of them, but it is not 0.05 points a game."""
+    players = {"white_model": "one=random", "black_model": "other=random", "game": "dicerace:6,double=on"}
+    folder = Path("conditions/required")
+    config = EvaluateConfig(**players, games=40, threshold=0.05, output_dir=folder)
+    runs = (config.model_copy(update={"seed": seed, "output_dir": folder / f"{seed}/required"}) for seed in range(20))
+    found = next(summary for run in runs if not (summary := evaluate(run)).passed)
+    assert found.points is not None and found.points.per_game < 0.05 < found.share
+    findings = Findings(Path())
+    check_matches([Path(found.match).parent], findings, SILENT)
+    assert not findings.problems
 
 
 def test_it_beats_random_and_pairs_of_games_have_the_same_dice(run: Path) -> None:
