@@ -30,6 +30,7 @@ from pipeline.evaluate.promotion import (
 from pipeline.evaluate.sprt import Sprt
 from pipeline.matches.runner import Entrant, MatchRunner, common_game, load_entrant, write_sgfs
 from pipeline.progress import SILENT, Progress
+from pipeline.ratings.command import checked_results
 from pipeline.ratings.pool import pool
 from pipeline.storage import layout
 from pipeline.storage.matches import (
@@ -216,6 +217,7 @@ def _play(
         runner.play(writer, entrants, lambda so_far: at_stake and deciding_games(rule, so_far.games) is not None)
     finally:
         write_sgfs(runner.game, writer, config.sgf_output)
+    checked_results(folder, keep=True)
     summary = summarise(rule, writer, whole=not at_stake)
     if at_stake and not match_status(rule, writer.games).decided:
         last = writer.failures[-1].problem if writer.failures else "unknown"

@@ -18,8 +18,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
-from pipeline.storage.matches import Match, MatchGame
+from pipeline.storage.matches import MatchHeader
 
 Z_95 = 1.959963984540054  # two-sided 95 % of a normal distribution
 MEASURED = "measured"  # in a match's summary: see measured_games
@@ -27,6 +29,44 @@ VOID = -1  # instead of a pair's score: one of its games is missing for good, so
 
 Pentanomial = tuple[int, int, int, int, int]
 """Pair counts: how many pairs brought 0, 1/2, 1, 1 1/2 and 2 points."""
+
+
+class Played(Protocol):
+    """A finished game, with its moves or without: MatchGame or GameResult."""
+
+    @property
+    def index(self) -> int: ...
+
+    @property
+    def challenger_result(self) -> float: ...
+
+    @property
+    def identity(self) -> object: ...
+
+
+AnyPlayed = TypeVar("AnyPlayed", bound=Played, covariant=True)
+
+
+class Record(Protocol[AnyPlayed]):
+    """A match as it was recorded, with the moves of its games or without: Match or MatchResults."""
+
+    @property
+    def folder(self) -> Path: ...
+
+    @property
+    def header(self) -> MatchHeader: ...
+
+    @property
+    def num_games(self) -> int: ...
+
+    @property
+    def games(self) -> Sequence[AnyPlayed]: ...
+
+    @property
+    def failed(self) -> frozenset[int]: ...
+
+    @property
+    def summary(self) -> dict[str, Any] | None: ...
 
 
 @dataclass(frozen=True)
@@ -65,12 +105,12 @@ class Score:
         return self.half_points / (2 * self.games) if self.games else 0.5
 
 
-def score_of(games: Iterable[MatchGame]) -> Score:
+def score_of(games: Iterable[Played]) -> Score:
     """The challenger's."""
     return Score.of(game.challenger_result for game in games)
 
 
-def measured_games(match: Match) -> list[MatchGame]:
+def measured_games(match: Record[AnyPlayed]) -> Sequence[AnyPlayed]:
     """The games from which strength may be estimated, by number: those that were chosen by number.
 
     Many games begin at once, and whoever wins fast has won more of those that are over than of all. So a match that
@@ -81,31 +121,30 @@ def measured_games(match: Match) -> list[MatchGame]:
     if match.summary is not None:
         measured = match.summary.get(MEASURED)
         return [game for game in match.games if game.index < measured] if isinstance(measured, int) else match.games
-    there = {game.index for game in match.games} | {failure.failed for failure in match.failures}
+    there = {game.index for game in match.games} | match.failed
     gap = next((number for number in range(match.num_games) if number not in there), match.num_games)
     return [game for game in match.games if game.index < gap // 2 * 2]
 
 
-def ended_by_time(match: Match) -> bool:
+def ended_by_time(match: Record[AnyPlayed]) -> bool:
     """Whether a match ended with whichever games were over first, as earlier versions ended them: it says more of who
     wins fast than measured_games() should. Its decision is exact.
     """
-    failed = {failure.failed for failure in match.failures}
-    missing = match.num_games - len(match.games) - len(failed - {game.index for game in match.games})
+    missing = match.num_games - len(match.games) - len(match.failed - {game.index for game in match.games})
     return match.summary is not None and MEASURED not in match.summary and missing > 0
 
 
-def repeated_games(games: Iterable[MatchGame]) -> set[int]:
+def repeated_games(games: Iterable[Played]) -> set[int]:
     """Numbers of the games whose moves and colours are those of a game with a lower number."""
-    first: dict[tuple[int, ...], int] = {}
+    first: dict[object, int] = {}
     return {
         game.index
         for game in sorted(games, key=lambda game: game.index)
-        if first.setdefault((game.challenger_player, *game.moves), game.index) != game.index
+        if first.setdefault(game.identity, game.index) != game.index
     }
 
 
-def pair_scores(games: Iterable[MatchGame], num_pairs: int, excluded: Collection[int] = ()) -> list[int | None]:
+def pair_scores(games: Iterable[Played], num_pairs: int, excluded: Collection[int] = ()) -> list[int | None]:
     """[num_pairs] the challenger's half points 0..4 in games 2k and 2k + 1; None: not both of them are there.
 
     VOID: both are, but one is among the excluded, which are numbers of games.

@@ -8,25 +8,18 @@ don't count. Plays nothing.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from pipeline.config import RatingsConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
-from pipeline.matches.statistics import Z_95, ended_by_time, measured_games
+from pipeline.matches.statistics import Z_95, Played, Record, ended_by_time, measured_games
 from pipeline.phrases import counted
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings import strength
 from pipeline.storage import atomic, layout
-from pipeline.storage.matches import (
-    Match,
-    PlayerInfo,
-    UnknownGame,
-    list_matches,
-    read_match,
-    read_summary,
-    verify_match,
-)
+from pipeline.storage.match_results import MatchResults, read_results
+from pipeline.storage.matches import PlayerInfo, UnknownGame, list_matches
 from pipeline.storage.ratings import RatedPlayer, Ratings, read_ratings, write_ratings
 
 NAMES_SHOWN = 3
@@ -77,7 +70,7 @@ class Rated:
     """The ratings of all players, and what they were computed from. matches, results: in order of time."""
 
     ratings: Ratings
-    matches: Sequence[Match]
+    matches: Sequence[Record[Played]]
     results: list[strength.MatchResult]
     fit: strength.BradleyTerry  # anchored
 
@@ -120,7 +113,7 @@ def rate_and_write(
 def _rated(config: RatingsConfig, progress: Progress) -> tuple[Rated, int]:
     """(ratings, the number of damaged matches)."""
     anchor = strength.parse_anchor(config.anchor) if config.anchor is not None else None
-    matches, skipped = read_matches(config.directory, progress)
+    matches, skipped = read_matches(config.directory, progress, keep=True)
     _refuse_none(matches, config)
     return rate(matches, anchor), skipped
 
@@ -144,36 +137,42 @@ def _warn_of_damage(path: Path, progress: Progress) -> None:
 
 
 def read_matches(
-    directories: Sequence[Path], progress: Progress = SILENT, with_empty: bool = False
-) -> tuple[list[Match], int]:
+    directories: Sequence[Path], progress: Progress = SILENT, keep: bool = False
+) -> tuple[list[MatchResults], int]:
     """(the matches with games in these folders, oldest first; the number of damaged ones, each named in a warning).
 
-    Every game is played again, as evaluate does: a match with one that can't have been played is damaged. Where the
-    rules aren't known, games count as they stand, and a warning says so.
-    A damaged summary is named, too, but the games count. with_empty: includes matches without a game yet.
+    Every game is played again, as evaluate does, unless results.json has it: a match with one that can't have been
+    played is damaged. Where the rules aren't known, games count as they stand, and a warning says so.
+    A damaged summary is named, too, but the games count. keep: as in read_results.
     """
     matches, skipped = [], 0
     folders = {folder.resolve(): folder for directory in directories for folder in list_matches(directory)}
     for folder in folders.values():
         try:
-            match = read_match(folder, with_summary=False)
-            verify_match(match)
-        except UnknownGame as error:
-            progress.warn(f"not checked, but counted: {error}")
+            match = checked_results(folder, keep, progress)
         except FileError as error:
             progress.warn(f"skipped {error}")
             skipped += 1
             continue
         try:
-            match = replace(match, summary=read_summary(folder))
+            match = match.with_summary()
         except FileError as error:
             progress.warn(f"{error}; the games count all the same; remove that file, nothing is lost with it")
-        if match.games or with_empty:
+        if len(match.rows):
             matches.append(match)
     return sorted(matches, key=lambda match: (match.header.created, match.folder.name)), skipped
 
 
-def match_result(match: Match) -> strength.MatchResult:
+def checked_results(folder: Path, keep: bool, progress: Progress = SILENT) -> MatchResults:
+    """The results of a match for read_matches. Raises FileError if it is damaged."""
+    try:
+        return read_results(folder, checked=True, keep=keep)
+    except UnknownGame as error:
+        progress.warn(f"not checked, but counted: {error}")
+        return read_results(folder)
+
+
+def match_result(match: Record[Played]) -> strength.MatchResult:
     """The games that a match is measured by, with its players' names in ratings."""
     challenger, champion = match.header.players
     results = [game.challenger_result for game in measured_games(match)]
@@ -181,7 +180,7 @@ def match_result(match: Match) -> strength.MatchResult:
     return strength.MatchResult(challenger.rated_as, champion.rated_as, signs)
 
 
-def points_per_game(matches: Sequence[Match]) -> dict[str, float]:
+def points_per_game(matches: Sequence[Record[Played]]) -> dict[str, float]:
     """Of every player in matches whose games count more than 1, over all games that they are measured by."""
     found: dict[str, list[float]] = {}
     for match in matches:
@@ -192,7 +191,7 @@ def points_per_game(matches: Sequence[Match]) -> dict[str, float]:
     return {name: sum(results) / len(results) for name, results in found.items() if results}
 
 
-def rate(matches: Sequence[Match], anchor: tuple[str, float] | None = None) -> Rated:
+def rate(matches: Sequence[Record[Played]], anchor: tuple[str, float] | None = None) -> Rated:
     """The ratings of all players of these matches, which must be in order of time; at least one must have games.
 
     anchor: (name, Elo) for Bradley-Terry; None: random at 0, or the oldest model if random didn't play.
@@ -239,7 +238,7 @@ def rate(matches: Sequence[Match], anchor: tuple[str, float] | None = None) -> R
     return Rated(record, matches, results, fit)
 
 
-def _one_game(matches: Sequence[Match]) -> str:
+def _one_game(matches: Sequence[Record[Played]]) -> str:
     first = matches[0]
     for match in matches:
         if match.header.game != first.header.game:

@@ -10,8 +10,8 @@ Models play under the name that they are rated as: NAME@READOUTS.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,11 +22,12 @@ from pipeline.games.registry import parse_game
 from pipeline.matches.runner import Entrant, MatchRunner, common_game, load_entrant
 from pipeline.players.specs import is_engine
 from pipeline.progress import SILENT, Progress
-from pipeline.ratings.command import RatingsSummary, match_result, rate_and_write, read_matches
+from pipeline.ratings.command import RatingsSummary, checked_results, match_result, rate_and_write
 from pipeline.ratings.scheduling import next_pair, worst_error
 from pipeline.ratings.strength import bradley_terry
 from pipeline.storage import layout
-from pipeline.storage.matches import Match, match_lock
+from pipeline.storage.match_results import MatchResults
+from pipeline.storage.matches import list_matches, match_lock
 from pipeline.storage.ratings import Member, read_pool
 
 LOWEST_PRIORITY = 19
@@ -43,7 +44,7 @@ class Field:
     def names(self) -> list[str]:
         return list(self.entrants)
 
-    def plays(self, match: Match) -> bool:
+    def plays(self, match: MatchResults) -> bool:
         """Whether this run may add games to this match. A tournament's match has no fixed number of games."""
         names = {info.rated_as for info in match.header.players}
         return match.header.games == 0 and names <= self.entrants.keys() and self.place in {None, *names}
@@ -81,8 +82,9 @@ def tournament(config: TournamentConfig, progress: Progress = SILENT) -> Ratings
 
 def _play(config: TournamentConfig, field: Field, runner: MatchRunner, progress: Progress) -> None:
     begun: set[str] = set()  # matches that this run played: games missing there have failed twice
+    history = _History(_folders(config))
     while True:
-        known, _ = read_matches(_folders(config), with_empty=True)
+        known = history.read()
         own = [match for match in known if match.folder.parent == config.output_dir and field.plays(match)]
         left = config.games - sum(len(match.games) for match in own)
         if left <= 0:
@@ -107,6 +109,29 @@ def _play(config: TournamentConfig, field: Field, runner: MatchRunner, progress:
         if not _round(config, runner, field.entrants[one], field.entrants[other], games):
             progress.warn("no game of the last round came to an end; stopping here")
             return
+
+
+class _History:
+    """All matches of some folders, also those without a game yet. Read again only where games were added."""
+
+    def __init__(self, directories: Sequence[Path]) -> None:
+        self._directories = directories
+        self._known: dict[Path, MatchResults] = {}
+
+    def read(self) -> list[MatchResults]:
+        """Oldest first. Damaged ones are left out: the ratings at the end name them."""
+        folders = {folder.resolve(): folder for directory in self._directories for folder in list_matches(directory)}
+        found: dict[Path, MatchResults] = {}
+        for real, folder in folders.items():
+            known = self._known.get(real)
+            with suppress(OSError, FileError):
+                is_same = known and (folder / layout.MATCH_GAMES).stat().st_size == known.num_bytes
+                found[real] = known if known and is_same else checked_results(folder, keep=True)
+        self._known = found.copy()
+        for real, match in found.items():
+            with suppress(FileError):
+                found[real] = match.with_summary()
+        return sorted(found.values(), key=lambda match: (match.header.created, match.folder.name))
 
 
 def _folders(config: TournamentConfig) -> list[Path]:

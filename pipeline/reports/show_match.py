@@ -14,6 +14,8 @@ from pipeline.games.registry import recorded_game
 from pipeline.games.replay import move_names, replay_one
 from pipeline.matches.points import PairPoints, counts_by_name, pair_points
 from pipeline.matches.statistics import (
+    AnyPlayed,
+    Record,
     ended_by_time,
     measured_games,
     pair_counts,
@@ -41,7 +43,7 @@ ENDS = {
 }
 
 
-def counted_games(match: Match) -> list[MatchGame]:
+def counted_games(match: Record[AnyPlayed]) -> Sequence[AnyPlayed]:
     """The games that count: all of a match that isn't decided yet, else those that it is measured by; and only those
     that don't repeat moves and colours of an earlier one, if the match excludes them.
     """

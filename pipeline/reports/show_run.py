@@ -14,7 +14,8 @@ from pipeline.reports.run_files import DATA, EVALUATE, SELFPLAY, TOURNAMENT, TRA
 from pipeline.reports.show_match import counted_games
 from pipeline.reports.tables import described, table
 from pipeline.storage import layout
-from pipeline.storage.matches import Match, list_matches, read_match
+from pipeline.storage.match_results import MatchResults, read_results
+from pipeline.storage.matches import list_matches
 from pipeline.storage.models import ModelInfo, list_models, read_info, resolve_champion
 from pipeline.storage.shards import newest_shards
 
@@ -58,7 +59,7 @@ def show_run(directory: Path) -> Iterator[str]:
         yield table([match_line(match) for match in matches], header)
     if tournament:
         yield ""
-        num_games = sum(len(match.games) for match in tournament)
+        num_games = sum(len(match.rows) for match in tournament)
         yield f"{directory / TOURNAMENT}: {len(tournament)} matches, {num_games:,} games"
     yield ""
     yield "next:"
@@ -98,8 +99,8 @@ def _loss(manifest: dict[str, Any], name: str) -> str:
     return "-"
 
 
-def matches_in(directory: Path, damaged: list[FileError]) -> list[Match]:
-    """The matches in a folder, by name; errors of unreadable ones are added to damaged.
+def matches_in(directory: Path, damaged: list[FileError]) -> list[MatchResults]:
+    """The matches in a folder with their summaries, by name; errors of unreadable ones are added to damaged.
 
     A folder with neither games nor a summary is not a match yet: it was left before its first line.
     """
@@ -107,13 +108,13 @@ def matches_in(directory: Path, damaged: list[FileError]) -> list[Match]:
     without_games = {path.parent for path in directory.glob(f"*/{layout.MATCH_SUMMARY}")}
     for folder in sorted({*list_matches(directory), *without_games}):
         try:
-            matches.append(read_match(folder))
+            matches.append(read_results(folder).with_summary())
         except FileError as error:
             damaged.append(error)
     return matches
 
 
-def match_line(match: Match) -> tuple[str, ...]:
+def match_line(match: MatchResults) -> tuple[str, ...]:
     score = score_of(counted_games(match))
     left_out = f", {score.games} count" if score.games < len(match.games) else ""
     share = f"{score.share:.1%}" if score.games else "-"

@@ -41,7 +41,8 @@ from pipeline.reports.run_files import (
     time_in,
 )
 from pipeline.storage import atomic, layout
-from pipeline.storage.matches import list_matches, newest_match, read_match, read_summary
+from pipeline.storage.match_results import read_results
+from pipeline.storage.matches import list_matches, newest_match, read_summary
 from pipeline.storage.models import ModelInfo, list_models, read_info, read_journal, resolve_champion
 from pipeline.storage.order import TOTAL, Counted, generation_of
 from pipeline.storage.ratings import read_ratings
@@ -482,7 +483,7 @@ def _match(folder: Path) -> LastMatch:
         points = _number(summary, "points_needed")
         needed = min(max(points / games, 0.0), 1.0) if points is not None and games else None
     else:
-        match = read_match(folder, with_summary=False)
+        match = read_results(folder)
         names, score, games = (match.header.challenger, match.header.champion), score_of(match.games), match.num_games
         needed = match.header.threshold if match.header.max_result == 1 else None  # points aren't shares of games
     low, high = wilson_interval(score)

@@ -43,6 +43,7 @@ OPTIMIZER = "optimizer.safetensors"
 RATINGS = "ratings.json"
 MATCH_GAMES = "games.jsonl"
 MATCH_SUMMARY = "summary.json"
+MATCH_RESULTS = "results.json"
 MATCH_SGF = "sgf"
 DEFAULT_METHOD = "alphazero"  # of games, chunks and models that name no method
 REQUIRED = "required"  # matches for further conditions of promotion, beside those for promotion itself

@@ -145,6 +145,11 @@ class MatchGame(BaseModel, frozen=True, extra="forbid"):
         return len(self.moves)
 
     @property
+    def identity(self) -> object:
+        """The same for games with the same moves and colours."""
+        return self.challenger_player, tuple(self.moves)
+
+    @property
     def challenger_result(self) -> float:
         """Points: above 0 won, 0 drawn, below lost."""
         return self.result_first_player if self.challenger_player == 0 else -self.result_first_player
@@ -194,6 +199,11 @@ class Match:
         """Played or still to be played."""
         return 2 * len(self.openings)
 
+    @property
+    def failed(self) -> frozenset[int]:
+        """Indexes of games that failed at least once."""
+        return frozenset(failure.failed for failure in self.failures)
+
 
 # Reading
 
@@ -239,7 +249,8 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
 class MatchLines:
     """The contents of games.jsonl.
 
-    openings: all of them; games: finished ones by index; failures: as they happened.
+    openings: all of them; games: finished ones by index; failures: as they happened; before: indexes of finished games
+    in lines that were read earlier, and aren't among games.
     """
 
     folder: Path
@@ -247,6 +258,7 @@ class MatchLines:
     openings: list[list[int]]
     games: dict[int, MatchGame] = field(default_factory=dict)
     failures: list[MatchFailure] = field(default_factory=list)
+    before: frozenset[int] = frozenset()
 
     @property
     def num_games(self) -> int:
@@ -274,20 +286,37 @@ class MatchLines:
         else:
             game = MatchGame.model_validate(raw)
             self.check(game)
-            if game.index in self.games:
+            if game.index in self.games or game.index in self.before:
                 raise ValueError(f"game {game.index} stands twice")
             self.games[game.index] = game
 
 
 def _read_games(folder: Path) -> tuple[MatchLines, int]:
     """All whole lines of games.jsonl, and the number of their bytes."""
-    path = folder / layout.MATCH_GAMES
-    data = atomic.read_bytes(path, "the games of a match")
-    whole = data.rfind(b"\n") + 1
-    lines = data[:whole].split(b"\n")
-    header = _header(path, lines[0])
-    found = MatchLines(folder, header, list(header.openings))
-    for number, line in enumerate(lines[1:-1], start=2):
+    data = read_lines(folder)
+    found, first = begin_lines(folder, data)
+    take_lines(found, data, first)
+    return found, len(data)
+
+
+def read_lines(folder: Path) -> bytes:
+    """The whole lines of games.jsonl: without one that is being written, or that a kill cut off. Raises FileError."""
+    data = atomic.read_bytes(folder / layout.MATCH_GAMES, "the games of a match")
+    return data[: data.rfind(b"\n") + 1]
+
+
+def begin_lines(folder: Path, data: bytes) -> tuple[MatchLines, int]:
+    """What the first line of data says, which read_lines found, and where the others begin. Raises FileError."""
+    end = data.find(b"\n")
+    header = _header(folder / layout.MATCH_GAMES, data[: max(end, 0)])
+    return MatchLines(folder, header, list(header.openings)), end + 1
+
+
+def take_lines(found: MatchLines, data: bytes, start: int) -> None:
+    """Read the lines of data from byte `start` on. Raises FileError that says which line is damaged, and how."""
+    path = found.folder / layout.MATCH_GAMES
+    lines = data[start:].split(b"\n")[:-1]
+    for number, line in enumerate(lines, start=data.count(b"\n", 0, start) + 1):
         try:
             found.take(line)
         except ValueError as error:
@@ -296,7 +325,6 @@ def _read_games(folder: Path) -> tuple[MatchLines, int]:
             problem = atomic.first_problem(error) if isinstance(error, ValidationError) else str(error)
             wanted = f"wanted a game of this match; remove {remedy}"
             raise FileError(path, f"damaged at line {number}: {problem}; {wanted}") from error
-    return found, whole
 
 
 def _header(path: Path, line: bytes) -> MatchHeader:

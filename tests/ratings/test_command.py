@@ -172,6 +172,32 @@ def test_failed_games_count_for_nobody(config, tmp_path):
     assert [row.games for row in summary.rows] == [3, 3]
 
 
+def test_games_that_were_rated_are_not_read_again(config, three, tmp_path, monkeypatch):
+    lines = []
+    take = matches_module.MatchLines.take
+    monkeypatch.setattr(matches_module.MatchLines, "take", lambda self, line: (lines.append(line), take(self, line))[1])
+
+    def written() -> dict:
+        """But for the time."""
+        return {**json.loads((tmp_path / "ratings.json").read_text()), "created": ""}
+
+    first = ratings(config())
+    before = written()
+    assert len(lines) == first.games == 14
+    lines.clear()
+    assert ratings(config()) == first
+    assert written() == before
+    assert lines == []
+    folder = make_match(three, "000003-d@8", "000001-b@8", [1, -1], hour=4)
+    assert ratings(config()).games == 16 and len(lines) == 2
+    # What was kept makes no difference.
+    before = written()
+    for path in folder.parent.parent.glob("*/*/results.json"):
+        path.unlink()
+    ratings(config())
+    assert written() == before
+
+
 def test_a_damaged_file_is_reported_and_rebuilt(config, three, tmp_path):
     path = tmp_path / "ratings.json"
     first = ratings(config())

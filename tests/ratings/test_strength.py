@@ -267,6 +267,36 @@ def test_true_skill_is_the_library_game_by_game():
         assert (found[name].mu, found[name].sigma) == pytest.approx((rating.mu, rating.sigma))
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_true_skill_is_the_library_over_a_history(seed):
+    """A thousand games each, upsets of certain winners among them."""
+    rng = np.random.default_rng(seed)
+    library = trueskill.TrueSkill()
+    names = "abcdefgh"
+    rated = {name: library.create_rating() for name in names}
+    games = []
+    for _ in range(1000):
+        one, other = rng.choice(list(names), 2, replace=False).tolist()
+        better = names.index(one) < names.index(other)
+        result = int(rng.choice([1 if better else -1, 0, -1 if better else 1], p=[0.9, 0.08, 0.02]))
+        games.append(MatchResult(one, other, (result,)))
+        if result >= 0:
+            rated[one], rated[other] = trueskill.rate_1vs1(rated[one], rated[other], drawn=result == 0, env=library)
+        else:
+            rated[other], rated[one] = trueskill.rate_1vs1(rated[other], rated[one], env=library)
+    found = true_skill(games)
+    for name, rating in rated.items():
+        assert (found[name].mu, found[name].sigma) == pytest.approx((rating.mu, rating.sigma), rel=1e-9)
+
+
+def test_true_skill_when_a_certain_winner_loses_or_draws():
+    certain = [met("strong", "weak", 2000)]
+    for result in (-1, 0):
+        before, after = true_skill(certain), true_skill([*certain, *[MatchResult("strong", "weak", (result,))] * 3])
+        assert before["weak"].mu < after["weak"].mu < after["strong"].mu < before["strong"].mu
+        assert all(0 < rating.sigma < 25 / 3 for rating in after.values())
+
+
 def test_true_skill_first_win_is_the_published_one():
     """Equal newcomers, one win: 29.396, 7.171 against 20.604, 7.171 (documentation of the trueskill library)."""
     found = true_skill([met("a", "b", 1)])

@@ -11,9 +11,12 @@ from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.matches import runner as runner
 from pipeline.players.builtin import HeuristicPlayer, RandomPlayer
 from pipeline.progress import Progress
+from pipeline.ratings import command as rating
 from pipeline.ratings import tournament as stage
 from pipeline.ratings.pool import pool
 from pipeline.ratings.tournament import tournament
+from pipeline.storage import matches
+from pipeline.storage.match_results import read_results
 from pipeline.storage.matches import list_matches, match_lock, read_match
 from pipeline.storage.ratings import read_ratings
 from tests.helpers import make_champion, make_model
@@ -124,6 +127,23 @@ def test_it_goes_on_where_it_stood(tmp_path):
     folder = next(iter(list_matches(config.output_dir)))
     # A round that was cut short was made whole.
     assert [game.index for game in read_match(folder).games] == list(range(16))
+
+
+def test_no_game_is_read_twice_to_find_out_who_meets_next(tmp_path, monkeypatch):
+    """Nor to rate them at the end."""
+    lines: list[bytes] = []
+    take = matches.MatchLines.take
+
+    def counting(folder: Path, **how: bool):
+        with monkeypatch.context() as patch:
+            patch.setattr(matches.MatchLines, "take", lambda self, line: (lines.append(line), take(self, line))[1])
+            return read_results(folder, **how)
+
+    monkeypatch.setattr(rating, "read_results", counting)
+    players = ["random", "heuristic", "other=random"]
+    summary = tournament(config_for(tmp_path, player=players, games=48, pairs_per_round=2))
+    assert summary.games == 48
+    assert sum(line.startswith(b'{"index"') for line in lines) == 48
 
 
 @pytest.mark.parametrize("schedule", ["uncertainty", "round-robin"])

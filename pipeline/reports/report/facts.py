@@ -31,7 +31,7 @@ from pipeline.ratings.command import Rated, rate, read_matches
 from pipeline.reports.run_files import EVALUATE, SELFPLAY, SizedShard, look_at, time_in
 from pipeline.reports.show_match import counted_games
 from pipeline.storage import layout
-from pipeline.storage.matches import Match, read_match
+from pipeline.storage.match_results import MatchResults
 from pipeline.storage.models import ModelInfo, list_models, read_info, read_journal, resolve_champion
 from pipeline.storage.shards import POLICY_COUNTS, End, Shard, ShardMeta, read_meta, read_shard
 
@@ -89,7 +89,7 @@ class Training:
 class Gate:
     """A match of a challenger with the champion; counts and points are the challenger's."""
 
-    match: Match
+    match: MatchResults
     wins: int
     draws: int
     losses: int
@@ -272,7 +272,7 @@ def _read_matches(facts: Facts, directory: Path, progress: Progress) -> None:
     promoted = {str(line.get("match", "")).rpartition("/")[2]: time_in(line.get("time")) for line in facts.journal}
     for match in matches:
         if match.folder.parent == directory / EVALUATE:
-            gate = _readable(facts, partial(_gate, match.folder, promoted))
+            gate = _readable(facts, partial(_gate, match, promoted))
             if gate is not None:
                 facts.gates.append(gate)
 
@@ -287,9 +287,9 @@ class _Collecting(Progress):
         self._warnings.append(text)
 
 
-def _gate(folder: Path, promoted: Mapping[str, datetime | None]) -> Gate:
+def _gate(match: MatchResults, promoted: Mapping[str, datetime | None]) -> Gate:
     """promoted: when the matches of these names were won, for those whose summary doesn't say it."""
-    match = read_match(folder)
+    match = match.with_summary()
     score = score_of(counted_games(match))
     low, high = wilson_interval(score)
     summary = match.summary
@@ -301,7 +301,7 @@ def _gate(folder: Path, promoted: Mapping[str, datetime | None]) -> Gate:
         score.share,
         low,
         high,
-        None if summary is None else time_in(summary.get("decided")) or promoted.get(folder.name),
+        None if summary is None else time_in(summary.get("decided")) or promoted.get(match.folder.name),
         None if summary is None else bool(summary.get("promoted")),
     )
 

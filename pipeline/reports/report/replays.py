@@ -8,7 +8,7 @@ Gumbel's target.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,8 +20,8 @@ from pipeline.games.base import Game
 from pipeline.games.registry import recorded_game
 from pipeline.games.replay import movers, replay_one
 from pipeline.games.stones import BoardGame
-from pipeline.reports.report.facts import Facts, Gate
-from pipeline.storage.matches import MatchGame
+from pipeline.reports.report.facts import Facts
+from pipeline.storage.matches import MatchGame, read_match
 from pipeline.storage.shards import BOTH, NO_VALUE, End, GameRecord, Shard, ShardMeta, read_shard
 
 TOP_MOVES = 5
@@ -48,7 +48,7 @@ Choose = Callable[[], Chosen]
 def replays(facts: Facts) -> list[dict[str, Any]]:
     """Of each chosen game; games that can't be read or replayed become warnings."""
     found = []
-    for choose in [*_of_matches(facts.gates), *_of_selfplay(facts)]:
+    for choose in [*_of_matches(facts), *_of_selfplay(facts)]:
         try:
             found.append(_replay(choose()))
         except (MuGoError, IllegalMove) as error:
@@ -59,11 +59,15 @@ def replays(facts: Facts) -> list[dict[str, Any]]:
 # Which games
 
 
-def _of_matches(gates: Sequence[Gate]) -> Iterator[Choose]:
+def _of_matches(facts: Facts) -> Iterator[Choose]:
     """Of the newest match: a game that the challenger won and one that it didn't, of usual length."""
-    if not gates:
+    if not facts.gates:
         return
-    match = gates[-1].match
+    try:
+        match = read_match(facts.gates[-1].match.folder, with_summary=False)
+    except FileError as error:
+        facts.warnings.append(str(error))
+        return
     names = (match.header.challenger, match.header.champion)
     for wanted, what in ((True, "the challenger wins"), (False, "the challenger doesn't win")):
         games = [one for one in match.games if (one.challenger_result > 0) == wanted]
