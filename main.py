@@ -34,6 +34,7 @@ except ModuleNotFoundError as missing:
 from pipeline.config import (
     CONFIGS,
     BenchConfig,
+    CompactConfig,
     EngineConfig,
     ExportConfig,
     GatherConfig,
@@ -68,6 +69,7 @@ COMMANDS = {  # command → the module with the function of that name
     "export": "pipeline.train.export",
     "report": "pipeline.reports.report.command",
     "verify": "pipeline.verify.command",
+    "compact": "pipeline.retention.compact",
 }
 # Interrupted, these keep nothing to go on from.
 STARTS_OVER = {"bench", "engine", "play", "serve", "show", "status", "report", "export", "presets", "verify"}
@@ -267,6 +269,7 @@ add_command("serve", ServeConfig)
 add_command("status", StatusConfig, run_status)
 add_command("report", ReportConfig)
 add_command("verify", VerifyConfig, run_verify)
+add_command("compact", CompactConfig)
 
 
 @app.command(help=HELP["show"])

@@ -505,6 +505,12 @@ class VerifyConfig(StageConfig):
     )
 
 
+class CompactConfig(StageConfig):
+    directory: Path = Field(
+        Path("."), description="Folder of the run, with data/ and saved_models/.", json_schema_extra={"argument": True}
+    )
+
+
 CONFIGS: dict[str, type[StageConfig]] = {
     "init": InitConfig,
     "selfplay": SelfplayConfig,

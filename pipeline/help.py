@@ -212,6 +212,19 @@ Writes:  the page, report.html
 Exit:    0 written, 1 no run in this folder or the page can't be written, 2 wrong usage
 Example: python main.py report runs/go9 -o go9.html
 """,
+    "compact": """Pack the games of old generations: a few large files instead of very many small ones.
+
+Shards of all generations but the newest go into packs of 64 MiB, a worker's in each, in order. Every shard keeps its
+name, its bytes and its place in the order, so windows, chunks, counts and reports stay exactly as they are, and each
+can still be shown by its name. Runs beside self-play, gather and all other commands, also on other machines; they see
+every game once. A kill at any moment loses nothing, and the same command goes on.
+
+\b
+Reads:   data/selfplay/*/*/*.gz with their .meta files
+Writes:  packs there, and removes the files that they replace
+Exit:    0 packed, or nothing to pack, 1 failed, 2 wrong usage, 75 another process packs or prunes these games
+Example: python main.py compact runs/go9
+""",
     "verify": """Check everything that is promised of a run's files.
 
 Every sidecar has its shard, every game is legal and ended as recorded, none stands twice; counts and checksums are

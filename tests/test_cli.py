@@ -21,7 +21,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import main
-from pipeline.config import CONFIGS, BenchConfig, SelfplayConfig, StageConfig, StatusConfig, VerifyConfig
+from pipeline.config import CONFIGS, BenchConfig, CompactConfig, SelfplayConfig, StageConfig, StatusConfig, VerifyConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.evaluate.promotion import EvaluateSummary
 from pipeline.presets import preset_names
@@ -109,7 +109,14 @@ def test_every_command_line_in_the_docs_parses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "config"), [*CONFIGS.items(), ("bench", BenchConfig), ("status", StatusConfig), ("verify", VerifyConfig)]
+    ("name", "config"),
+    [
+        *CONFIGS.items(),
+        ("bench", BenchConfig),
+        ("compact", CompactConfig),
+        ("status", StatusConfig),
+        ("verify", VerifyConfig),
+    ],
 )
 def test_options_are_the_fields_of_the_config(name: str, config: type[StageConfig]) -> None:
     options = {option.name for option in COMMANDS[name].params}
@@ -206,6 +213,7 @@ def test_every_command_with_a_summary_takes_verbose(monkeypatch: pytest.MonkeyPa
     assert {name for name, command in COMMANDS.items() if "verbose" in {option.name for option in command.params}} == {
         *CONFIGS,
         "bench",
+        "compact",
         "export",
         "report",
         "status",

@@ -41,7 +41,7 @@ FOUNDATION = {
 # neighbours.
 FLOORS: list[set[str]] = [
     {"main"},
-    {"bench", "verify"},
+    {"bench", "verify", "retention"},
     {"selfplay", "gather", "train", "evaluate", "protocols", "reports", "run_state", "options"},
     {"ratings"},
     {"matches"},

@@ -1,4 +1,5 @@
-"""One look at all files of a run: sizes, names of shards, temporaries, locks. Opens none of them, takes no lock.
+"""One look at all files of a run: sizes, names of shards, temporaries, locks. Takes no lock, and of files it opens only
+the lists of shards in packs.
 
 So it costs the same for games of any size, and disturbs nobody. Only data/ and saved_models/ are looked at, because
 what else is in a run's folder isn't the run's. Whatever disappears meanwhile is left out.
@@ -14,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pipeline.errors import FileError, explain
-from pipeline.storage import atomic, layout
+from pipeline.storage import atomic, layout, packs
 from pipeline.storage.order import ShardFile, generation_of
 
 DATA = Path("data")
@@ -41,7 +42,7 @@ def time_in(text: object) -> datetime | None:
 class SizedShard(ShardFile):
     """A committed shard, known by its sidecar's name alone. Shards sort by age: see storage/order.py."""
 
-    num_bytes: int  # of shard and sidecar
+    num_bytes: int = 0  # of shard and sidecar
 
 
 @dataclass
@@ -49,7 +50,7 @@ class RunFiles:
     """What is there; all paths are relative to the run's folder.
 
     shards       committed ones, oldest first
-    uncommitted  shards without a sidecar, which nobody reads
+    uncommitted  shards without a sidecar, which nobody reads, unless they lie in a pack as well
     waiting      folders of games that workers have begun, before the first shard
     temporaries  files and folders being written, or left by a kill
     checkpoints  names of models whose training has begun and hasn't ended
@@ -99,7 +100,7 @@ def look_at(directory: Path) -> RunFiles:
             continue
         except OSError as error:
             files.unreadable.append(explain(directory / folder, error))
-        _take_sizes(files, folder, sizes)
+        _take_sizes(directory, files, folder, sizes)
         for name in hidden:
             _take_hidden(files, folder / name)
             if files.held is not None and locked and _file_id(directory / folder / name) in locked:
@@ -137,8 +138,8 @@ def _take_hidden(files: RunFiles, path: Path) -> None:
         files.checkpoints.append(name)
 
 
-def _take_sizes(files: RunFiles, folder: Path, sizes: dict[str, int]) -> None:
-    """sizes: in bytes, of the files that lie directly in the folder."""
+def _take_sizes(directory: Path, files: RunFiles, folder: Path, sizes: dict[str, int]) -> None:
+    """directory: the run's; sizes: in bytes, of the files that lie directly in the folder."""
     parts = folder.parts
     total = sum(sizes.values())
     files.num_bytes[parts[1] if parts[0] == DATA.name and len(parts) > 1 else parts[0]] += total
@@ -151,13 +152,21 @@ def _take_sizes(files: RunFiles, folder: Path, sizes: dict[str, int]) -> None:
         return
     if not sizes:
         files.waiting.add(games)
-    for name, num_bytes in sizes.items():
-        if name.endswith(layout.META_SUFFIX) and (parsed := layout.parse_shard_name(name)) is not None:
-            of_both = num_bytes + sizes.get(parsed.shard, 0)
-            files.shards.append(SizedShard(generation_of(games), parsed, worker, games, of_both))
+    try:
+        committed = packs.shards_in(directory / folder)
+    except FileError as error:
+        files.unreadable.append(error)
+        return
+    for shard, pack in committed.items():
+        if isinstance(pack, packs.Pack):
+            of_both = pack.num_bytes(shard)
+        else:
+            of_both = sizes.get(shard.meta, 0) + sizes.get(shard.shard, 0)
+        files.shards.append(SizedShard(generation_of(games), shard, worker, games, pack, of_both))
     files.uncommitted += [
         folder / name
         for name in sizes
         if name.endswith(layout.SHARD_SUFFIX)
         and name.removesuffix(layout.SHARD_SUFFIX) + layout.META_SUFFIX not in sizes
+        and layout.parse_shard_name(name) not in committed
     ]

@@ -11,9 +11,9 @@ from pipeline.errors import FileError, UsageError
 from pipeline.reports.run_files import is_run
 from pipeline.reports.show_mat import show_mat
 from pipeline.reports.show_match import show_match
-from pipeline.reports.show_records import show_chunk, show_shard, show_sidecar, without_places
+from pipeline.reports.show_records import show_chunk, show_pack, show_shard, show_sidecar, without_places
 from pipeline.reports.show_run import models_table, show_run
-from pipeline.reports.show_sgf import Named, match_records, shard_records
+from pipeline.reports.show_sgf import Named, match_records, pack_records, shard_records
 from pipeline.reports.tables import described, flattened, table
 from pipeline.storage import atomic, layout
 from pipeline.storage.chunks import list_sets
@@ -21,12 +21,13 @@ from pipeline.storage.gammon import MAT_SUFFIX
 from pipeline.storage.matches import list_matches, newest_match
 from pipeline.storage.models import FORMAT as MODEL_FORMAT
 from pipeline.storage.models import Model, list_models, read_info, read_model, read_promotions
+from pipeline.storage.packs import is_gone, shards_in
 from pipeline.storage.ratings import POOL_FORMAT, RATINGS_FORMAT, RatedPlayer, read_pool, read_ratings
 from pipeline.storage.shards import newest_shards
 
 KNOWN = (
-    "a game shard (.gz), its .meta, a chunk (.h5), a model or match directory, ratings, a pool, or a folder that holds "
-    "such files"
+    "a game shard (.gz) or a pack of them, its .meta, a chunk (.h5), a model or match directory, ratings, a pool, or a "
+    "folder that holds such files"
 )
 # By file name, so that a damaged file still gets the remedy for its format.
 FORMATS = {layout.RATINGS: RATINGS_FORMAT, "pool.json": POOL_FORMAT, layout.MODEL_JSON: MODEL_FORMAT}
@@ -42,8 +43,10 @@ def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[s
     moves  show its board before every move, too
     Raises FileError if nothing known is there or it is damaged, UsageError if game or moves don't apply.
     """
-    if not os.path.lexists(path):
+    if is_gone(path):
         raise FileError(path, f"no such file; wanted {KNOWN}")
+    if layout.parse_pack_name(path.name) and not path.is_dir():
+        return show_pack(path, game, moves)
     if path.suffix == layout.SHARD_SUFFIX and not path.is_dir():
         return show_shard(path, game, moves)
     if path.suffix == MAT_SUFFIX and not path.is_dir():
@@ -67,8 +70,10 @@ def game_records(path: Path, game: int | None = None, as_mat: bool = False) -> I
     as_mat: in the format .mat instead.
     Raises FileError if no games are there or they are damaged, UsageError for games that aren't written so.
     """
-    if not os.path.lexists(path):
+    if is_gone(path):
         raise FileError(path, "no such file; wanted a game shard or a match directory")
+    if layout.parse_pack_name(path.name) and not path.is_dir():
+        return pack_records(path, game, as_mat)
     if path.suffix == layout.SHARD_SUFFIX and not path.is_dir():
         return shard_records(path, game, as_mat)
     if (match := _match_of(path)) is not None:
@@ -142,13 +147,13 @@ def _newest_shard(path: Path) -> Path | None:
     if meta is not None:
         return meta.path
     found = [
-        meta
+        (name, folder)
         for folder in (path, *(path / name for name in os.listdir(path) if layout.is_worker_name(name)))
         if folder.is_dir()
-        for meta in folder.glob(f"*{layout.META_SUFFIX}")
-        if layout.parse_shard_name(meta.name)
+        for name in shards_in(folder)
     ]
-    return layout.shard_path(max(found, key=lambda meta: meta.name)) if found else None
+    name, folder = max(found, default=(None, path))
+    return folder / name.shard if name else None
 
 
 def show_promotions(path: Path) -> Iterator[str]:

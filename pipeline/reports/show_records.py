@@ -23,6 +23,7 @@ from pipeline.search.gumbel import TARGET_SUM
 from pipeline.storage import layout
 from pipeline.storage.chunks import Chunk, read_chunk, read_header
 from pipeline.storage.order import COUNTED
+from pipeline.storage.packs import Gone, Pack, is_gone, open_pack
 from pipeline.storage.shards import (
     BOTH,
     NO_VALUE,
@@ -31,6 +32,7 @@ from pipeline.storage.shards import (
     End,
     GameRecord,
     Shard,
+    ShardMeta,
     read_meta,
     read_shard,
 )
@@ -68,7 +70,7 @@ def final_board(game: AnyGame, state: States, scored: bool) -> Iterator[str]:
 
 def show_shard(path: Path, index: int | None, moves: bool) -> Iterator[str]:
     """A shard's header and games, then the last positions of its first game; with index, that game move by move."""
-    meta = read_meta(path) if layout.meta_path(path).exists() else None
+    meta = sidecar_of(path)
     shard = read_shard(path, meta)
     game = recorded_game(shard.game_spec)
     if index is not None:
@@ -84,6 +86,48 @@ def show_shard(path: Path, index: int | None, moves: bool) -> Iterator[str]:
         raise FileError(path, f"damaged: game {index or 0}: {error}") from error
     if index is None:
         yield from more(path)
+
+
+def sidecar_of(shard: Path) -> ShardMeta | None:
+    """None if it has none, and so isn't committed. Raises FileError if it is damaged."""
+    try:
+        return read_meta(shard)
+    except Gone:
+        return None
+
+
+def show_pack(path: Path, index: int | None, moves: bool) -> Iterator[str]:
+    """What a pack holds, then its last shard; with index, that game of all in it, move by move."""
+    pack = open_pack(path)
+    if index is not None:
+        yield from show_shard(*game_in_pack(pack, index), moves)
+        return
+    metas = [read_meta(pack.folder / name.meta, pack) for name in pack.names]
+    yield described(
+        {
+            "pack": pack.path,
+            "game": metas[0].game,
+            "played by": f"{metas[0].model}, worker {metas[0].worker}",
+            "shards": f"{len(pack.names):,}, {pack.names[0].shard} to {pack.names[-1].shard}",
+            "games": f"{sum(meta.games for meta in metas):,}",
+            "positions": f"{sum(meta.positions for meta in metas):,}",
+            "bytes": f"{pack.sizes.sum():,}",
+        }
+    )
+    yield ""
+    yield "its last shard, which can be shown by its own name, as the others can:"
+    yield from show_shard(pack.folder / pack.names[-1].shard, None, moves)
+
+
+def game_in_pack(pack: Pack, index: int) -> tuple[Path, int]:
+    """(shard, number in it) of a game of a pack. Raises UsageError if it has fewer, FileError if it is damaged."""
+    before = 0
+    for name in pack.names:
+        num_games = read_meta(pack.folder / name.meta, pack).games
+        if 0 <= index - before < num_games:
+            return pack.folder / name.shard, index - before
+        before += num_games
+    raise UsageError(f"show --game: found {index}; {pack.path} holds games 0 to {before - 1}")
 
 
 def checked_index(shard: Shard, index: int) -> int:
@@ -175,12 +219,15 @@ def without_places(window: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def show_sidecar(path: Path) -> Iterator[str]:
+    if layout.parse_pack_name(path.name):
+        yield from show_pack(path, None, False)
+        return
     meta = read_meta(path)
     lengths = meta.lengths
     yield described(
         {
             "sidecar": path,
-            "commits": meta.path.name if meta.path.exists() else f"{meta.path.name}, which is MISSING",
+            "commits": meta.path.name if not is_gone(meta.path) else f"{meta.path.name}, which is MISSING",
             "game": meta.game,
             "played by": f"{meta.model}, worker {meta.worker}",
             "generation": "-" if meta.generation is None else meta.generation,

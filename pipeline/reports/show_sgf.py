@@ -18,12 +18,12 @@ from pipeline.games.backgammon.game import STARTS, Backgammon
 from pipeline.games.base import AnyGame, Game
 from pipeline.games.registry import recorded_game
 from pipeline.games.replay import movers
-from pipeline.reports.show_records import checked_index, found_by_search
-from pipeline.storage import layout
+from pipeline.reports.show_records import checked_index, found_by_search, game_in_pack, sidecar_of
 from pipeline.storage.gammon import MAT_SUFFIX, gammon_sgf, mat_record
 from pipeline.storage.matches import MatchGame, read_match
+from pipeline.storage.packs import open_pack
 from pipeline.storage.sgf import SgfText, game_sgf, sgf_name
-from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord, Shard, read_meta, read_shard
+from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord, Shard, read_shard
 
 MAT_CHECKERS = sum(STARTS["backgammon"].values())
 Named = tuple[str, str]
@@ -35,11 +35,20 @@ def shard_records(path: Path, index: int | None, as_mat: bool = False) -> Iterat
 
     Raises UsageError for a game without SGF, or without .mat.
     """
-    meta = read_meta(path) if layout.meta_path(path).exists() else None
-    shard = read_shard(path, meta)
+    shard = read_shard(path, sidecar_of(path))
     game = _written(path, shard.game_spec, as_mat)
     for number in range(shard.num_games) if index is None else [checked_index(shard, index)]:
         yield f"{path.stem}-{_name(number, as_mat)}", _shard_record(game, shard, number, as_mat)
+
+
+def pack_records(path: Path, index: int | None, as_mat: bool = False) -> Iterator[Named]:
+    """The same of all shards of a pack."""
+    pack = open_pack(path)
+    if index is not None:
+        yield from shard_records(*game_in_pack(pack, index), as_mat)
+        return
+    for name in pack.names:
+        yield from shard_records(pack.folder / name.shard, None, as_mat)
 
 
 def match_records(path: Path, index: int | None, as_mat: bool = False) -> Iterator[Named]:

@@ -46,7 +46,7 @@ from pipeline.storage.matches import list_matches, newest_match, read_summary
 from pipeline.storage.models import ModelInfo, list_models, read_info, read_journal, resolve_champion
 from pipeline.storage.order import TOTAL, Counted, generation_of
 from pipeline.storage.ratings import read_ratings
-from pipeline.storage.shards import ShardMeta, read_meta
+from pipeline.storage.shards import ShardMeta, meta_of
 
 RATES_OVER = timedelta(hours=1)
 MOST_READ = 250  # sidecars, of the last hour and of those since the newest window
@@ -270,13 +270,7 @@ class _Look:
         )
 
     def meta(self, shard: SizedShard) -> ShardMeta | None:
-        path = shard.meta(self.directory / SELFPLAY)
-        try:
-            return read_meta(path)
-        except FileError as error:
-            if path.exists():
-                self.warnings.append(str(error))
-            return None
+        return meta_of(shard, self.directory / SELFPLAY, lambda error: self.warnings.append(str(error)))
 
     def evaluations_per_second(self, metas: dict[SizedShard, ShardMeta]) -> float | None:
         """Of the newest model's games in the last hour, all workers together."""

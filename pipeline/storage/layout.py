@@ -5,6 +5,7 @@
     saved_models/best_model              the champion, a relative symlink; promotions.jsonl beside it
     data/selfplay/000018-name/WORKER/20261121T131500.123456-000001.gz    a shard; .meta beside it commits it
     data/selfplay/000021+000018-name/WORKER/…                            games that model 18 began in generation 21
+    data/selfplay/…/WORKER/20261121T131500.123456-002000x01998.gz        a pack: 1998 shards, of which this is the last
     data/training_data/000007-1a2b3c4d-0003-of-0190.h5            chunk 3 of 190 of set 000007-1a2b3c4d
     data/training_data/000007-1a2b3c4d-holdout.h5                 its hold-out
     data/training_data/000007-1a2b3c4d-priorities.safetensors     how often to sample each of its examples
@@ -65,6 +66,7 @@ _MODEL = re.compile(r"(\d{6})-([A-Za-z0-9][A-Za-z0-9._-]*)")
 _CHECKPOINT = re.compile(r"\.(.+)\.training")
 _GAMES = re.compile(r"(?:(\d{6})\+)?([A-Za-z0-9][A-Za-z0-9._-]*)")
 _SHARD = re.compile(r"(\d{8}T\d{6}\.\d{6})-(\d{6}|[1-9]\d{6,11})\.(?:gz|meta)")
+_PACK = re.compile(r"(\d{8}T\d{6}\.\d{6}-(?:\d{6}|[1-9]\d{6,11}))x(\d{5,9})\.(?:gz|meta)")
 _CHUNK = re.compile(r"(\d{6})-([0-9a-f]{8})-(?:(\d{4})-of-(\d{4})|holdout)\.h5")
 _PRIORITIES = re.compile(r"(\d{6})-([0-9a-f]{8})-priorities\.safetensors")
 _TEMPORARY = re.compile(r"\.(.+)~([A-Za-z0-9-]+)~(\d+)~(?:(\d{8}T\d{6})~)?[0-9a-f]{8}\.tmp", re.DOTALL)
@@ -161,16 +163,16 @@ class ShardName:
     number: int  # 1, 2, …; earlier versions began anew with each process, and after a million
 
     @property
+    def stem(self) -> str:
+        return f"{self.time.astimezone(UTC).strftime(TIME_FORMAT)}-{self.number:06d}"
+
+    @property
     def shard(self) -> str:
-        return _shard_stem(self.time, self.number) + SHARD_SUFFIX
+        return self.stem + SHARD_SUFFIX
 
     @property
     def meta(self) -> str:
-        return _shard_stem(self.time, self.number) + META_SUFFIX
-
-
-def _shard_stem(time: datetime, number: int) -> str:
-    return f"{time.astimezone(UTC).strftime(TIME_FORMAT)}-{number:06d}"
+        return self.stem + META_SUFFIX
 
 
 def parse_shard_name(name: str) -> ShardName | None:
@@ -183,6 +185,29 @@ def parse_shard_name(name: str) -> ShardName | None:
     except ValueError:
         return None
     return ShardName(time, int(match[2])) if 2000 <= time.year <= 9998 else None  # hours can be added and taken away
+
+
+@dataclass(frozen=True, order=True)
+class PackName:
+    """Of many shards in one file: see packs.py."""
+
+    last: ShardName
+    count: int  # of shards
+
+    @property
+    def shard(self) -> str:
+        return f"{self.last.stem}x{self.count:05d}{SHARD_SUFFIX}"
+
+    @property
+    def meta(self) -> str:
+        return f"{self.last.stem}x{self.count:05d}{META_SUFFIX}"
+
+
+def parse_pack_name(name: str) -> PackName | None:
+    """The parts of the name of a pack or its sidecar; None if it is neither."""
+    match = _PACK.fullmatch(name)
+    last = parse_shard_name(match[1] + META_SUFFIX) if match else None
+    return PackName(last, int(match[2])) if match and last else None
 
 
 def shard_folder(directory: Path, model: str, worker: str, generation: int | None = None) -> Path:

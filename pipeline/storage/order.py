@@ -1,4 +1,5 @@
-"""Which shards there are, and their order: by when their games were begun in the run. From names alone: opens no file.
+"""Which shards there are, and their order: by when their games were begun in the run. From names alone: of files it
+opens only the lists of names in packs.
 
 The order, which every command goes by:
 
@@ -16,9 +17,8 @@ process writes. Whoever has seen a folder up to a number knows what is new in it
 gather counts. Two things keep this true:
 
 - One process at a time writes as a worker.
-- Who merges shards gives the new one the name of the last that it holds, so that it stands where they stood, and
-  numbers go on behind it. Who removes shards either leaves a folder's last one, or removes the folders of a generation
-  that no game can come into any more.
+- A shard keeps its name in a pack (see packs.py), and numbers go on behind it. Who removes shards leaves a folder's
+  last one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import groupby
@@ -34,7 +34,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from pipeline.storage import atomic, layout
+from pipeline.storage import atomic, layout, packs
 
 TOTAL, COUNTED, LATEST = "total_positions", "counted_shards", "latest_shard"  # in the description of a window
 MOST = 2**63  # shards or positions
@@ -48,6 +48,7 @@ class ShardFile:
     name: layout.ShardName
     worker: str
     folder: str  # of the games of a model and generation
+    pack: packs.Packed = field(default=None, compare=False)  # where it lies
 
     @property
     def place(self) -> str:
@@ -93,9 +94,8 @@ def newest_generations(directory: Path) -> Iterator[tuple[int, list[str]]]:
 def _files(directory: Path, generation: int, folders: list[str], only: str | None) -> Iterator[ShardFile]:
     for folder in folders:
         for worker in [only] if only else folders_in(directory / folder, layout.is_worker_name):
-            for name in atomic.names_in(directory / folder / worker):
-                if name.endswith(layout.META_SUFFIX) and (parsed := layout.parse_shard_name(name)):
-                    yield ShardFile(generation, parsed, worker, folder)
+            for name, pack in packs.shards_in(directory / folder / worker).items():
+                yield ShardFile(generation, name, worker, folder, pack)
 
 
 def generation_of(folder: str) -> int:
@@ -178,6 +178,7 @@ class ShardNames:
             last = self._last.get(folder)
             if last is None:  # earlier processes may have written here, under another clock
                 found = [name for name in map(layout.parse_shard_name, os.listdir(folder)) if name]
+                found += packs.shards_in(folder)
                 last = layout.ShardName(max(found).time, max(one.number for one in found)) if found else None
             time = datetime.now(UTC)
             if last is not None:

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError
-from pipeline.storage import atomic, layout, order
+from pipeline.storage import atomic, layout, order, packs
 
 if TYPE_CHECKING:
     from pipeline.storage.chunks import ColumnTypes
@@ -42,6 +42,7 @@ except ImportError:  # the standard library reads and writes the same files, slo
     igzip_lib = isal_zlib = None  # type: ignore[assignment]
 INFLATE_ERRORS: Any = (zlib.error,) if isal_zlib is None else (zlib.error, isal_zlib.error)  # not of one family
 
+WANTED_META = "the sidecar of a game shard"
 SHARD_FORMAT, META_FORMAT = "mugo-shard", "mugo-shard-meta"
 VERSION, OF_A_SEARCH = 4, 3
 # Version 1 knew no opponents: a model played itself; 1 and 2 no surprises: all are 0. Before version 4 all shards had
@@ -143,6 +144,7 @@ class ShardMeta:
     game_ids: NDArray[np.uint64] | None = None  # [G] None: an earlier version's sidecar
     numbers: NDArray[np.int64] | None = None  # [G] which games of the worker they are; None: not known
     run: RunNumbers | None = None  # that played them; None: not known
+    pack: packs.Pack | None = None  # where the shard lay when this was read; None: in files of its own
 
     @property
     def id(self) -> str:
@@ -464,11 +466,15 @@ def _listed(name: str, column: NDArray[Any], recorded: ColumnTypes) -> dict[str,
 # Reading
 
 
-def read_meta(path: Path) -> ShardMeta:
-    """The sidecar at path (the ``.meta`` or the shard it belongs to). Raises FileError if missing or damaged."""
+def read_meta(path: Path, pack: packs.Pack | None = None) -> ShardMeta:
+    """The sidecar of the shard at path, lying in this pack if any. Raises FileError: packs.Gone if it is missing."""
     path = layout.meta_path(path)
-    wanted = "the sidecar of a game shard"
-    raw = atomic.read_json(path, wanted)
+    return parse_meta(path, *packs.read_stored(path, pack, WANTED_META))
+
+
+def parse_meta(path: Path, data: bytes, pack: packs.Pack | None = None) -> ShardMeta:
+    """A sidecar from its content. Raises FileError if that is damaged. pack: where it was found."""
+    raw = atomic.parse_json(path, data, wanted := WANTED_META)
     atomic.check_format(path, raw, META_FORMAT, READABLE, wanted)
     try:
         lengths = np.array(raw["lengths"], np.int32)
@@ -502,6 +508,7 @@ def read_meta(path: Path) -> ShardMeta:
             else None,
             num_bytes=int(raw["bytes"]),
             sha256=str(raw["sha256"]),
+            pack=pack,
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise FileError(path, f"damaged: {type(error).__name__}: {error}; wanted {wanted}") from error
@@ -543,7 +550,7 @@ def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
 
     Raises FileError that says what was found and wanted.
     """
-    packed = atomic.read_bytes(path, "a game shard")
+    packed, _ = packs.read_stored(path, meta.pack if meta else None, "a game shard")
     if meta is not None:
         atomic.check_content(path, packed, meta.num_bytes, meta.sha256, "its sidecar")
     try:
@@ -685,12 +692,14 @@ def meta_of(
     file: order.ShardFile, directory: Path, on_damage: Callable[[FileError], None] | None = None
 ) -> ShardMeta | None:
     """The sidecar of one of the shards under directory; None if it is gone, or damaged and on_damage was told."""
-    path = file.meta(directory)
     try:
-        return read_meta(path)
+        if isinstance(file.pack, FileError):
+            raise file.pack
+        return read_meta(file.meta(directory), file.pack)
+    except packs.Gone:
+        return None
     except FileError as error:
-        if path.exists():
-            if on_damage is None:
-                raise
-            on_damage(error)
+        if on_damage is None:
+            raise
+        on_damage(error)
         return None

@@ -21,6 +21,7 @@ from pipeline.methods.registry import method_named
 from pipeline.phrases import counted
 from pipeline.progress import Progress
 from pipeline.storage import layout
+from pipeline.storage.packs import is_gone
 from pipeline.storage.shards import Shard, ShardMeta, newest_shards, read_shard
 from pipeline.verify.findings import GAMES, Findings
 
@@ -77,8 +78,8 @@ def check_games(directory: Path, num_shards: int, findings: Findings, progress: 
     for group, shards, errors in in_threads(checked, _groups(newest_shards(directory, damaged))):
         progress.advance(len(group))
         for error in errors:
-            with findings.checking(GAMES, layout.meta_path(error.path)):
-                raise error
+            if not is_gone(layout.meta_path(error.path)):
+                findings.problem(GAMES, error.path, error.problem)
         for shard in shards:
             known.add(shard.id, shard.game_ids, shard.lengths)
             games.add(shard.game_spec)

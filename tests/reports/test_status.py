@@ -113,8 +113,8 @@ def test_rates_of_several_workers_add_up(run: Path) -> None:
 def test_of_many_shards_a_few_are_opened(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status_module, "MOST_READ", 10)
     opened = []
-    read_meta = status_module.read_meta
-    monkeypatch.setattr(status_module, "read_meta", lambda path: opened.append(path) or read_meta(path))
+    meta_of = status_module.meta_of
+    monkeypatch.setattr(status_module, "meta_of", lambda shard, *rest: opened.append(shard) or meta_of(shard, *rest))
     for seconds in range(200, 3000, 60):
         shard_at(run, NOW - timedelta(seconds=seconds))
     play = look(run).play

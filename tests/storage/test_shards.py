@@ -546,10 +546,11 @@ def test_the_scan_costs_the_same_with_any_history_behind_it(
     listdir, scandir, read = os.listdir, os.scandir, shards.read_meta
     monkeypatch.setattr(os, "listdir", lambda path: (calls.append(str(path)), listdir(path))[1])
     monkeypatch.setattr(os, "scandir", lambda path: (calls.append(str(path)), scandir(path))[1])
-    monkeypatch.setattr(shards, "read_meta", lambda path: (calls.append(str(path)), read(path))[1])
+    monkeypatch.setattr(shards, "read_meta", lambda path, pack: (calls.append(str(path)), read(path, pack))[1])
     newest = shards.newest_shards(tmp_path)
     assert [next(newest).path for _ in wanted] == wanted[::-1]
-    assert len(calls) == 3 + len(wanted) and not any("old" in call for call in calls)
+    # The folder of all games, of the generation, and of the worker twice: packs are looked for behind the names.
+    assert len(calls) == 4 + len(wanted) and not any("old" in call for call in calls)
 
 
 def test_a_folder_that_cannot_be_written_is_noticed_before_there_are_games(

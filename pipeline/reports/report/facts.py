@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.config import RatingsConfig
-from pipeline.errors import FileError, MuGoError
+from pipeline.errors import MuGoError
 from pipeline.games.registry import recorded_game
 from pipeline.matches.statistics import score_of, wilson_interval
 from pipeline.methods.resignation import EFFECTIVE, NEVER, calibrate, watched
@@ -33,7 +33,7 @@ from pipeline.reports.show_match import counted_games
 from pipeline.storage import layout
 from pipeline.storage.match_results import MatchResults
 from pipeline.storage.models import ModelInfo, list_models, read_info, read_journal, resolve_champion
-from pipeline.storage.shards import POLICY_COUNTS, End, Shard, ShardMeta, read_meta, read_shard
+from pipeline.storage.shards import POLICY_COUNTS, End, Shard, ShardMeta, meta_of, read_shard
 
 MOST_META = 4_000  # sidecars that are read
 MOST_SHARDS = 400  # shards that are opened
@@ -180,15 +180,9 @@ def _read_games(facts: Facts, progress: Progress) -> None:
     progress.start("reading sidecars", total=len(chosen), unit="shards")
     metas: dict[int, list[ShardMeta]] = defaultdict(list)
     for shard in chosen:
-        path = shard.meta(facts.directory / SELFPLAY)
-        try:
-            meta = read_meta(path)
-        except FileError as error:
-            if path.exists():
-                facts.warnings.append(str(error))
-        else:
-            if facts.game is None or meta.game == facts.game:
-                metas[_generation(meta)].append(meta)
+        meta = meta_of(shard, facts.directory / SELFPLAY, lambda error: facts.warnings.append(str(error)))
+        if meta is not None and (facts.game is None or meta.game == facts.game):
+            metas[_generation(meta)].append(meta)
         progress.advance()
     progress.finish()
     facts.metas = dict(sorted(metas.items()))
