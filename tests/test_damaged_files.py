@@ -38,10 +38,11 @@ from pipeline.run_state import _state_of
 from pipeline.selfplay.opponents import read_champions
 from pipeline.storage import layout
 from pipeline.storage.chunks import ORIGIN, ChunkHeader, read_chunk, write_chunk
+from pipeline.storage.gzipped import compress, decompress
 from pipeline.storage.matches import MatchFailure, MatchHeader, match_lock, open_match, write_summary
 from pipeline.storage.models import read_model
 from pipeline.storage.ratings import Member, Pool, RatedPlayer, Ratings, write_pool, write_ratings
-from pipeline.storage.shards import compress, decompress, read_shard, write_shard
+from pipeline.storage.shards import read_shard, write_shard
 from tests.helpers import make_champion, make_model
 from tests.reports.test_show import match_game, player
 from tests.reports.test_show_records import LEFT_COLUMN, record

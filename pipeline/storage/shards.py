@@ -15,13 +15,11 @@ Doesn't know rules: whether the moves are legal is methods/alphazero/examples.py
 from __future__ import annotations
 
 import base64
-import gzip
 import hashlib
 import json
 import math
 import os
 import tempfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
@@ -33,14 +31,10 @@ from numpy.typing import NDArray
 
 from pipeline.errors import FileError
 from pipeline.storage import atomic, layout, order, packs
+from pipeline.storage.gzipped import INFLATE_ERRORS, compress, decompress
 
 if TYPE_CHECKING:
     from pipeline.storage.chunks import ColumnTypes
-try:
-    from isal import igzip_lib, isal_zlib
-except ImportError:  # the standard library reads and writes the same files, slower
-    igzip_lib = isal_zlib = None  # type: ignore[assignment]
-INFLATE_ERRORS: Any = (zlib.error,) if isal_zlib is None else (zlib.error, isal_zlib.error)  # not of one family
 
 WANTED_META = "the sidecar of a game shard"
 SHARD_FORMAT, META_FORMAT = "mugo-shard", "mugo-shard-meta"
@@ -53,11 +47,8 @@ POLICY_COUNTS = 1  # bit 0 of flags: the visits of this move are a policy target
 NO_VALUE = 2  # bit 1: whoever made this move had no opinion; its root value is 0 and means nothing
 BOTH = 2  # learner: the model played both sides
 TRIAL_BYTES = 65_536  # about a shard's size
-MOST_UNPACKED = 16 << 20  # bytes that any shard may unpack to; beyond, MOST_RATIO times its size
-MOST_RATIO = 64  # games pack to a third or a tenth; only what was made to fill the memory packs better than this
 MOST_GENERATION, MOST_EVALUATIONS = 2**31 - 1, 2**63 - 1
 MOST_NUMBER = 2**62  # of a game
-COMPRESSION_LEVEL = 1  # higher levels cost more time than their smaller files are worth
 NAMES = order.ShardNames()
 SWEPT_GENERATIONS = 2  # of all workers: one that was killed may never come back
 
@@ -353,13 +344,6 @@ def write_shard(
     return path
 
 
-def compress(data: bytes) -> bytes:
-    """gzip by the fastest library installed, without a time stamp."""
-    if igzip_lib is not None:
-        return igzip_lib.compress(data, level=COMPRESSION_LEVEL, flag=igzip_lib.COMP_GZIP)
-    return gzip.compress(data, COMPRESSION_LEVEL, mtime=0)
-
-
 def prepare_folder(output_dir: Path, model_name: str, worker: str, generation: int | None = None) -> None:
     """Make the folder of a worker's shards and try to write there, so that trouble shows before the games are played.
 
@@ -574,20 +558,6 @@ def read_shard(path: Path, meta: ShardMeta | None = None) -> Shard:
     if meta is not None and meta.game_ids is not None and not np.array_equal(shard.game_ids, meta.game_ids):
         raise FileError(path, "its games' ids are not those in its sidecar")
     return shard
-
-
-def decompress(data: bytes) -> bytes:
-    """Raises EOFError, ValueError or one of INFLATE_ERRORS for damaged or cut data, and for more than it may hold."""
-    most = MOST_UNPACKED + MOST_RATIO * len(data)
-    stream = (isal_zlib or zlib).decompressobj(wbits=31)
-    unpacked = stream.decompress(data, most)
-    if not stream.eof:
-        if len(unpacked) >= most:
-            raise ValueError(f"its {len(data)} bytes unpack to more than {most}")
-        raise EOFError("cut off")
-    if stream.unused_data:
-        raise ValueError("something follows the end")
-    return unpacked
 
 
 def _max_result(path: Path, header: dict[str, Any]) -> float:

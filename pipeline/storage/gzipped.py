@@ -1,0 +1,38 @@
+"""gzip as shards have it: by the fastest library installed, without a time stamp, and never without bound."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from typing import Any
+
+try:
+    from isal import igzip_lib, isal_zlib
+except ImportError:  # the standard library reads and writes the same files, slower
+    igzip_lib = isal_zlib = None  # type: ignore[assignment]
+INFLATE_ERRORS: Any = (zlib.error,) if isal_zlib is None else (zlib.error, isal_zlib.error)  # not of one family
+
+MOST_UNPACKED = 16 << 20  # bytes that any shard may unpack to; beyond, MOST_RATIO times its size
+MOST_RATIO = 64  # games pack to a third or a tenth; only what was made to fill the memory packs better than this
+COMPRESSION_LEVEL = 1  # higher levels cost more time than their smaller files are worth
+
+
+def compress(data: bytes) -> bytes:
+    """The same data give the same bytes."""
+    if igzip_lib is not None:
+        return igzip_lib.compress(data, level=COMPRESSION_LEVEL, flag=igzip_lib.COMP_GZIP)
+    return gzip.compress(data, COMPRESSION_LEVEL, mtime=0)
+
+
+def decompress(data: bytes) -> bytes:
+    """Raises EOFError, ValueError or one of INFLATE_ERRORS for damaged or cut data, and for more than it may hold."""
+    most = MOST_UNPACKED + MOST_RATIO * len(data)
+    stream = (isal_zlib or zlib).decompressobj(wbits=31)
+    unpacked = stream.decompress(data, most)
+    if not stream.eof:
+        if len(unpacked) >= most:
+            raise ValueError(f"its {len(data)} bytes unpack to more than {most}")
+        raise EOFError("cut off")
+    if stream.unused_data:
+        raise ValueError("something follows the end")
+    return unpacked
