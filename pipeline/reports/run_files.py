@@ -105,7 +105,7 @@ def look_at(directory: Path) -> RunFiles:
             _take_hidden(files, folder / name)
             if files.held is not None and locked and _file_id(directory / folder / name) in locked:
                 files.held.add(folder / name)
-    files.shards.sort()
+    files.shards.sort(key=lambda shard: shard.age)
     files.uncommitted.sort()
     return files
 

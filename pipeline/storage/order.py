@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -56,6 +57,11 @@ class ShardFile:
         return f"{self.folder}/{self.worker}"
 
     @property
+    def age(self) -> tuple[int, datetime, int, str, str]:
+        """Sorts like the file itself, and many times faster."""
+        return self.generation, self.name.time, self.name.number, self.worker, self.folder
+
+    @property
     def time(self) -> datetime:
         return self.name.time
 
@@ -80,7 +86,13 @@ def newest_files(directory: Path, worker: str | None = None) -> Iterator[ShardFi
     Lazy: lists the folders of a generation when it comes to it; older ones cost nothing.
     """
     for generation, folders in newest_generations(directory):
-        yield from sorted(_files(directory, generation, folders, worker), reverse=True)
+        found = sorted(_found(directory, folders, worker), key=itemgetter(0), reverse=True)
+        for (_, _, by, folder), name, pack in found:  # made one by one: most are never asked for
+            yield ShardFile(generation, name, by, folder, pack)
+
+
+_Found = tuple[tuple[datetime, int, str, str], layout.ShardName, packs.Packed]
+"""What shards of one generation sort by, as ShardFile does; name and pack."""
 
 
 def newest_generations(directory: Path) -> Iterator[tuple[int, list[str]]]:
@@ -91,11 +103,11 @@ def newest_generations(directory: Path) -> Iterator[tuple[int, list[str]]]:
         yield generation, sorted(name for _, name in group)
 
 
-def _files(directory: Path, generation: int, folders: list[str], only: str | None) -> Iterator[ShardFile]:
+def _found(directory: Path, folders: list[str], only: str | None) -> Iterator[_Found]:
     for folder in folders:
         for worker in [only] if only else folders_in(directory / folder, layout.is_worker_name):
             for name, pack in packs.shards_in(directory / folder / worker).items():
-                yield ShardFile(generation, name, worker, folder, pack)
+                yield (name.time, name.number, worker, folder), name, pack
 
 
 def generation_of(folder: str) -> int:
