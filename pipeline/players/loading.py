@@ -78,19 +78,25 @@ def load_estimator(model: Model) -> Callable[[Planes], Estimates]:
 def calibration_positions(game: Game) -> Planes:
     """[N, C, H, W] planes from random games, in the order of plies; N is at most CALIBRATION_POSITIONS.
 
-    They are always the same, and made once per game; don't change them. Random play is weak, but its boards are as
+    Every second one, from the first on, is of one half of the games, the others are of the other half: int8 takes its
+    scales from the former and is checked on the latter, which have had no part in them. They are always the same, and
+    made once per game; don't change them. Random play is weak, but its boards are as
     full as real ones: a network's activations are about as large as in its own games, or slightly larger (LOG.md).
     """
     rng = np.random.default_rng(0)
     states = game.initial(CALIBRATION_GAMES)
     history = game.initial_history(states)
-    rows, found = np.arange(CALIBRATION_GAMES), []
+    rows = np.arange(CALIBRATION_GAMES)
+    found: tuple[list[Planes], list[Planes]] = ([], [])
     while rows.size:
         legal, planes = game.legal_and_observe(states[rows], history.select(rows))
-        found.append(planes.copy())
+        for half, planes_of in enumerate(found):
+            planes_of.append(planes[rows % 2 == half])
         actions = (legal * rng.random(legal.shape)).argmax(axis=1).astype(np.int32)
         states[rows] = game.play(states[rows], actions, history.select(rows))
         history.append(rows, game.keys(states[rows]))
         rows = rows[~game.is_over(states[rows])]
-    every = np.concatenate(found)
-    return every[np.linspace(0, len(every) - 1, min(CALIBRATION_POSITIONS, len(every))).astype(int)]
+    halves = [np.concatenate(one) for one in found]
+    count = min(CALIBRATION_POSITIONS // 2, *map(len, halves))
+    chosen = [one[np.linspace(0, len(one) - 1, count).astype(int)] for one in halves]
+    return np.stack(chosen, axis=1).reshape(-1, *chosen[0].shape[1:])

@@ -67,6 +67,7 @@ class BatchSearch(Boards):
                 budget=np.zeros(num_rows, np.int32),
                 value_scale=config.value_scale,
                 max_visit_init=config.max_visit_init,
+                virtual_loss=float(self._virtual_loss),
                 weights=np.empty(game.num_actions, np.float64),
             )
         self._tables: dict[int, int] = {}  # readouts → index into the Gumbel tables
@@ -328,7 +329,7 @@ class BatchSearch(Boards):
         grown = {}
         for name in EDGE_ARRAYS:
             old = getattr(self._tree, name)
-            new = np.empty((self.num_rows, 2 * capacity), old.dtype)
+            new = np.zeros((self.num_rows, 2 * capacity), old.dtype)
             new[:, :capacity] = old
             grown[name] = new
         self._tree = self._tree._replace(**grown)

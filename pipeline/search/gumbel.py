@@ -3,7 +3,9 @@ Plain twin: ``tests/reference/gumbel.py``.
 
 Notation, all at one node: P prior, N visits of an edge, q mean value of an edge seen by the node's player to move,
 v_mix = (v + ΣN · Σ P·q / Σ P) / (1 + ΣN), sums of P over the visited edges, v the network's value;
-completed q: q, or v_mix for an edge without visits; q̂: completed q, rescaled so that the node's lowest is 0 and its
+completed q: q, or v_mix for an edge without visits that have a value. Where several leaves are pending at once, their
+visits count in N where it spreads the search, but neither they nor their virtual losses are part of q or v_mix, and so
+of what q is rescaled to; q̂: completed q, rescaled so that the node's lowest is 0 and its
 highest 1; σ(q̂) = (max_visit_init + max N) · value_scale · q̂. A logit is the logarithm of the prior, less that of the
 node's highest: the softmax is the same. A prior that underflowed counts as the smallest float, so that no −∞ occurs.
 
@@ -41,6 +43,7 @@ class Gumbel(NamedTuple):
 
     tables  [B, M + 1, T] int32  table_of_considered_visits for each of B budgets, M considered actions at most
     budget  [R] int32            which of the tables each row follows, or BY_PUCT
+    virtual_loss                 what each pending visit has taken from the sums of values
     weights [A] float64          scratch
     """
 
@@ -48,6 +51,7 @@ class Gumbel(NamedTuple):
     budget: IntArray
     value_scale: float
     max_visit_init: float
+    virtual_loss: float
     weights: NDArray[np.float64]
 
 
@@ -79,24 +83,38 @@ def table_of_considered_visits(max_num_considered_actions: int, readouts: int) -
 
 
 @kernel
+def known_q(tree, row, at, gumbel, otherwise):
+    """(q of a visited edge without its pending visits, how many visits that rests on); `otherwise` if on none."""
+    pending = np.int64(tree.edge_pending[row, at])
+    known = tree.edge[row, at].visits - pending
+    if known <= 0:
+        return otherwise, 0
+    return (np.float64(tree.edge[row, at].value_sum) + pending * gumbel.virtual_loss) / known, known
+
+
+@kernel
 def completed_q(tree, row, node, gumbel):
     """What turns a node's q into σ(q̂) = factor · (q − lowest): (lowest completed q, highest, v_mix, visited prior,
-    factor).
+    factor). The visited prior is that of all visited edges, pending ones included.
     """
     this = tree.node[row, node]
-    most, visited_prior, weighted = 0, 0.0, 0.0
+    most, visited_prior, known_prior, weighted = 0, 0.0, 0.0, 0.0
+    total, num_known = 0, 0
     low, high = np.inf, -np.inf
     for i in range(this.edge_start, this.edge_start + this.num_visited):
-        edge = tree.edge[row, i]
-        q = np.float64(edge.value_sum) / edge.visits
         prior = max(MIN_PRIOR, np.float64(tree.edge_prior[row, i]))
         visited_prior += prior
-        weighted += prior * q
-        low, high, most = min(low, q), max(high, q), max(most, edge.visits)
+        q, known = known_q(tree, row, i, gumbel, 0.0)
+        if known > 0:
+            num_known += 1
+            total += known
+            known_prior += prior
+            weighted += prior * q
+            low, high, most = min(low, q), max(high, q), max(most, known)
     v_mix = np.float64(this.value)
-    if this.num_visited > 0:
-        v_mix = (v_mix + this.visits * (weighted / visited_prior)) / (1 + this.visits)
-    if this.num_visited < this.edge_count:
+    if num_known > 0:
+        v_mix = (v_mix + total * (weighted / known_prior)) / (1 + total)
+    if num_known < this.edge_count:
         low, high = min(low, v_mix), max(high, v_mix)
     factor = (gumbel.max_visit_init + most) * gumbel.value_scale / max(high - low, MIN_RANGE)
     return low, high, v_mix, visited_prior, factor
@@ -106,12 +124,11 @@ def completed_q(tree, row, node, gumbel):
 def best_considered(tree, row, considered_visits, gumbel):
     """The root's edge of highest g + logit + σ among those with so many visits, at least 1; lower action on ties."""
     this = tree.node[row, ROOT]
-    low, _high, _v_mix, _visited_prior, factor = completed_q(tree, row, ROOT, gumbel)
+    low, _high, v_mix, _visited_prior, factor = completed_q(tree, row, ROOT, gumbel)
     best, best_score = -1, -np.inf
     for i in range(this.num_visited):
-        edge = tree.edge[row, this.edge_start + i]
-        if edge.visits == considered_visits:
-            q = np.float64(edge.value_sum) / edge.visits
+        if tree.edge[row, this.edge_start + i].visits == considered_visits:
+            q, _known = known_q(tree, row, this.edge_start + i, gumbel, v_mix)
             score = np.float64(tree.root_prior[row, i]) + factor * (q - low)
             if score > best_score or (score == best_score and has_lower_action(tree, row, this.edge_start, i, best)):
                 best, best_score = i, score
@@ -138,8 +155,7 @@ def select_child(tree, row, node, gumbel):
     _low, high, v_mix, visited_prior, factor = completed_q(tree, row, node, gumbel)
     total = 0.0
     for i in range(num_visited):
-        edge = tree.edge[row, start + i]
-        q = np.float64(edge.value_sum) / edge.visits
+        q, _known = known_q(tree, row, start + i, gumbel, v_mix)
         weight = max(MIN_PRIOR, np.float64(tree.edge_prior[row, start + i])) * math.exp(factor * (q - high))
         gumbel.weights[i] = weight
         total += weight
@@ -232,7 +248,9 @@ def targets(tree, rows, gumbel, out):
         total = 0.0
         for i in range(this.edge_count):
             at = this.edge_start + i
-            q = np.float64(tree.edge[row, at].value_sum) / tree.edge[row, at].visits if i < this.num_visited else v_mix
+            q = v_mix
+            if i < this.num_visited:
+                q, _known = known_q(tree, row, at, gumbel, v_mix)
             weight = max(MIN_PRIOR, np.float64(tree.edge_prior[row, at])) * math.exp(factor * (q - high))
             gumbel.weights[i] = weight
             total += weight

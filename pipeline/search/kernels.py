@@ -39,6 +39,16 @@ def backup(tree, row, node, edge, mover, value, visits, virtual_loss):
 
 
 @kernel
+def count_pending(tree, row, node, edge, change):
+    """Add to edge_pending of the edge and of all above it. edge is counted from the node's edge_start."""
+    while node != NO_PARENT:
+        this = tree.node[row, node]
+        tree.edge_pending[row, this.edge_start + edge] += change
+        edge = this.parent_edge
+        node = this.parent
+
+
+@kernel
 def select(tree, rows, limits, puct, forced, gumbel, games, leaves):
     """Descend from the root of each of rows [n] to up to num_leaves unexpanded leaves, and fill `leaves` with them.
 
@@ -102,10 +112,13 @@ def select(tree, rows, limits, puct, forced, gumbel, games, leaves):
             if unvisited:
                 tree.edge[row, at].visits = 0
                 tree.edge[row, at].value_sum = 0.0
+                tree.edge_pending[row, at] = 0
                 tree.node[row, node].num_visited += 1
                 put_best_unvisited_next(tree, row, node)
             tree.edge[row, at].child = PENDING
             backup(tree, row, node, edge, np.int8(0), np.float32(0.0), 1, np.float32(virtual_loss))
+            if num_leaves > 1:  # a single one is never looked past
+                count_pending(tree, row, node, edge, np.uint8(1))
             tree.pending[row] += 1
             out_row[found], out_node[found], out_edge[found] = row, node, edge
             out_states[found] = tree.state[row, node]
@@ -142,7 +155,10 @@ def add_node(tree, leaves, i, value, terminal, virtual_loss):
     this.value_sum = 0.0
     tree.pending[row] -= 1
     if node != NO_PARENT:
-        tree.edge[row, tree.node[row, node].edge_start + edge].child = index
+        at = tree.node[row, node].edge_start + edge
+        tree.edge[row, at].child = index
+        if tree.edge_pending[row, at] > 0:
+            count_pending(tree, row, node, edge, np.uint8(255))  # one less
         backup(tree, row, node, edge, leaves.movers[i], value, 0, np.float32(-virtual_loss))
     return index
 

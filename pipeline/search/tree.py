@@ -70,6 +70,8 @@ class Tree(NamedTuple):
     edge          [R, E] EDGE        visits
                                      value_sum    sum of the values backed up
                                      child        node index, NO_CHILD or PENDING
+    edge_pending  [R, E] uint8       of an edge's visits, how many have no value yet, only a virtual loss; counted where
+                                     several leaves of a tree may be pending at once
     """
 
     num_nodes: NDArray[np.int32]
@@ -83,9 +85,10 @@ class Tree(NamedTuple):
     edge_action: NDArray[np.int16]
     edge_prior: NDArray[np.float32]
     edge: NDArray
+    edge_pending: NDArray[np.uint8]
 
 
-EDGE_ARRAYS = ("edge_action", "edge_prior", "edge")
+EDGE_ARRAYS = ("edge_action", "edge_prior", "edge", "edge_pending")
 
 
 def empty_tree(num_rows: int, num_nodes: int, num_edges: int, num_actions: int, state_size: int) -> Tree:
@@ -102,6 +105,7 @@ def empty_tree(num_rows: int, num_nodes: int, num_edges: int, num_actions: int, 
         edge_action=np.empty((num_rows, num_edges), np.int16),
         edge_prior=np.empty((num_rows, num_edges), np.float32),
         edge=np.empty((num_rows, num_edges), EDGE),
+        edge_pending=np.zeros((num_rows, num_edges), np.uint8),
     )
 
 

@@ -25,13 +25,17 @@ ZERO, ONE = np.float32(0.0), np.float32(1.0)
 
 @dataclass
 class Edge:
-    """One legal action of a node. value_sum: of all values backed up through it, seen by the node's mover."""
+    """One legal action of a node. value_sum: of all values backed up through it, seen by the node's mover.
+
+    pending: how many of the visits have no value yet; only GumbelReference has such.
+    """
 
     action: int
     prior: np.float32
     visits: int = 0
     value_sum: np.float32 = ZERO
     child: Node | None = None
+    pending: int = 0
 
 
 @dataclass

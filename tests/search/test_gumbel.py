@@ -64,6 +64,37 @@ def test_kernels_equal_the_plain_twin(spec, readouts, settings):
         fast.advance(ROW, np.array([action], np.int32))
 
 
+@pytest.mark.parametrize(("spec", "readouts", "leaves"), [("tictactoe", 40, 3), ("connect4", 60, 8), ("go:5", 48, 4)])
+def test_virtual_losses_are_no_part_of_the_values_that_are_rescaled(spec, readouts, leaves):
+    """With several leaves pending, kernels equal the plain twin, which knows which visits have a value."""
+    game = parse_game(spec)
+    together = 0
+    for seed in range(4):
+        evaluate = hashed_evaluator(game, seed)
+        plain, fast = GumbelReference(game, GUMBEL, evaluate), BatchSearch(game, 1, readouts, GUMBEL, leaves)
+        fast.new_games(ROW, np.array([seed], np.uint64))
+        for _ply in range(10):
+            if fast.over(ROW)[0]:
+                break
+            noise = drawn_noise(fast, game.legal(fast.states, fast.history)[0], 1.0)
+            plain.search(readouts, noise, leaves=leaves)
+            fast.begin(ROW, np.array([readouts], np.int32), np.array([True]))
+            while not fast.finished().size:
+                planes = fast.leaves()
+                together = max(together, len(planes))
+                if len(planes):
+                    fast.expand(*evaluate(planes))
+            assert plain.visits().tolist() == fast.root_table(ROW)[0][0].tolist()
+            assert np.abs(plain.targets() - fast.targets(ROW)[0]).max() <= 1
+            tree = tree_of(fast)
+            assert not tree.edge_pending[0, : tree.num_edges[0]].any()
+            action = plain.winner()
+            assert fast.choose(ROW, np.zeros(1))[0] == action
+            plain.advance(action)
+            fast.advance(ROW, np.array([action], np.int32))
+    assert together == leaves
+
+
 @pytest.mark.parametrize(("spec", "full", "cheap"), [("tictactoe", 20, 3), ("connect4", 60, 16), ("go:5", 40, 9)])
 def test_mixed_searches_equal_the_plain_twin(spec, full, cheap):
     """Gumbel where it explores; elsewhere PUCT, which goes on with what either left of the tree."""
@@ -152,7 +183,7 @@ def improved_by_the_formula(priors, visits, sums, value, scale, init):
 
 
 def settings(tree, scale=0.1, init=50.0):
-    return Gumbel(np.zeros((1, 2, 1), np.int32), np.zeros(1, np.int32), scale, init, np.empty(tree.edge.shape[1]))
+    return Gumbel(np.zeros((1, 2, 1), np.int32), np.zeros(1, np.int32), scale, init, 0.0, np.empty(tree.edge.shape[1]))
 
 
 def test_targets_of_thousands_of_random_nodes():
