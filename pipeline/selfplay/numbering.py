@@ -13,31 +13,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import count, groupby, islice
+from itertools import chain, count, groupby, islice
 from pathlib import Path
+
+import numpy as np
 
 from pipeline.errors import FileError
 from pipeline.storage.order import newest_files
-from pipeline.storage.shards import RunNumbers, ShardMeta, meta_of
+from pipeline.storage.shards import MOST_NUMBER, RunNumbers, ShardMeta, meta_of
 
 BEHIND_EARLIER = 1 << 40  # each run of earlier versions began with 0 and didn't write its numbers down
 
 
 @dataclass(frozen=True)
 class Numbering:
-    """The numbers of one run, and the newest shard of the run that it goes on with; None: it goes on with none."""
+    """The numbers of one run.
+
+    holes      those that are missing before `behind`, from which on all are
+    continues  the newest shard of the run that this one goes on with; None: it goes on with none
+    """
 
     run: RunNumbers
     wanted: int
-    played: frozenset[int]
+    holes: tuple[range, ...]
+    behind: int
     continues: ShardMeta | None
 
     def of_thread(self, thread: int, num_threads: int) -> Iterator[int]:
         """Every num_threads-th number, in order."""
-        return islice(self._all(), thread, self.wanted, num_threads)
-
-    def _all(self) -> Iterator[int]:
-        return (number for number in count(self.run.first) if number not in self.played)
+        return islice(chain(*self.holes, count(self.behind)), thread, self.wanted, num_threads)
 
 
 def numbering(
@@ -47,18 +51,24 @@ def numbering(
 
     Opens the sidecars that the worker has in the newest generation that it played in. on_damage: as in newest_shards;
     the games of such a shard are taken for missing.
+    Raises FileError if numbers are so large that a run can't go on behind them: nobody plays so many games.
     """
     metas = _newest(directory, worker, on_damage)
     runs = [(meta, meta.run, meta.numbers) for meta in metas if meta.run is not None and meta.numbers is not None]
     end = max((run.until for _, run, _ in runs), default=BEHIND_EARLIER if metas else 0)
     of_this = [(meta, run, numbers) for meta, run, numbers in runs if run.since == generation]
-    if not of_this:
-        return Numbering(RunNumbers(generation, end, end + wanted), wanted, frozenset(), None)
-    first = min(run.first for _, run, _ in of_this)
-    played = frozenset(number for _, _, numbers in of_this for number in numbers.tolist())
-    missing = max(played) + 1 - first - len(played)
-    until = max(end, max(played) + 1 + wanted - missing)
-    return Numbering(RunNumbers(generation, first, until), wanted, played, of_this[0][0])
+    holes: tuple[range, ...] = ()
+    first = behind = end
+    if of_this:
+        first = min(run.first for _, run, _ in of_this)
+        played = np.unique(np.concatenate([[first - 1], *(numbers for _, _, numbers in of_this)]))
+        ends = np.flatnonzero(np.diff(played) > 1).tolist()
+        holes = tuple(range(int(played[at]) + 1, int(played[at + 1])) for at in ends)
+        behind = int(played[-1]) + 1
+    until = max(end, behind + wanted - sum(map(len, holes)))
+    if until > MOST_NUMBER:
+        raise FileError(metas[0].path, f"numbers of games up to {end}; wanted at most {MOST_NUMBER}; remove this shard")
+    return Numbering(RunNumbers(generation, first, until), wanted, holes, behind, of_this[0][0] if of_this else None)
 
 
 def _newest(directory: Path, worker: str, on_damage: Callable[[FileError], None]) -> list[ShardMeta]:
