@@ -28,7 +28,8 @@ Finished games are written about once a second, so a kill loses only the games s
 \b
 Reads:   a model directory (--network)
 Writes:  data/selfplay/MODEL/WORKER/*.gz, each with a .meta file beside it that commits it
-Exit:    0 played, or nothing left to play with --top-up, 1 failed, 2 wrong usage
+Exit:    0 played, or nothing left to play with --top-up, 1 failed, 2 wrong usage,
+         75 another process plays as this worker
 Example: python main.py selfplay --games 100 --readouts 32
 """,
     "gather": """Sample training positions from the newest games and shuffle them into chunks.
