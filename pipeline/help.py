@@ -141,9 +141,9 @@ Example: python main.py play --model heuristic --game gomoku:9 --colour w
     "serve": """Play against a model in the browser, and look at what it thinks.
 
 The page lets you play Go, Gomoku, Othello, connect four and tic-tac-toe against models, heuristic and random, with
-hints, win rates, territory, undo and SGF records; docs/play.md describes it. It is served to this machine only, needs
-no network, and lives as long as the command: Ctrl-C ends it, and the games with it. Needs the extra `serve`, which
-./play.sh installs.
+hints, win rates, territory, undo and SGF records, and backgammon on a board of its own; docs/play.md describes both. It
+is served to this machine only, needs no network, and lives as long as the command: Ctrl-C ends it, and the games with
+it. Needs the extra `serve`, which ./play.sh installs.
 
 \b
 Reads:   models

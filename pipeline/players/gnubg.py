@@ -27,9 +27,14 @@ PROGRAM, SCRIPT = "gnubg", Path(__file__).with_name("gnubg_answers.py")
 REDIRECTED = 'exec 3>&1 1>&2 "$0" "$@"'
 
 
+def installed() -> str | None:
+    """Where gnubg is; None if it isn't."""
+    return shutil.which(PROGRAM) or shutil.which(PROGRAM, path=GAMES_FOLDER)
+
+
 def command(plies: int) -> str:
     """The command line that runs gnubg. Raises UsageError if it isn't installed."""
-    path = shutil.which(PROGRAM) or shutil.which(PROGRAM, path=GAMES_FOLDER)
+    path = installed()
     if path is None:
         raise UsageError(
             f"gnubg:{plies}: no program {PROGRAM!r}, neither on the PATH nor in {GAMES_FOLDER}; install it "

@@ -27,7 +27,7 @@ from pipeline.games.registry import parse_game
 from pipeline.protocols.board_page import analyst as analyst_module
 from pipeline.protocols.board_page.analyst import Analyst
 from pipeline.protocols.board_page.app import Lobby, make_app
-from pipeline.protocols.board_page.command import listen, load, serve
+from pipeline.protocols.board_page.command import listen, load, read_models, serve
 from pipeline.protocols.board_page.limits import MOST_BYTES
 from pipeline.protocols.board_page.table import MOST_TABLES
 from pipeline.protocols.findings import Findings
@@ -397,7 +397,7 @@ def test_tables_share_a_model_without_mixing_games() -> None:
 
 def test_models_are_loaded_by_name(tmp_path: Path) -> None:
     config = ServeConfig(model=[make_model(tmp_path)], readouts=4, backend="torch")
-    analysts = load(config, threading.Event(), progress=serve.__defaults__[0])
+    analysts = load(read_models(config), config, threading.Event(), progress=serve.__defaults__[0])
     view = Page(*analysts).begin("tictactoe", "000000-test", human=1)
     assert len(Page(*analysts).client.get("/api/options").json()["games"][0]["opponents"]) == 4
     assert view["adviser"] == "000000-test"

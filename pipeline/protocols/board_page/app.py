@@ -6,6 +6,11 @@
     POST  /api/records?opponent=…        begin with an SGF record, the request's body
     GET   /api/games/ID?ply=N            the view: the game, and the position before move N
     GET   /api/games/ID/sgf              the game as a file
+    GET   /gammon                        the page of backgammon; /gammon.js, /gammon.css
+    GET   /api/gammon                    its games and opponents
+    POST  /api/gammon                    begin a game (NewGammon) → its view, see gammon.py
+    GET   /api/gammon/ID, …/ID/mat, …/ID/sgf
+    POST  /api/gammon/ID/VERB            step, move, reply, undo, resign → the view afterwards
     POST  /api/games/ID/VERB             play, reply, judge, undo, rewind, resign, analyse → the view afterwards
 
 A view is described in table.py. Every error is {"error": one sentence} with HTTP's number for it. What takes time runs
@@ -33,6 +38,9 @@ from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.games.stones import BoardGame
 from pipeline.protocols.board_page.analyst import Analyst, Refused
+from pipeline.protocols.board_page.gammon import GAMES as GAMMON_GAMES
+from pipeline.protocols.board_page.gammon import NO_MODELS, GammonTable, Models, opponents
+from pipeline.protocols.board_page.gammon import NOBODY as GAMMON_NOBODY
 from pipeline.protocols.board_page.limits import Guard, read_body
 from pipeline.protocols.board_page.table import HEURISTIC, NOBODY, RANDOM, Table, Tables
 from pipeline.storage.sgf import SgfRecord, read_sgf
@@ -44,6 +52,9 @@ FILES = {
     "/page.js": ("page.js", "text/javascript"),
     "/page.css": ("page.css", "text/css"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
+    "/gammon": ("gammon.html", "text/html"),
+    "/gammon.js": ("gammon.js", "text/javascript"),
+    "/gammon.css": ("gammon.css", "text/css"),
 }
 
 Wanted = TypeVar("Wanted", bound=BaseModel)
@@ -81,6 +92,32 @@ class Move(At):
     move: str = Field(max_length=10)
 
 
+class NewGammon(Body):
+    """human: 0 moves first; the opponent nobody: both sides."""
+
+    game: str = Field("backgammon", max_length=100)
+    opponent: str = Field(max_length=200)
+    human: int = Field(0, ge=0, le=1)
+
+
+class Step(At):
+    source: int = Field(ge=0, le=25)
+    target: int = Field(ge=0, le=25)
+
+
+class Turn(At):
+    move: str = Field(max_length=80)
+
+
+GAMMON_VERBS: Mapping[str, tuple[type[At], Callable[[GammonTable, Any], None]]] = {
+    "step": (Step, lambda table, body: table.step(body.source, body.target, body.ply)),
+    "move": (Turn, lambda table, body: table.move(body.move, body.ply)),
+    "reply": (At, lambda table, body: table.reply(body.ply)),
+    "undo": (At, lambda table, body: table.undo(body.ply)),
+    "resign": (At, lambda table, body: table.resign(body.ply)),
+}
+
+
 class Rewind(At):
     to: int = Field(ge=0, le=100_000)
 
@@ -103,13 +140,15 @@ VERBS: Mapping[str, tuple[type[At], Callable[[Table, Any], None]]] = {
 class Lobby:
     """The models at this server, the games that can be played, and the tables."""
 
-    def __init__(self, analysts: list[Analyst], readouts: int) -> None:
-        """readouts: of an opponent, unless the page says otherwise."""
+    def __init__(self, analysts: list[Analyst], readouts: int, dice_models: Models = NO_MODELS) -> None:
+        """readouts: of an opponent, unless the page says otherwise. dice_models: those of games with dice."""
+        self.dice_models = dice_models
         self.readouts = min(readouts, MOST_READOUTS)
         self.analysts = {analyst.name: analyst for analyst in analysts}
         specs = [*(analyst.spec for analyst in analysts), *GAMES]
         self.games: dict[str, Game] = {game.spec: game for game in map(parse_game, specs)}
-        self.tables = Tables()
+        self.tables: Tables[Table] = Tables()
+        self.gammon_tables: Tables[GammonTable] = Tables()
 
     def options(self) -> dict[str, Any]:
         return {
@@ -187,6 +226,49 @@ def make_app(lobby: Lobby) -> Starlette:
         wanted = asked(Look, request)
         return await seen(lambda: lobby.tables.find(request.path_params["id"]), wanted.ply)
 
+    async def gammon_options(request: Request) -> Response:
+        games = [{"spec": spec, "opponents": _against(spec)} for spec in GAMMON_GAMES]
+        return JSONResponse({"games": games})
+
+    def _against(spec: str) -> list[str]:
+        return [*opponents(spec, lobby.dice_models), GAMMON_NOBODY]
+
+    async def new_gammon(request: Request) -> Response:
+        body = parsed(NewGammon, await read_body(request))
+
+        def begun() -> GammonTable:
+            table = GammonTable(body.game, body.opponent, body.human, models=lobby.dice_models)
+            lobby.gammon_tables.add(table)
+            return table
+
+        return await gammon_seen(begun)
+
+    async def gammon_look(request: Request) -> Response:
+        return await gammon_seen(lambda: lobby.gammon_tables.find(request.path_params["id"]))
+
+    async def gammon_record(request: Request) -> Response:
+        table, as_mat = lobby.gammon_tables.find(request.path_params["id"]), request.url.path.endswith("/mat")
+        name, text = await run_in_threadpool(lambda: table.record(as_mat))
+        named = {"content-disposition": f'attachment; filename="{name}"'}
+        return Response(text, media_type="text/plain", headers=named)
+
+    async def gammon_act(request: Request) -> Response:
+        name = request.path_params["verb"]
+        if name not in GAMMON_VERBS:
+            raise HTTPException(404, f"found {name[:20]!r}; wanted one of {', '.join(GAMMON_VERBS)}")
+        kind, verb = GAMMON_VERBS[name]
+        body = parsed(kind, await read_body(request))
+
+        def acted() -> GammonTable:
+            table = lobby.gammon_tables.find(request.path_params["id"])
+            verb(table, body)
+            return table
+
+        return await gammon_seen(acted)
+
+    async def gammon_seen(find: Callable[[], GammonTable]) -> Response:
+        return JSONResponse(await run_in_threadpool(lambda: find().view()))
+
     async def sgf(request: Request) -> Response:
         text = await run_in_threadpool(lambda: lobby.tables.find(request.path_params["id"]).sgf())
         named = {"content-disposition": 'attachment; filename="game.sgf"'}
@@ -213,6 +295,12 @@ def make_app(lobby: Lobby) -> Starlette:
         routes=[
             *(Route(path, file) for path in FILES),
             Route("/api/options", options),
+            Route("/api/gammon", gammon_options),
+            Route("/api/gammon", new_gammon, methods=["POST"]),
+            Route("/api/gammon/{id}", gammon_look),
+            Route("/api/gammon/{id}/mat", gammon_record),
+            Route("/api/gammon/{id}/sgf", gammon_record),
+            Route("/api/gammon/{id}/{verb}", gammon_act, methods=["POST"]),
             Route("/api/games", new_game, methods=["POST"]),
             Route("/api/records", new_record, methods=["POST"]),
             Route("/api/games/{id}", look),

@@ -9,14 +9,19 @@ import errno
 import socket
 import threading
 import webbrowser
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pipeline.config import EngineConfig, ServeConfig
 from pipeline.errors import MuGoError, UsageError
+from pipeline.games.backgammon.game import Backgammon
 from pipeline.games.registry import parse_game
 from pipeline.games.stones import BoardGame
+from pipeline.methods.registry import method_named
+from pipeline.players.base import Player
 from pipeline.progress import SILENT, Progress
 from pipeline.protocols.board_page.analyst import Analyst
+from pipeline.protocols.board_page.gammon import GAMES, Models
 from pipeline.protocols.engine import open_session
 from pipeline.storage.models import Model, read_model, resolve_champion
 
@@ -57,10 +62,12 @@ def serve(config: ServeConfig, progress: Progress = SILENT) -> None:
             await super().shutdown(sockets)
 
     with listening:
-        analysts = load(config, stopping, progress)
-        if not analysts:
+        models = read_models(config)
+        analysts = load(models, config, stopping, progress)
+        dice_models = load_with_dice(models, config)
+        if not models:
             progress.say(f"no model at {CHAMPION}: only built-in opponents, and no hints; name models with --model")
-        app = make_app(Lobby(analysts, config.readouts))
+        app = make_app(Lobby(analysts, config.readouts, dice_models))
         Server(
             uvicorn.Config(
                 app,
@@ -92,14 +99,38 @@ def listen(port: int) -> socket.socket:
     return listening
 
 
-def load(config: ServeConfig, stopping: threading.Event, progress: Progress) -> list[Analyst]:
-    """The models of the config, each ready to search."""
+def read_models(config: ServeConfig) -> dict[str, Model]:
+    """The models of the config, by name. Raises UsageError for too many, and for one that no page can show."""
     paths = config.model or ([CHAMPION] if CHAMPION.exists() else [])
     if len(paths) > MOST_MODELS:
         raise UsageError(f"serve: {len(paths)} models; wanted at most {MOST_MODELS}, each takes memory for its tree")
-    models = {model.info.name: model for model in map(_read, paths)}
+    return {model.info.name: model for model in map(_read, paths)}
+
+
+def load_with_dice(models: Mapping[str, Model], config: ServeConfig) -> Models:
+    """Those of backgammon: what makes a player of each, anew for every game."""
+    search = EngineConfig(readouts=config.readouts).search_config()
+
+    def maker(model: Model) -> Callable[[Backgammon], Player]:
+        method = method_named(model.info.method)
+
+        def make(game: Backgammon) -> Player:
+            (loaded,) = method.load(model, 1, 1, config.backend, SILENT)
+            return method.player(game, 1, loaded, search, config.readouts)
+
+        return make
+
+    return {name: (model.info.game, maker(model)) for name, model in models.items() if model.info.game in GAMES}
+
+
+def load(
+    models: Mapping[str, Model], config: ServeConfig, stopping: threading.Event, progress: Progress
+) -> list[Analyst]:
+    """The models of board games, each ready to search."""
     analysts = []
     for name, model in models.items():
+        if model.info.game in GAMES:
+            continue
         progress.say(f"loading {name}; kernels and network are compiled when this machine sees them first")
         engine = EngineConfig(model=model.path, readouts=config.readouts, backend=config.backend)
         session, findings = open_session(model, engine, progress)
@@ -110,6 +141,6 @@ def load(config: ServeConfig, stopping: threading.Event, progress: Progress) -> 
 
 def _read(path: Path) -> Model:
     model = read_model(resolve_champion(path))
-    if not isinstance(parse_game(model.info.game), BoardGame):
+    if model.info.game not in GAMES and not isinstance(parse_game(model.info.game), BoardGame):
         raise UsageError(f"serve --model {path}: {model.info.game} has no board of stones, which the page needs")
     return model

@@ -11,7 +11,7 @@ import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +70,9 @@ class Table:
                 self._play(action, player)
             except Refused as error:
                 raise Refused(400, f"move {number} of the record: {error}") from error
+
+    def close(self) -> None:
+        """Nothing has to be ended."""
 
     # What the page asks for
 
@@ -405,23 +408,36 @@ class Table:
         }
 
 
-class Tables:
+class Kept(Protocol):
+    """A table, of whatever game."""
+
+    id: str
+
+    def close(self) -> None:
+        """It is kept no longer."""
+
+
+T = TypeVar("T", bound=Kept)
+
+
+class Tables(Generic[T]):
     """The games that are kept: at most MOST_TABLES; the one idle for longest makes room for another."""
 
     def __init__(self) -> None:
-        self._tables: OrderedDict[str, Table] = OrderedDict()
+        self._tables: OrderedDict[str, T] = OrderedDict()
         self._lock = threading.Lock()
 
-    def __iter__(self) -> Iterator[Table]:
+    def __iter__(self) -> Iterator[T]:
         return iter(list(self._tables.values()))
 
-    def add(self, table: Table) -> None:
+    def add(self, table: T) -> None:
         with self._lock:
             self._tables[table.id] = table
             while len(self._tables) > MOST_TABLES:
-                self._tables.popitem(last=False)
+                _, oldest = self._tables.popitem(last=False)
+                oldest.close()
 
-    def find(self, name: str) -> Table:
+    def find(self, name: str) -> T:
         """Raises Refused if it isn't kept."""
         with self._lock:
             table = self._tables.get(name)
