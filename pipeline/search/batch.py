@@ -194,8 +194,8 @@ class BatchSearch(Boards):
         """[n] float32: the mean of the network's value and all readouts', seen by the player to move.
 
         Gumbel's too, as in mctx (its search summary's value is that of the root node): the candidates that lost the
-        halving are part of it, so it lies below what the winner is worth. The paper's v_mix and the expected completed q
-        of the improved policy would be alternatives; what each teaches as a target of the value was never compared.
+        halving are part of it, so it lies below what the winner is worth. The paper's v_mix and the expected completed
+        q of the improved policy would be alternatives; what each teaches as a target of the value was never compared.
         """
         roots = self._tree.node[rows, ROOT]
         return (roots["value"] + roots["value_sum"]) / (1 + roots["visits"]).astype(np.float32)
