@@ -45,6 +45,10 @@ def current_names(values: Mapping[str, Any]) -> dict[str, Any]:
     return {current.get(name, name): value for name, value in values.items()}
 
 
+# Of options that came when files with their neighbours had been written: see StageConfig.stored.
+LATER: dict[str, Any] = {"stored_if_used": True}
+
+
 class StageConfig(BaseModel):
     """Base of every command's config: frozen, unknown fields refused, defaults validated."""
 
@@ -56,8 +60,15 @@ class StageConfig(BaseModel):
         return current_names(given) if isinstance(given, dict) else given
 
     def stored(self, exclude: Collection[str] = ()) -> dict[str, Any]:
-        """The JSON that files keep. Names never change there, so that a rerun recognises what it made before."""
-        values = self.model_dump(mode="json", exclude=set(exclude))
+        """The JSON that files keep. Names never change there, so that a rerun recognises what it made before; nor do
+        younger options (LATER) stand there, unless they are used.
+        """
+        unused = {
+            name
+            for name, field in type(self).model_fields.items()
+            if field.json_schema_extra == LATER and getattr(self, name) == field.default
+        }
+        values = self.model_dump(mode="json", exclude={*exclude, *unused})
         return {STORED_NAMES.get(name, name): value for name, value in values.items()}
 
 
@@ -99,6 +110,28 @@ class SearchConfig(StageConfig):
     max_visit_init: float = Field(50.0, ge=0, description="Gumbel: added to the largest visit count in that weight.")
     virtual_loss: float = Field(1.0, ge=0, description="A leaf under evaluation counts as this many losses.")
 
+    temperature: float = Field(
+        0.0,
+        ge=0,
+        description="td: moves are drawn in proportion to exp(value / temperature); 0 = the best one.",
+        json_schema_extra=LATER,
+    )
+    static_weight: float = Field(
+        0.0,
+        ge=0,
+        description="td, 1 ply: weight of the network's own value in a move's score.",
+        json_schema_extra=LATER,
+    )
+    replies_weight: float = Field(
+        1.0, ge=0, description="td, 1 ply: weight of the replies' mean value in it.", json_schema_extra=LATER
+    )
+    replies_counted: int = Field(
+        1,
+        ge=1,
+        description="td, 1 ply: best replies to each throw in that mean; 1 = expectimax.",
+        json_schema_extra=LATER,
+    )
+
     def search_config(self) -> SearchConfig:
         """Only the fields that concern the search."""
         return SearchConfig(**{name: getattr(self, name) for name in SearchConfig.model_fields})
@@ -109,14 +142,23 @@ class InitConfig(StageConfig):
         "go:9",
         description="Game spec: go:9, go:9,komi=7, gomoku:15, gomoku:19,capture, connect4, tictactoe; docs/ lists all.",
     )
-    network_size: str = Field("b2c32", description="Blocks and channels of the network, e.g. b2c32, b4c64, b6c96.")
+    network_size: str = Field(
+        "b2c32", description="Blocks and channels of the network, e.g. b2c32, b4c64, b6c96; td: hidden units, e.g. h80."
+    )
     new_model: Path = Field(
         Path("saved_models/000000-init"), description="Directory to create; an existing one is never overwritten."
     )
     value_head: str = Field(
-        "scalar", pattern="^(scalar|wdl)$", description="How the value is learned: scalar, or wdl for win, draw, loss."
+        "scalar",
+        pattern="^(scalar|wdl|points)$",
+        description="How the value is learned: scalar; wdl for win, draw, loss; td: scalar, or points for five chances "
+        "of winning and losing 1, 2 or 3 points.",
     )
-    method: str = Field("alphazero", description="How it learns: alphazero, or a method of an installed package.")
+    method: str = Field(
+        "alphazero",
+        description="How it learns: alphazero; td, from later positions, for games with dice; or a method of an "
+        "installed package.",
+    )
     seed: int = Field(0, ge=0, description="Seed of the random weights.")
 
 
@@ -142,6 +184,14 @@ class SelfplayConfig(SearchConfig):
         description="Name of this worker, and of its folder; with one --seed each plays other games.",
     )
     commit_seconds: float = Field(1.0, ge=0, description="Seconds between commits of finished games; 0 = commit each.")
+    value_plies: int = Field(
+        0,
+        ge=0,
+        le=1,
+        description="td: 1 records what positions are worth on average over all throws, instead of after the throw "
+        "that came: far less noise to learn from, twenty times the work.",
+        json_schema_extra=LATER,
+    )
     temperature_plies: int = Field(16, ge=0, description="Opening plies played with temperature 1; greedy afterwards.")
     random_plies: int = Field(
         0,
@@ -216,6 +266,22 @@ class GatherConfig(StageConfig):
         le=1,
         description="The value target is this times the next position's target, plus the rest times the search's own "
         "value; 1 = the game's result alone.",
+    )
+    discount: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="td: gamma, by which the next position's value counts less than a result.",
+        json_schema_extra=LATER,
+    )
+    closeout_reward: float = Field(
+        0.0,
+        ge=0,
+        description="td: points for a player's first close-out in a game (six points made, the opponent on the bar).",
+        json_schema_extra=LATER,
+    )
+    prime_reward: float = Field(
+        0.0, ge=0, description="td: the same for the first prime of five points.", json_schema_extra=LATER
     )
     positions_per_chunk: int = Field(2_048, ge=1, description="Positions in each chunk.")
     chunks_to_make: int = Field(190, ge=1, description="Chunks to make.")

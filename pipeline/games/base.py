@@ -5,9 +5,10 @@ K symmetries, T plies, N moves of all rows, O outcomes of chance. Players are 0 
 value or score that a game returns is seen by the *first player*; planes are seen by the player to move. Functions are
 pure: they never change their inputs, rows never influence each other, and nothing here knows search, networks or files.
 
-Three classes, from what every game has to what a method may ask for:
+Four classes, from what every game has to what a method may ask for:
     AnyGame          states, turns, chance, moves, results: enough for matches, records and replay
     SuccessorGame    its moves are its successor positions: no action has a fixed number (backgammon's full turns)
+    FeatureGame      such a game whose positions have features, a list of numbers: what learning by TD(λ) needs
     Game             a fixed list of A actions, a board and planes: what AlphaZero's search and networks need
 
 *Chance* (dice, a shuffled deck) is a player of its own: where to_move() is CHANCE the next move is an outcome, whose
@@ -328,6 +329,44 @@ class SuccessorGame(AnyGame):
 
 
 _SUCCESSOR_REFUSALS = {1: "no such move", 2: "the game is over"}
+
+
+@dataclass(frozen=True)
+class FeatureTables:
+    """A game's features as a sum over words of a state, so that a network's first layer follows a move at little cost.
+
+    Seen by the player v whose turn it is, a state has the features fixed + Σ_w tables[v, w, state[words[w]] - lowest].
+
+    words   [W] int64, indices into a state        tables  [2, W, V, F] float32; V: how many values a word may have
+    lowest  the least value of a word, at most 0   fixed   [F] float32
+    """
+
+    words: NDArray[np.int64]
+    lowest: int
+    tables: FloatArray
+    fixed: FloatArray
+
+
+class FeatureGame(SuccessorGame):
+    """A game whose positions are seen as a list of F numbers: what learning by temporal differences needs."""
+
+    num_features: int  # F
+
+    @abstractmethod
+    def turns(self, states: States) -> NDArray[np.int8]:
+        """[B] int8: whose turn it is, 0 or 1, before an outcome of chance as well as after it."""
+
+    @abstractmethod
+    def features(self, states: States, viewers: NDArray[np.int8] | None = None) -> FloatArray:
+        """[B, F] float32. viewers [B]: by whom each position is seen; None: by the player whose turn it is."""
+
+    @abstractmethod
+    def feature_tables(self) -> FeatureTables:
+        """See there; what features() gives for the player whose turn it is, up to rounding."""
+
+    def structures(self, states: States, players: NDArray[np.int8]) -> BoolArray:
+        """[B, 2] whether a player [B] has closed the other out, and has a prime of five points, in states [B, S]."""
+        raise NotImplementedError(f"{self.spec} has no structures to reward")
 
 
 class Game(AnyGame):

@@ -257,7 +257,7 @@ class _Making:
     ) -> None:
         self.config, self.progress, self.window, self.game = config, progress, window, game
         self.method = method_named(window.metas[0].method)
-        self.reader = Reader(game, self.method, window, skip, progress)
+        self.reader = Reader(config, game, self.method, window, skip, progress)
         self.types = self.method.columns(game)
         self.output = config.output_directory
         self.set_name = _set_name(config, window)

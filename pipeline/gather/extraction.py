@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import available_cores
+from pipeline.config import GatherConfig, available_cores
 from pipeline.errors import FileError
 from pipeline.games.base import AnyGame
 from pipeline.gather.window import Window
@@ -79,9 +79,16 @@ class Reader:
     """
 
     def __init__(
-        self, game: AnyGame, method: Method, window: Window, skip: Callable[[FileError], None], progress: Progress
+        self,
+        config: GatherConfig,
+        game: AnyGame,
+        method: Method,
+        window: Window,
+        skip: Callable[[FileError], None],
+        progress: Progress,
     ) -> None:
         """skip: called once with the error of each damaged shard."""
+        self._config = config
         self._game = game
         self._method = method
         self._window = window
@@ -134,7 +141,7 @@ class Reader:
             local = Positions(np.searchsorted(known, here.shard), here.game, here.ply)
             try:
                 columns = self._method.examples(
-                    self._game, [shards[one] for one in known.tolist()], local, td_lambda[good]
+                    self._game, [shards[one] for one in known.tolist()], local, td_lambda[good], self._config
                 )
             except FileError as error:  # one shard spoils the batch: try again without it
                 spoilt = next(number for number in shards if shards[number].path == error.path)

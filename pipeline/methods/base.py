@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import DEFAULT_WORKER, InitConfig, SearchConfig, SelfplayConfig, TrainConfig
+from pipeline.config import DEFAULT_WORKER, GatherConfig, InitConfig, SearchConfig, SelfplayConfig, TrainConfig
 from pipeline.games.base import AnyGame
 from pipeline.players.base import Player
 from pipeline.progress import Progress
@@ -322,12 +322,17 @@ class Method(ABC):
 
     @abstractmethod
     def examples(
-        self, game: Any, shards: Sequence[Shard], wanted: Positions, td_lambda: NDArray[np.float32] | None = None
+        self,
+        game: Any,
+        shards: Sequence[Shard],
+        wanted: Positions,
+        td_lambda: NDArray[np.float32] | None = None,
+        config: GatherConfig | None = None,
     ) -> Columns:
         """The examples of N wanted positions, in their order; columns() and chunks.ORIGIN.
 
         wanted.shard is the index into shards. td_lambda [N]: how much the value learns of the result, see gather's
-        option.
+        option. config: gather's, for what else targets depend on.
         Raises FileError, whose path is the shard's, if its games can't be those of this game and method.
         """
 

@@ -14,7 +14,10 @@ from pipeline.errors import UsageError
 from pipeline.methods.base import Method
 from pipeline.storage.layout import DEFAULT_METHOD
 
-BUILT_IN = {DEFAULT_METHOD: ("pipeline.methods.alphazero.method", "AlphaZero")}
+BUILT_IN = {
+    DEFAULT_METHOD: ("pipeline.methods.alphazero.method", "AlphaZero"),
+    "td": ("pipeline.methods.td.method", "TemporalDifference"),
+}
 
 
 @cache

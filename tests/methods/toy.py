@@ -180,7 +180,7 @@ class ToyMethod(Method):
     def columns(self, game):
         return {"place": ("<i8", ()), "value": ("<f4", ())}
 
-    def examples(self, game, shards: Sequence[Any], wanted, td_lambda=None):
+    def examples(self, game, shards: Sequence[Any], wanted, td_lambda=None, config=None):
         columns = {"place": np.zeros(len(wanted), np.int64), "value": np.zeros(len(wanted), np.float32)}
         columns |= {name: getattr(wanted, name).astype(dtype) for name, (dtype, _) in ORIGIN.items()}
         played: dict[tuple[int, int], np.ndarray] = {}

@@ -32,16 +32,18 @@ from pipeline.games.base import (
     CHANCE,
     Actions,
     BoolArray,
+    FeatureGame,
+    FeatureTables,
     FloatArray,
     IntArray,
     KeyArray,
     MoveScores,
     States,
-    SuccessorGame,
     Successors,
 )
 
 MAX_PLIES = 2000
+PRIME = 5  # points in a row that make one
 STARTS = {"backgammon": {24: 2, 13: 5, 8: 3, 6: 5}, "hypergammon": {24: 1, 23: 1, 22: 1}}  # point: checkers
 REWARDS = {"3": 3.0, "2.5": 2.5}
 
@@ -51,12 +53,13 @@ PROBABILITIES = np.where(THROWS[:, 0] == THROWS[:, 1], 1 / 36, 2 / 36).astype(np
 OPENING_PROBABILITIES = np.where(THROWS[:, 0] == THROWS[:, 1], 0, 1 / 15).astype(np.float32)
 
 
-class Backgammon(SuccessorGame):
+class Backgammon(FeatureGame):
     """See the module docstring for the rules, kernels for the state's layout, notation for names of moves."""
 
     state_size = kernels.STATE_SIZE
     max_plies = move_limit = MAX_PLIES
     has_chance = True
+    num_features = kernels.NUM_FEATURES
 
     def __init__(self, name: str = "backgammon", reward: float = 3.0) -> None:
         """name: of STARTS; reward: the points that a backgammon counts."""
@@ -107,7 +110,7 @@ class Backgammon(SuccessorGame):
         return ~self._is_won(states) & (states[:, PLY] >= self.max_plies)
 
     def _is_won(self, states: States) -> BoolArray:
-        return (states[:, OFF : OFF + 2] == self.num_checkers).any(axis=1)
+        return (states[:, OFF] == self.num_checkers) | (states[:, OFF + 1] == self.num_checkers)
 
     def returns(self, states: States) -> FloatArray:
         won = kernels.points_won(states, self.num_checkers).astype(np.float32)
@@ -127,6 +130,25 @@ class Backgammon(SuccessorGame):
         viewers [B] int8: by whom each position is seen; None: by the player whose turn it is.
         """
         return kernels.features(states, self.turns(states) if viewers is None else viewers)
+
+    def feature_tables(self) -> FeatureTables:
+        # What a single word adds to an empty board. A bar or what is off is never negative: those entries mean nothing.
+        words = np.arange(TURN)
+        values = np.arange(-self.num_checkers, self.num_checkers + 1)
+        empty = np.zeros((2, self.state_size), np.int16)
+        empty[1, TURN] = 1
+        fixed = self.features(empty)
+        boards = np.tile(empty[:, None, None], (1, len(words), len(values), 1))
+        boards[:, words[:, None], np.arange(len(values)), words[:, None]] = values
+        tables = self.features(boards.reshape(-1, self.state_size)).reshape(*boards.shape[:3], -1)
+        return FeatureTables(words, int(values[0]), tables - fixed[0], fixed[0])
+
+    def structures(self, states: States, players: NDArray[np.int8]) -> BoolArray:
+        points = np.where(players[:, None] == 0, states[:, :NUM_POINTS], -states[:, NUM_POINTS - 1 :: -1])
+        made = points >= 2
+        barred = states[np.arange(len(states)), kernels.BAR + 1 - players] > 0
+        runs = np.lib.stride_tricks.sliding_window_view(made, PRIME, axis=1).all(axis=2)
+        return np.stack([made[:, : kernels.HOME].all(axis=1) & barred, np.any(runs, axis=1)], axis=1)
 
     def plies(self, states: States) -> IntArray:
         return states[:, PLY].astype(np.int32)

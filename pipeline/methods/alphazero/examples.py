@@ -9,7 +9,6 @@ N wanted positions, G games, T plies, A actions, P points.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from pipeline.errors import FileError
 from pipeline.games.base import Game, States
 from pipeline.games.replay import IllegalRecord, replay
 from pipeline.methods.base import IndexArray, Positions
+from pipeline.methods.game_table import GameTable
 from pipeline.storage.chunks import ORIGIN, Columns, ColumnTypes
 from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, Shard
 
@@ -66,7 +66,7 @@ def make_examples(
     for shard in shards:
         if shard.game_spec != game.spec:
             raise FileError(shard.path, f"games of {shard.game_spec}; wanted {game.spec}")
-    table = _GameTable(shards, wanted)
+    table = GameTable(shards, wanted)
     planes, legal, movers, final_states = _replay(game, table)
     _check_results(game, table, final_states)
 
@@ -104,51 +104,7 @@ def make_examples(
     }
 
 
-class _GameTable:
-    """The games that hold wanted positions, one a row, longest first: those still running are always a prefix.
-
-    row  [N] where each wanted position's game stands   ply  [N] its ply; the other arrays are [G]
-    """
-
-    def __init__(self, shards: Sequence[Shard], wanted: Positions) -> None:
-        self.shards = shards
-        first_game = np.cumsum([0, *(shard.num_games for shard in shards)])
-        keys, row = np.unique(first_game[wanted.shard] + wanted.game, return_inverse=True)
-        all_lengths = np.concatenate([shard.lengths for shard in shards]) if shards else np.zeros(0, np.int32)
-        order = np.argsort(-all_lengths[keys], kind="stable")
-        keys = keys[order]
-        self.row = np.argsort(order)[row]
-        self.ply = wanted.ply
-        self.shard = np.searchsorted(first_game, keys, side="right") - 1
-        self.game = keys - first_game[self.shard]
-        self.lengths = all_lengths[keys].astype(np.int64)
-        self.results = self._gather("results", keys)
-        self.ends = self._gather("ends", keys)
-        self.learners = self._gather("learners", keys)
-        self.moves = self.per_move("moves", np.int32(-1))  # [T, G] int32, -1 after a game's end
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def _gather(self, name: str, keys: IndexArray) -> NDArray[Any]:
-        return np.concatenate([getattr(shard, name) for shard in self.shards])[keys] if len(keys) else np.zeros(0)
-
-    def per_move(self, name: str, missing: np.generic) -> NDArray[Any]:
-        """[T, G] of an array of the shards that has an entry per move, as the type of `missing`, which stands after a
-        game's end."""
-        found = np.full((int(self.lengths.max(initial=0)), len(self)), missing)
-        for row in range(len(self)):
-            shard = self.shards[self.shard[row]]
-            start = shard.move_offsets[self.game[row]]
-            found[: self.lengths[row], row] = getattr(shard, name)[start : start + self.lengths[row]]
-        return found
-
-    def error(self, row: int | np.integer, problem: str, ply: int | None = None) -> FileError:
-        where = f"game {self.game[row]}" if ply is None else f"game {self.game[row]}, ply {ply}"
-        return FileError(self.shards[self.shard[row]].path, f"{where}: {problem}")
-
-
-def _replay(game: Game, table: _GameTable) -> tuple[NDArray[np.uint8], NDArray[np.bool_], NDArray[np.int8], States]:
+def _replay(game: Game, table: GameTable) -> tuple[NDArray[np.uint8], NDArray[np.bool_], NDArray[np.int8], States]:
     """Play all games in lockstep and observe each wanted position when its ply comes.
 
     Returns packed planes [N, bits] and legal [N, A] of the wanted positions; movers [T + 1, G], who is to move at each
@@ -177,7 +133,7 @@ def _replay(game: Game, table: _GameTable) -> tuple[NDArray[np.uint8], NDArray[n
     return packed, legal, movers, final_states
 
 
-def _check_results(game: Game, table: _GameTable, final_states: States) -> None:
+def _check_results(game: Game, table: GameTable, final_states: States) -> None:
     over = game.is_over(final_states)
     played_out = table.ends != End.RESIGNED
     returns = game.returns(final_states)
@@ -194,7 +150,7 @@ def _check_results(game: Game, table: _GameTable, final_states: States) -> None:
         raise table.error(row, "resigned with recorded result 0; wanted +1 or -1")
 
 
-def _td_values(table: _GameTable, movers: NDArray[np.int8], td_lambda: NDArray[np.float32]) -> NDArray[np.float32]:
+def _td_values(table: GameTable, movers: NDArray[np.int8], td_lambda: NDArray[np.float32]) -> NDArray[np.float32]:
     """[N] what the value learns, seen by the first player: lambda times the same of the next position, or the result
     behind the last one, and for the rest what the search said here, if it said anything.
 
@@ -214,7 +170,7 @@ def _td_values(table: _GameTable, movers: NDArray[np.int8], td_lambda: NDArray[n
 
 
 def _policies(
-    game: Game, table: _GameTable, positions: Positions, row: IndexArray, to_move: NDArray[np.int8]
+    game: Game, table: GameTable, positions: Positions, row: IndexArray, to_move: NDArray[np.int8]
 ) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
     """policy [n, A]: normalised root visits; weight [n]: 1 where they are a target. Zeros where nothing was visited.
 
@@ -252,7 +208,7 @@ def _policies(
 
 
 def _replies(
-    game: Game, table: _GameTable, wanted: Positions, next_to_move: NDArray[np.int8]
+    game: Game, table: GameTable, wanted: Positions, next_to_move: NDArray[np.int8]
 ) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
     """reply [N, A]: the policy target of the position after each wanted one; weight [N]: 1 where there is one.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import InitConfig, SearchConfig, TrainConfig
+from pipeline.config import GatherConfig, InitConfig, SearchConfig, TrainConfig
 from pipeline.errors import UsageError
 from pipeline.games.base import AnyGame, Game
 from pipeline.methods.alphazero import examples
@@ -48,6 +48,8 @@ class AlphaZero(Method):
     # Models
 
     def first_model(self, game: Game, config: InitConfig) -> tuple[dict[str, Any], Weights]:
+        if config.value_head == "points":
+            raise UsageError("init --value-head points: method alphazero has scalar and wdl")
         architecture = Architecture.for_game(config.network_size, game, config.value_head)
         return architecture.to_dict(), random_weights(architecture, config.seed)
 
@@ -94,7 +96,12 @@ class AlphaZero(Method):
         return examples.column_types(game)
 
     def examples(
-        self, game: Game, shards: Sequence[Shard], wanted: Positions, td_lambda: NDArray[np.float32] | None = None
+        self,
+        game: Game,
+        shards: Sequence[Shard],
+        wanted: Positions,
+        td_lambda: NDArray[np.float32] | None = None,
+        config: GatherConfig | None = None,
     ) -> Columns:
         return examples.make_examples(game, shards, wanted, td_lambda)
 

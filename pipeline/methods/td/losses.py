@@ -1,0 +1,86 @@
+"""The network as a torch module, and what a batch costs it.
+
+B batch, F features, H hidden units, O outputs. All values are seen by the player who is about to throw. Terms:
+
+    total     the mean over the batch of Σ_o (output - target)², each row times its sample_weight; a target without
+              luck may lie a little outside of what outputs can say
+    value_mse (value - target's value)², in points: what `overfitting` and prioritised replay go by
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pipeline.errors import MuGoError
+from pipeline.methods.base import Objective, Weights
+from pipeline.networks.afterstates import check_weights
+from pipeline.networks.outcomes import value_offset, value_weights
+
+
+class Batch(NamedTuple):
+    features: Tensor  # [B, F] float32
+    target: Tensor  # [B, MOST_OUTPUTS] float32; NaN beyond the outputs
+    value: Tensor  # [B] float32, the target in points
+    sample_weight: Tensor  # [B] float32
+
+
+class Outputs(NamedTuple):
+    chances: Tensor  # [B, O] float32
+
+
+class AfterstateModule(nn.Module):
+    """One hidden layer of sigmoids. Always in float32: 16 bits would round chances to hundredths."""
+
+    def __init__(self, num_features: int, hidden: int, outputs: int) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(num_features, hidden)
+        self.output = nn.Linear(hidden, outputs)
+
+    def forward(self, features: Tensor) -> Outputs:
+        with torch.autocast(features.device.type, enabled=False):
+            return Outputs(torch.sigmoid(self.output(torch.sigmoid(self.hidden(features)))))
+
+
+class AfterstateObjective(Objective):
+    """See the module docstring."""
+
+    terms = ("total",)
+    metrics = ("total", "value_mse")
+
+    def __init__(self, num_features: int, max_result: float, outputs: int) -> None:
+        self._num_features, self._outputs = num_features, outputs
+        self._weights = torch.from_numpy(value_weights(outputs, max_result))
+        self._offset = float(value_offset(outputs, max_result))
+
+    def network(self, weights: Weights) -> AfterstateModule:
+        hidden, outputs = check_weights(weights, self._num_features)
+        if outputs != self._outputs:
+            raise MuGoError(f"its weights have {outputs} outputs; its architecture says {self._outputs}")
+        network = AfterstateModule(self._num_features, hidden, outputs)
+        network.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in weights.items()})
+        return network
+
+    def weights(self, network: nn.Module) -> Weights:
+        return {name: tensor.detach().cpu().numpy().copy() for name, tensor in network.state_dict().items()}
+
+    def losses(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        error = (outputs.chances - batch.target[:, : self._outputs]).square().sum(1)
+        return {"total": (error * batch.sample_weight).mean()}
+
+    def accuracies(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        return {"value_mse": (self.errors(outputs, batch).square() * batch.sample_weight).mean()}
+
+    def counting_rows(self, batch: Batch) -> dict[str, Tensor]:
+        return dict.fromkeys(self.metrics, torch.ones_like(batch.value))
+
+    def total(self, means: Mapping[str, float]) -> float:
+        return means["total"]
+
+    def errors(self, outputs: Outputs, batch: Batch) -> Tensor:
+        values = outputs.chances @ self._weights.to(outputs.chances.device) - self._offset
+        return (values - batch.value).abs()

@@ -1,0 +1,129 @@
+"""TD(λ) as a Method: which of this package's and its floors' pieces each stage gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.config import GatherConfig, InitConfig, SearchConfig, TrainConfig
+from pipeline.errors import UsageError, naming
+from pipeline.games.base import AnyGame, FeatureGame
+from pipeline.games.registry import parse_game
+from pipeline.methods.base import Actor, ActorJob, Grown, IndexArray, Method, Objective, Positions, Weights
+from pipeline.methods.td.actor import AfterstateActor
+from pipeline.methods.td.examples import make_examples
+from pipeline.methods.td.records import column_types, recorded_columns
+from pipeline.networks.afterstates import AfterstateNetwork, parse_hidden, random_weights
+from pipeline.networks.outcomes import FIVE, ONE, values_of
+from pipeline.players.base import Player
+from pipeline.players.expectimax import ExpectimaxPlayer
+from pipeline.progress import Progress
+from pipeline.storage.chunks import Columns, ColumnTypes
+from pipeline.storage.models import Model
+from pipeline.storage.shards import Shard
+
+if TYPE_CHECKING:
+    from pipeline.methods.td.losses import Batch
+
+OUTPUTS = {"scalar": ONE, "points": FIVE}  # by value head
+
+
+class TemporalDifference(Method):
+    """See methods/base.py for what each part is."""
+
+    name = "td"
+    shown_terms = ()
+    shown_shares = MappingProxyType({})
+
+    def check(self, game: AnyGame) -> None:
+        if not isinstance(game, FeatureGame) or not game.has_chance:
+            raise UsageError(
+                f"method {self.name}: {game.spec} has no features, or no throws before its moves; wanted backgammon or "
+                "hypergammon"
+            )
+
+    # Models
+
+    def first_model(self, game: FeatureGame, config: InitConfig) -> tuple[dict[str, Any], Weights]:
+        if config.value_head not in OUTPUTS:
+            raise UsageError(
+                f"init --value-head {config.value_head}: method td has scalar (one output) and points (five chances)"
+            )
+        hidden, outputs = parse_hidden(config.network_size), OUTPUTS[config.value_head]
+        architecture = {
+            "features": game.num_features,
+            "hidden": hidden,
+            "outputs": outputs,
+            "max_result": game.max_result,
+        }
+        return architecture, random_weights(game.num_features, hidden, outputs, config.seed)
+
+    def size(self, architecture: Mapping[str, Any]) -> str:
+        return f"h{architecture['hidden']}"
+
+    def grown(self, game: FeatureGame, model: Model, config: TrainConfig) -> Grown:
+        if config.network_size:
+            raise UsageError("train --network-size: networks of method td don't grow; leave it out")
+        return Grown(model.info.architecture, model.weights)
+
+    # Playing
+
+    def load(self, model: Model, max_batch: int, num_threads: int, backend: str, progress: Progress) -> list[Any]:
+        with naming(model.path):
+            game: AnyGame = parse_game(model.info.game)
+            self.check(game)
+            assert isinstance(game, FeatureGame)
+            return [AfterstateNetwork(game, model.weights)] * num_threads
+
+    def player(
+        self, game: FeatureGame, num_rows: int, evaluate: Any, search: SearchConfig, readouts: int, leaves: int = 1
+    ) -> Player:
+        """readouts: plies of lookahead, see players/expectimax.py."""
+        return ExpectimaxPlayer(game, num_rows, evaluate, search, readouts)
+
+    def actor(self, job: ActorJob) -> Actor:
+        return AfterstateActor(job)
+
+    def recorded(self, game: FeatureGame) -> ColumnTypes:
+        return recorded_columns()
+
+    # Examples
+
+    def columns(self, game: FeatureGame) -> ColumnTypes:
+        return column_types(game)
+
+    def examples(
+        self,
+        game: FeatureGame,
+        shards: Sequence[Shard],
+        wanted: Positions,
+        td_lambda: NDArray[np.float32] | None = None,
+        config: GatherConfig | None = None,
+    ) -> Columns:
+        lambdas = np.ones(len(wanted), np.float32) if td_lambda is None else td_lambda
+        return make_examples(game, shards, wanted, lambdas, config or GatherConfig())
+
+    # The loss
+
+    def make_batch(
+        self, game: FeatureGame, columns: Mapping[str, NDArray[Any]], rows: IndexArray, symmetry: IndexArray
+    ) -> Batch:
+        import torch
+
+        from pipeline.methods.td.losses import Batch
+
+        states, target = columns["state"][rows], columns["target"][rows]
+        outputs = ONE if np.isnan(target[:1, 1:]).any() else FIVE
+        value = values_of(target[:, :outputs], game.max_result)
+        parts = game.features(states), target, value, np.ones(len(rows), np.float32)
+        return Batch(*map(torch.from_numpy, parts))
+
+    def objective(self, architecture: Mapping[str, Any], config: TrainConfig) -> Objective:
+        from pipeline.methods.td.losses import AfterstateObjective
+
+        features, most, outputs = (architecture[name] for name in ("features", "max_result", "outputs"))
+        return AfterstateObjective(features, most, outputs)
