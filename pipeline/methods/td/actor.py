@@ -27,7 +27,7 @@ from pipeline.networks.afterstate_kernels import best_of, draw_of
 from pipeline.networks.afterstates import AfterstateNetwork
 from pipeline.networks.outcomes import seen_by_other, values_of
 from pipeline.players.expectimax import Expectimax
-from pipeline.storage.shards import GameRecord
+from pipeline.storage.shards import End, GameRecord
 
 Rows = NDArray[np.int64]
 
@@ -93,12 +93,14 @@ class AfterstateActor(Actor):
         self._states[rows] = after
         over = game.is_over(after)
         if over.any():
-            ended = rows[over]
-            for row, result in zip(ended.tolist(), game.returns(after[over]).tolist(), strict=True):
-                self._finish(row, result, network.outputs)
+            ended, ends = rows[over], after[over]
+            for row, result, cut in zip(
+                ended.tolist(), game.returns(ends).tolist(), game.cut_short(ends).tolist(), strict=True
+            ):
+                self._finish(row, result, End.MOVE_LIMIT if cut else End.PLAYED_OUT, network.outputs)
             self._start(ended)
 
-    def _finish(self, row: int, result_first_player: float, num_outputs: int) -> None:
+    def _finish(self, row: int, result_first_player: float, end: End, num_outputs: int) -> None:
         player, length = self._players[row], int(self._lengths[row])
         assert player is not None
         chances = self._chances[row, :length].copy()
@@ -109,6 +111,7 @@ class AfterstateActor(Actor):
             root_values=values_of(chances[:, :num_outputs].astype(np.float32), self._game.max_result),
             own={"chances": chances},
             result_first_player=result_first_player,
+            end=end,
         )
         self._players[row] = None
         self._live[row] = False

@@ -14,6 +14,7 @@ from pipeline.methods.base import ActorJob, Learner, game_seeds
 from pipeline.methods.td.actor import AfterstateActor
 from pipeline.networks.outcomes import seen_by_other
 from pipeline.players.expectimax import Expectimax
+from pipeline.storage.shards import End
 from tests.methods.td.helpers import HYPERGAMMON, chances_of, play, small_network
 
 NET = small_network()
@@ -93,9 +94,10 @@ def test_a_promotion_counts_for_the_next_games() -> None:
 def test_games_without_end_end_at_the_limit() -> None:
     short = Backgammon("hypergammon")
     short.max_plies = 12
-    results = [one.record.result_first_player for one in play(small_network(game=short), 30, game=short)]
-    lengths = [len(one.record.moves) for one in play(small_network(game=short), 30, game=short)]
-    assert max(lengths) == 12 and 0.0 in results
+    records = [one.record for one in play(small_network(game=short), 30, game=short)]
+    cut = [record for record in records if record.end == End.MOVE_LIMIT]
+    assert cut and all(len(record.moves) == 12 and record.result_first_player == 0 for record in cut)
+    assert all(record.result_first_player for record in records if record.end == End.PLAYED_OUT)
 
 
 def test_what_it_refuses() -> None:
