@@ -39,6 +39,7 @@ from pipeline.config import (
     ExportConfig,
     GatherConfig,
     PlayConfig,
+    PruneConfig,
     ReportConfig,
     SelfplayConfig,
     ServeConfig,
@@ -70,6 +71,7 @@ COMMANDS = {  # command → the module with the function of that name
     "report": "pipeline.reports.report.command",
     "verify": "pipeline.verify.command",
     "compact": "pipeline.retention.compact",
+    "prune": "pipeline.retention.prune",
 }
 # Interrupted, these keep nothing to go on from.
 STARTS_OVER = {"bench", "engine", "play", "serve", "show", "status", "report", "export", "presets", "verify"}
@@ -270,6 +272,7 @@ add_command("status", StatusConfig, run_status)
 add_command("report", ReportConfig)
 add_command("verify", VerifyConfig, run_verify)
 add_command("compact", CompactConfig)
+add_command("prune", PruneConfig)
 
 
 @app.command(help=HELP["show"])

@@ -5,7 +5,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 usage() {
     cat <<'HELP'
-usage: ./rl_loop.sh [--preset P] [--generations N] [--minutes M] [--directory D]
+usage: ./rl_loop.sh [--preset P] [--generations N] [--minutes M] [--directory D] [--tidy]
 
 Sets up .venv if that is missing, then trains generation after generation:
   selfplay   the champion plays games against itself       data/selfplay/
@@ -18,6 +18,8 @@ It ends with a summary of the run.
   --generations N   stop when this many trained models exist; 0 = never [default: 5; with --minutes 0]
   --minutes M       stop after the generation in which the loop's total time here reaches M minutes; `until_share` in a
                     preset means the share of this time
+  --tidy            after each generation pack the games of older ones, and remove what no window, training or report
+                    needs: `python main.py compact`, `python main.py prune --apply`
   --directory D     where data/ and saved_models/ live [default: the folder of this script]
 
 Stop it with Ctrl-C or kill at any moment; run the same command again to go on where it stood. A second copy in the same
@@ -27,13 +29,17 @@ exit codes: 0 done, 1 a stage failed, 2 wrong usage, 75 another copy is running,
 HELP
 }
 
-preset=go9-tour generations= minutes= directory=$root
+preset=go9-tour generations= minutes= directory=$root tidy=0
 while (($#)); do
     case $1 in
         --preset | --generations | --minutes | --directory)
             (($# > 1)) || fail "$1 needs a value; see --help" 2
             printf -v "${1#--}" %s "$2"
             shift 2
+            ;;
+        --tidy)
+            tidy=1
+            shift
             ;;
         -h | --help)
             usage
@@ -117,14 +123,14 @@ evaluated() {
     [[ $newest == "$champion" || -e data/evaluate/$newest-vs-$champion/summary.json ]] &&
         ! grep -qs promotion_pending data/evaluate/*/summary.json
 }
-# main COMMAND …: run a command of main.py. Returns 0, or 75 if evaluate, selfplay, gather or train has nothing to do yet;
-# any other exit code ends the loop.
+# main COMMAND …: run a command of main.py. Returns 0, or 75 if evaluate, selfplay, gather or train has nothing to do yet,
+# or if somebody else packs or prunes; any other exit code ends the loop.
 main() {
     local code=0 share=()
-    [[ $1 == init ]] || time_share
+    [[ $1 =~ ^(init|compact|prune)$ ]] || time_share
     run "$python" "$root/main.py" "$@" ${share[@]+"${share[@]}"} || code=$?
     note_time
-    ((code == 0)) || [[ $code == 75 && $1 =~ ^(evaluate|selfplay|gather|train)$ ]] || fail "$1 failed (exit code $code); the line above says why" "$code"
+    ((code == 0)) || [[ $code == 75 && $1 =~ ^(evaluate|selfplay|gather|train|compact|prune)$ ]] || fail "$1 failed (exit code $code); the line above says why" "$code"
     return "$code"
 }
 
@@ -135,6 +141,11 @@ while true; do
     evaluated || {
         say "generation $generation: evaluate"
         main evaluate --preset "$preset" || true # 75: nothing new to evaluate
+    }
+    ((tidy == 0)) || {
+        say "generation $generation: compact, prune"
+        main compact || true # 75: another machine does it
+        main prune --apply || true
     }
     ((generations == 0 || generation < generations)) && ((limit == 0 || elapsed < limit)) || break
 
@@ -152,6 +163,7 @@ done
 [[ $PWD == "$root" ]] && shown=. || shown=$PWD
 run "$python" "$root/main.py" show "$shown"
 again="./rl_loop.sh --preset $preset"
+((tidy == 0)) || again+=" --tidy"
 [[ $PWD == "$root" ]] || again+=" --directory $PWD"
 if ((limit)); then
     echo "  $again --minutes $((limit / 30 + 1))"

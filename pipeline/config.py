@@ -577,6 +577,19 @@ class CompactConfig(StageConfig):
     )
 
 
+class PruneConfig(StageConfig):
+    directory: Path = Field(
+        Path("."), description="Folder of the run, with data/ and saved_models/.", json_schema_extra={"argument": True}
+    )
+    apply: bool = Field(False, description="Remove it; without this nothing is removed, only listed.")
+    keep_positions: int | None = Field(
+        None,
+        ge=0,
+        description="Newest positions of self-play that stay [default: as many as the largest window of any model or "
+        "set of chunks here may hold, and at least as many as gather's].",
+    )
+
+
 CONFIGS: dict[str, type[StageConfig]] = {
     "init": InitConfig,
     "selfplay": SelfplayConfig,

@@ -226,6 +226,24 @@ Writes:  packs there, and removes the files that they replace
 Exit:    0 packed, or nothing to pack, 1 failed, 2 wrong usage, 75 another process packs or prunes these games
 Example: python main.py compact runs/go9
 """,
+    "prune": """List what no window, training or report can need any more; with --apply, remove it.
+
+Games: the newest positions stay, as many as the largest window of any model or set of chunks of this run may hold, and
+at least 2,500,000; so do the two newest generations and what no gather has counted. Of each older generation a sample
+stays for reports, and every total stays what it was. A preset with a larger window, or one that grows by a schedule,
+may want games that are gone: --keep-positions. Chunks: the newest complete set stays, and all as long as a training has
+begun. Further: checkpoints of trainings that have ended or that a newer model has overtaken, temporary files of killed
+processes.
+
+Models, matches, ratings, the pool and promotions are never removed. Runs beside all other commands; a kill at any
+moment leaves a run that the same command goes on to prune.
+
+\b
+Reads:   data/ and saved_models/ of the run
+Writes:  nothing; with --apply data/selfplay/pruned.json, packs of the games that stay, and it removes what it lists
+Exit:    0 done, 1 failed, 2 wrong usage, 75 another process packs or prunes these games
+Example: python main.py prune runs/go9
+""",
     "verify": """Check everything that is promised of a run's files.
 
 Every sidecar has its shard, every game is legal and ended as recorded, none stands twice; counts and checksums are

@@ -21,7 +21,16 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import main
-from pipeline.config import CONFIGS, BenchConfig, CompactConfig, SelfplayConfig, StageConfig, StatusConfig, VerifyConfig
+from pipeline.config import (
+    CONFIGS,
+    BenchConfig,
+    CompactConfig,
+    PruneConfig,
+    SelfplayConfig,
+    StageConfig,
+    StatusConfig,
+    VerifyConfig,
+)
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.evaluate.promotion import EvaluateSummary
 from pipeline.presets import preset_names
@@ -114,6 +123,7 @@ def test_every_command_line_in_the_docs_parses() -> None:
         *CONFIGS.items(),
         ("bench", BenchConfig),
         ("compact", CompactConfig),
+        ("prune", PruneConfig),
         ("status", StatusConfig),
         ("verify", VerifyConfig),
     ],
@@ -215,6 +225,7 @@ def test_every_command_with_a_summary_takes_verbose(monkeypatch: pytest.MonkeyPa
         "bench",
         "compact",
         "export",
+        "prune",
         "report",
         "status",
         "verify",

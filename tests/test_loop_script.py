@@ -176,6 +176,17 @@ def test_finished_run_only_sums_up_and_a_larger_number_goes_on(loop: Loop) -> No
     assert loop.notes() == [*PASS, "evaluate", "show"]
 
 
+def test_a_tidy_loop_packs_and_prunes_after_each_generation(loop: Loop) -> None:
+    loop.plan(compact=[0, 75, 0], prune=[75])  # another machine may be at it
+    tidied = ["compact", "prune"]
+    code, said = loop.run("--generations", "2", "--minutes", "60", "--tidy")
+    assert code == 0, said
+    assert loop.notes() == ["init", *tidied, *FIRST_PASS, "evaluate", *tidied, *FIRST_PASS, "evaluate", *tidied, "show"]
+    assert "compact" not in (loop.folder / "shares").read_text()
+    loop.plan(prune=[1])
+    assert loop.run("--generations", "2", "--tidy")[0] == 1
+
+
 def test_a_newest_model_whose_match_is_over_is_not_evaluated_again(loop: Loop) -> None:
     loop.run("--generations", "1")
     match = loop.folder / "run/data/evaluate/000001-x-vs-000000-init"

@@ -47,6 +47,7 @@ from pipeline.storage.chunks import (
     write_chunk,
 )
 from pipeline.storage.order import COUNTED, LATEST, TOTAL, Counted
+from pipeline.storage.pruned import read_pruned
 
 HOLDOUT_CHUNKS = 4  # the hold-out is at most this many chunks large
 TRAINING, HOLDOUT, REPLACEMENTS = 0, 1, 2  # the random streams of a seed
@@ -160,14 +161,16 @@ def _scan(config: GatherConfig, skip: Callable[[FileError], None]) -> Window:
         slope=config.window_slope,
     )
     random_seed = config.seed if config.replacement == "random" else None
+    pruned = read_pruned(config.directory).counted
     game, counted = _counted_before(config.output_directory)
+    counted = counted if counted.total else pruned
     bad: list[FileError] = []
     while True:
         bad.clear()
         window = scan_window(config.directory, capacity, counted, config.holdout_fraction, bad.append, random_seed)
-        if not counted.total or not window.metas or window.metas[0].game == game:
+        if counted is pruned or not counted.total or not window.metas or window.metas[0].game == game:
             break
-        counted = Counted()  # the sets in the output directory are of another game
+        counted = pruned  # the sets in the output directory are of another game
     for error in bad:
         skip(error)
     return window

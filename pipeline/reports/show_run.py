@@ -17,6 +17,7 @@ from pipeline.storage import layout
 from pipeline.storage.match_results import MatchResults, read_results
 from pipeline.storage.matches import list_matches
 from pipeline.storage.models import ModelInfo, list_models, read_info, resolve_champion
+from pipeline.storage.pruned import read_pruned
 from pipeline.storage.shards import newest_shards
 
 RATINGS = DATA / layout.RATINGS
@@ -32,9 +33,13 @@ def show_run(directory: Path) -> Iterator[str]:
     damaged: list[FileError] = []
     games: Counter[str] = Counter()  # by the model that played them
     positions: Counter[str] = Counter()
+    pruned = read_pruned(directory / SELFPLAY)
     for meta in newest_shards(directory / SELFPLAY, on_damage=damaged.append):
-        games[meta.model] += meta.games
-        positions[meta.model] += meta.positions
+        if not pruned.has(meta.path):
+            games[meta.model] += meta.games
+            positions[meta.model] += meta.positions
+    for counts, before in zip((games, positions), pruned.by_model(), strict=True):
+        counts.update(before)
     matches = matches_in(directory / EVALUATE, damaged) + matches_in(directory / EVALUATE / layout.REQUIRED, damaged)
     tournament = matches_in(directory / TOURNAMENT, damaged)
     yield described(

@@ -45,6 +45,7 @@ from pipeline.storage.match_results import read_results
 from pipeline.storage.matches import list_matches, newest_match, read_summary
 from pipeline.storage.models import ModelInfo, list_models, read_info, read_journal, resolve_champion
 from pipeline.storage.order import TOTAL, Counted, generation_of
+from pipeline.storage.pruned import Pruned, read_pruned
 from pipeline.storage.ratings import read_ratings
 from pipeline.storage.shards import ShardMeta, meta_of
 
@@ -251,7 +252,8 @@ class _Look:
     def play(self, infos: Sequence[ModelInfo]) -> Play:
         """infos: of the newest models, whose windows know how many positions were played before."""
         shards = self.files.shards
-        before = next(filter(None, map(_counted, reversed(infos))), Counted())
+        pruned = self.readable(lambda: read_pruned(self.directory / SELFPLAY)) or Pruned()
+        before = next(filter(None, map(_counted, reversed(infos))), pruned.counted)
         new = [shard for shard in shards if not before.has(shard)]
         sampled = _sample(new)
         metas = {shard: meta for shard in {*_sample(self.last_hour), *sampled} if (meta := self.meta(shard))}

@@ -103,6 +103,12 @@ def newest_generations(directory: Path) -> Iterator[tuple[int, list[str]]]:
         yield generation, sorted(name for _, name in group)
 
 
+def files_of(directory: Path, generation: int, folders: list[str]) -> Iterator[ShardFile]:
+    """The committed shards of a generation, in no order."""
+    for (_, _, worker, folder), name, pack in _found(directory, folders, None):
+        yield ShardFile(generation, name, worker, folder, pack)
+
+
 def _found(directory: Path, folders: list[str], only: str | None) -> Iterator[_Found]:
     for folder in folders:
         for worker in [only] if only else folders_in(directory / folder, layout.is_worker_name):

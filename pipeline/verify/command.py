@@ -31,6 +31,8 @@ from pipeline.reports.run_files import (
 from pipeline.reports.tables import table
 from pipeline.storage import atomic, layout
 from pipeline.storage.models import pending_promotion, read_promotions
+from pipeline.storage.pruned import FILE as PRUNED
+from pipeline.storage.pruned import read_pruned
 from pipeline.storage.ratings import read_pool, read_ratings
 from pipeline.train.checkpoint import finished_checkpoints
 from pipeline.verify.chunks import check_chunks
@@ -112,6 +114,11 @@ def verify(config: VerifyConfig, progress: Progress = SILENT) -> VerifySummary:
 
 def _check_pool_and_ratings(data: Path, repair: bool, findings: Findings) -> None:
     pool, ratings = data / POOL, data / layout.RATINGS
+    pruned = data / SELFPLAY.name / PRUNED
+    if pruned.exists():
+        with findings.checking(OTHERS, pruned):
+            read_pruned(pruned.parent)
+            findings.count(OTHERS, "list of pruned games", 1)
     if pool.exists():
         with findings.checking(OTHERS, pool):
             read_pool(pool)

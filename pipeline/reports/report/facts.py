@@ -33,6 +33,7 @@ from pipeline.reports.show_match import counted_games
 from pipeline.storage import layout
 from pipeline.storage.match_results import MatchResults
 from pipeline.storage.models import ModelInfo, list_models, read_info, read_journal, resolve_champion
+from pipeline.storage.pruned import Pruned, read_pruned
 from pipeline.storage.shards import POLICY_COUNTS, End, Shard, ShardMeta, meta_of, read_shard
 
 MOST_META = 4_000  # sidecars that are read
@@ -186,6 +187,7 @@ def _read_games(facts: Facts, progress: Progress) -> None:
         progress.advance()
     progress.finish()
     facts.metas = dict(sorted(metas.items()))
+    pruned = _readable(facts, partial(read_pruned, facts.directory / SELFPLAY)) or Pruned()
     facts.share_read = len(chosen) / len(facts.shards) if facts.shards else 1.0
     per_generation = max(1, MOST_SHARDS // max(len(facts.metas), 1))
     opened = {number: spread(of_one, per_generation) for number, of_one in facts.metas.items()}
@@ -196,7 +198,7 @@ def _read_games(facts: Facts, progress: Progress) -> None:
             if (found := _readable(facts, partial(read_shard, meta.path, meta))) is not None:
                 read.append(found)
             progress.advance()
-        facts.games.append(_games(number, of_one, read, facts.share_read))
+        facts.games.append(_games(number, of_one, read, facts.share_read, pruned))
     progress.finish()
 
 
@@ -205,10 +207,21 @@ def _generation(meta: ShardMeta) -> int:
     return meta.generation if meta.generation is not None else name.number if name else 0
 
 
-def _games(number: int, metas: Sequence[ShardMeta], shards: Sequence[Shard], share_read: float) -> Games:
+def _games(
+    number: int, metas: Sequence[ShardMeta], shards: Sequence[Shard], share_read: float, pruned: Pruned
+) -> Games:
+    """pruned: counts what prune took away, beside the sample that it left."""
     lengths = np.concatenate([meta.lengths for meta in metas])
     low, median, high = (float(one) for one in np.percentile(lengths, (10, 50, 90)))
-    counts = [round(sum(of_one) / share_read) for of_one in zip(*((m.games, m.positions) for m in metas), strict=True)]
+    others = [meta for meta in metas if not pruned.has(meta.path)]
+    counts = [
+        before + round(sum(of_one) / share_read)
+        for before, of_one in zip(
+            pruned.of_generation(number),
+            ([meta.games for meta in others], [meta.positions for meta in others]),
+            strict=True,
+        )
+    ]
     found = Games(number, counts[0], counts[1], (low, median, high))
     if not shards:
         return found
