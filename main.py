@@ -1,6 +1,7 @@
 """The command line: parse the options, build one command's config, call it, print its summary.
 
-Options are not written here: they are the fields of the configs in ``pipeline/config.py``; see ``pipeline/options.py``.
+Options are not written here: they are the fields of the configs in ``pipeline/config.py``, and
+``pipeline/command_line.py`` makes options of them.
 Whatever is heavy (numpy, numba, torch) is imported inside the command that needs it, so ``--help`` is instant.
 
 Output: a command's summary goes to stdout, everything said on the way to stderr.
@@ -31,6 +32,7 @@ try:
 except ModuleNotFoundError as missing:
     sys.exit(f"mugo: {missing}; run ./rl_loop.sh once, or activate its environment: source .venv/bin/activate")
 
+from pipeline.command_line import options_of
 from pipeline.config import (
     CONFIGS,
     BenchConfig,
@@ -49,7 +51,6 @@ from pipeline.config import (
 )
 from pipeline.errors import SYSTEM_PROBLEMS, MuGoError, UsageError, explain
 from pipeline.help import ABOUT, HELP
-from pipeline.options import options_of
 from pipeline.presets import make_config, preset_headline, preset_names, preset_text, read_preset
 from pipeline.printing import write
 from pipeline.schedules import RunState

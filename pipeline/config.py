@@ -1,8 +1,8 @@
 """One frozen, validated config per command.
 
-The fields of a config *are* the command's options: name, type, default and help text stand here once. options.py makes
-the command line from them, presets/ fills them from YAML. Files keep copies of configs (``stored``), so fields keep
-their order.
+The fields of a config *are* the command's options: name, type, default and help text stand here once. command_line.py
+makes the command line from them, presets/ fills them from YAML. Files keep copies of configs (``stored``), so fields
+keep their order.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ FOUNDATION = {
 FLOORS: list[set[str]] = [
     {"main"},
     {"bench", "verify", "retention"},
-    {"selfplay", "gather", "train", "evaluate", "protocols", "reports", "run_state", "options"},
+    {"selfplay", "gather", "train", "evaluate", "protocols", "reports", "run_state", "command_line"},
     {"ratings"},
     {"matches"},
     {"methods"},
