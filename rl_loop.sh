@@ -85,12 +85,12 @@ set_up fast
 
 # How long the loop has run in this directory, in seconds; kill -9 loses the time of the command it cuts off.
 limit=0
-[[ -z $minutes ]] || limit=$("$base" -c 'import sys; print(max(1, round(60 * float(sys.argv[1]))))' "$minutes")
+[[ -z $minutes ]] || limit=$(at_once "$base" -c 'import sys; print(max(1, round(60 * float(sys.argv[1]))))' "$minutes")
 spent=$(cat data/.rl_loop.seconds 2>/dev/null || true)
 [[ $spent =~ ^[0-9]{1,9}$ ]] || spent=0
 spent=$((10#$spent)) elapsed=$((10#$spent))
 # The monotonic clock: bash's SECONDS follows the system's clock when that is set.
-clock() { "$base" -c 'import time; print(int(time.monotonic()))'; }
+clock() { at_once "$base" -c 'import time; print(int(time.monotonic()))'; }
 begun=$(clock)
 # note_time: sets $elapsed, and keeps it in the file; without room on the disk the file stays as it was.
 note_time() {

@@ -4,6 +4,7 @@
 #                    sets $python. Does nothing, in milliseconds, when .venv was made from the same constraints.txt and
 #                    pyproject.toml and has them.
 #   run COMMAND …    runs a command so that Ctrl-C and SIGTERM stop it at once; returns its exit code
+#   at_once COMMAND … runs a command of milliseconds, for which Ctrl-C waits
 #   say TEXT         one line with the time
 #
 # MUGO_PYTHON=/path/to/python uses an environment of your own instead of .venv; nothing is installed then.
@@ -30,6 +31,10 @@ run() {
     return "$code"
 }
 
+# at_once COMMAND …: a command of milliseconds. Ctrl-C, which a terminal sends to it as well, waits for its end: Python
+# prints a traceback if it is interrupted while it starts.
+at_once() { (trap '' INT && exec "$@"); }
+
 started() { :; } # rl_loop.sh notes the process id in its lock file
 
 stop() {
@@ -50,12 +55,12 @@ trap 'stop 129' HUP
 find_python() {
     local name
     for name in python3 python3.13 python3.12 python3.11; do
-        if "$name" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then
+        if at_once "$name" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then
             command -v "$name"
             return
         fi
     done
-    if python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+    if at_once python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
         command -v python3
         return
     fi
@@ -66,7 +71,7 @@ find_python() {
 base_python() {
     if [[ -z ${MUGO_PYTHON:-} ]]; then
         find_python
-    elif "$MUGO_PYTHON" -c '' >/dev/null 2>&1; then
+    elif at_once "$MUGO_PYTHON" -c '' >/dev/null 2>&1; then
         printf '%s\n' "$MUGO_PYTHON"
     else
         fail "MUGO_PYTHON: found no Python that runs at '$MUGO_PYTHON'; wanted the path of one; correct it or unset it"
@@ -77,7 +82,7 @@ base_python() {
 # until the last of them has ended, even if this script is killed. Returns 75 if another process holds it; any other code
 # is a failure, which it names. (macOS has no flock command.)
 take_lock() {
-    "$1" -c '
+    at_once "$1" -c '
 import fcntl, sys
 try:
     fcntl.flock(int(sys.argv[1]), fcntl.LOCK_EX | (fcntl.LOCK_NB if sys.argv[2] == "try" else 0))

@@ -515,7 +515,7 @@ def test_of_two_first_runs_at_once_one_installs(fresh: SetUp) -> None:
 
 
 def test_a_first_run_that_is_killed_leaves_no_lock(fresh: SetUp) -> None:
-    fresh.plan(install_seconds=1)
+    fresh.plan(install_seconds=3)  # longer than the next loop needs to start
     first = fresh.start("--generations", "1")
     fresh.wait_for("install")
     first.kill()
@@ -532,3 +532,12 @@ def test_too_old_python_is_named(fresh: SetUp) -> None:
         (fresh.python.parent / tool).symlink_to(shutil.which(tool) or tool)
     code, said = fresh.run("--generations", "1")
     assert code == 1 and "Python 3.9.2" in said and "3.11" in said
+
+
+def test_ctrl_c_waits_for_what_takes_milliseconds() -> None:
+    """A terminal sends it to every process of the job, and Python that is starting answers with a traceback."""
+    code = "import os, signal; os.killpg(0, signal.SIGINT); print('done')"
+    script = f'source {ROOT}/setup.sh; say begun; at_once {sys.executable} -c "$0"; say never'
+    done = subprocess.run(["bash", "-c", script, code], capture_output=True, text=True, start_new_session=True)
+    assert (done.returncode, done.stdout) == (130, "done\n")
+    assert "Traceback" not in done.stderr and "stopped" in done.stderr and "never" not in done.stderr
