@@ -161,6 +161,10 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
     missing, damaged or of another game; MuGoError if the loss stops being finite (then nothing is written).
     """
     saved_models = config.new_model.parent if config.new_model else layout.SAVED_MODELS
+    for finished in finished_checkpoints(saved_models):
+        shutil.rmtree(finished, ignore_errors=True)
+    for folder in (saved_models, config.directory):
+        atomic.sweep(folder)
     chunks = newest_complete_set(config.directory)
     if chunks is None:
         raise NotYet(f"{config.directory}: no complete set of chunks yet; run `python main.py gather`", missing=1)
@@ -184,10 +188,6 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
     layout.check_model_name(new_model.name)
     if os.path.lexists(new_model):
         raise FileError(new_model, "it exists already, and is never overwritten; choose another --new-model")
-    for folder in finished_checkpoints(saved_models):
-        shutil.rmtree(folder, ignore_errors=True)
-    atomic.sweep(saved_models)
-
     from pipeline.train.trainer import NotFinite
 
     with Checkpoint(layout.checkpoint_path(new_model), _key(config, model, chunks)) as checkpoint:

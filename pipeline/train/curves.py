@@ -17,28 +17,35 @@ A point's x is the step counted over all trainings, so that the charts of one mo
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
+from typing import Any
 
-from pipeline.storage import atomic
+from pipeline.storage import atomic, layout
 
 GROUPS = ("accuracy", "entropy")  # of metrics that aren't losses, by the end of their names
 VALUE_ERROR = "value_mse"  # the metric that overfitting is seen by, whatever the value head
 
 
 class Curves:
-    """The curves in one folder, which is made if need be; points are on the disk once it is closed.
+    """The curves in one folder, which is made if need be; a point is in the file once it was added.
 
+    Writes event files by itself: TensorBoard's own writer has a thread, which tells a full disk by a traceback.
     Raises FileError if the disk is full or read-only.
     """
 
     def __init__(self, folder: Path) -> None:
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.summary.writer.record_writer import RecordWriter
 
         self._folder = folder
         atomic.make_folder(folder)
+        # Each process its own file, by the names that TensorBoard looks for.
+        name = f"events.out.tfevents.{time.time():017.6f}.{layout.this_host()}.{os.getpid()}"
         with atomic.os_errors(folder):
-            self._writer = EventFileWriter(str(folder))
+            self._writer = RecordWriter(open(folder / name, "ab"))  # noqa: SIM115  closed by close()
+        self._write(Event(wall_time=time.time(), file_version="brain.Event:2"))
 
     def add(self, values: dict[str, float], step: int) -> None:
         """One point on each curve, by tag."""
@@ -47,8 +54,12 @@ class Curves:
 
         points = [Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()]
         if points:
-            with atomic.os_errors(self._folder):
-                self._writer.add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=points)))
+            self._write(Event(wall_time=time.time(), step=step, summary=Summary(value=points)))
+
+    def _write(self, event: Any) -> None:
+        with atomic.os_errors(self._folder):
+            self._writer.write(event.SerializeToString())
+            self._writer.flush()
 
     def close(self) -> None:
         with atomic.os_errors(self._folder):
