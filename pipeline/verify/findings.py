@@ -15,6 +15,7 @@ from pathlib import Path
 from pipeline.errors import FileError, MuGoError
 
 GAMES, CHUNKS, MODELS, MATCHES, OTHERS, LEFT_OVER = "games", "chunks", "models", "matches", "other files", "left over"
+MOST_BETWEEN = 100  # problems between two checks that come upon the same one
 SUBJECTS = (GAMES, CHUNKS, MODELS, MATCHES, OTHERS, LEFT_OVER)
 
 
@@ -47,7 +48,9 @@ class Findings:
         self.counts[subject][unit] = self.counts[subject].get(unit, 0) + number
 
     def problem(self, subject: str, where: Path | str, text: str, repaired: bool = False) -> None:
-        self.problems.append(Problem(subject, self.shown(where), text, repaired))
+        found = Problem(subject, self.shown(where), text, repaired)
+        if not any((one.where, one.text) == (found.where, found.text) for one in self.problems[-MOST_BETWEEN:]):
+            self.problems.append(found)
 
     def remark(self, text: str) -> None:
         self.remarks.append(text)

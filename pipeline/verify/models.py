@@ -7,6 +7,7 @@ Matches that were removed since can't be asked: a remark.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -84,8 +85,11 @@ def _check_model(model: Model, findings: Findings) -> None:
 def _check_champion(saved_models: Path, findings: Findings) -> None:
     link = saved_models / layout.CHAMPION
     with findings.checking(MODELS, saved_models):
-        resolve_champion(link)
         journal = read_journal(saved_models)
+        if not journal and not os.path.lexists(link):
+            findings.remark(f"no champion yet: init was stopped before it set {layout.CHAMPION}; run it again")
+            return
+        resolve_champion(link)
         pending = pending_promotion(saved_models)
         if pending is not None:
             findings.remark(

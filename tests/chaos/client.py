@@ -6,13 +6,18 @@ python. Imports little, because it is started often.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import socket
 import sys
 
-PASSED_ON = ("PATH", "HOME", "MUGO_PYTHON", "CHAOS_SERVER", "CHAOS_FAULT", "CHAOS_LOG", "LANG", "TMPDIR")
+EARLY: list[int] = []  # signals before there is a process to pass them on to
+BEFORE = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}  # a shell may ignore them
+if __name__ == "__main__":
+    for early in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(early, lambda number, frame: EARLY.append(number))
+
+import json  # noqa: E402
+import socket  # noqa: E402
 
 
 def ask(server: str, request: dict, fds: list[int]) -> tuple[socket.socket, int]:
@@ -38,6 +43,8 @@ def exit_code(connection: socket.socket) -> int:
 def main() -> None:
     script, arguments = (sys.argv[1:2] or [""])[0], sys.argv[2:]
     if os.path.basename(script) != "main.py":
+        for number, handler in BEFORE.items():
+            signal.signal(number, handler)
         os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
     fds = [fd for fd in (0, 1, 2, 9) if _is_open(fd)]
     fault = os.environ.get("CHAOS_FAULT")
@@ -45,17 +52,15 @@ def main() -> None:
         "arguments": arguments, "cwd": os.getcwd(), "env": dict(os.environ), "fds": fds, "session": False,
         "fault": json.loads(fault) if fault else None, "log": os.environ.get("CHAOS_LOG"),
     }  # fmt: skip
-    early: list[int] = []
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, frame: early.append(number))
     connection, pid = ask(os.environ["CHAOS_SERVER"], request, fds)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, frame: os.kill(pid, number))
-    for number in early:
+    for number in EARLY:
         os.kill(pid, number)
     code = exit_code(connection)
     if code < 0:
-        signal.signal(-code, signal.SIG_DFL)
+        if -code in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     sys.exit(code)
 

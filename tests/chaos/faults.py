@@ -1,11 +1,12 @@
 """What goes wrong inside a process. Installed by the server into the process that it forks, before main.py runs.
 
 The calls that change files are wrapped: open for writing, write, fsync, truncate, rename, replace, link, symlink,
-unlink, mkdir, rmdir. Each has three *points*, numbered on: before the call, in the middle (of a write: half of it is
-done; of any other call the same as before), and after it. At its point a fault happens; with action "count" nothing
+unlink, mkdir, rmdir. Each has three *points*, numbered on: before the call, in the middle (half of a write is done if
+the fault ends it; else the same as before), and after it. At its point a fault happens; with action "count" nothing
 does, and the log says how many there were.
 
-The log, a file outside the run, gets a line per call that was finished: its name, and the path that it changed.
+The log, a file outside the run, gets a line per call that succeeded: its number, its name, the size of a file that was
+written, and the path that it changed.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any
 
 POINTS = BEFORE, MIDDLE, AFTER = range(3)
 SIGNALS = {"kill": signal.SIGKILL, "term": signal.SIGTERM, "int": signal.SIGINT}
+ENDING = {"kill", "full", "fault", "read-only"}  # what keeps a call that has begun from going on
 ERRORS = {"full": errno.ENOSPC, "fault": errno.EIO, "read-only": errno.EROFS}
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 CALLS = (
@@ -82,11 +84,11 @@ class Injector:
                 first = len(POINTS) * self.calls
                 self.calls += 1
             self._reach(first + BEFORE)
-            if name == "write" and self.fault.point == first + MIDDLE:
+            if name == "write" and self.fault.point == first + MIDDLE and self.fault.action in ENDING:
                 call(args[0], memoryview(args[1])[: len(args[1]) // 2])
             self._reach(first + MIDDLE)
             result = call(*args, **options)
-            self._note(name, args)
+            self._note(first // len(POINTS), name, args)
             self._reach(first + AFTER)
             return result
 
@@ -103,13 +105,13 @@ class Injector:
             number = ERRORS[fault.action]
             raise OSError(number, os.strerror(number))
 
-    def _note(self, name: str, args: tuple[Any, ...]) -> None:
+    def _note(self, number: int, name: str, args: tuple[Any, ...]) -> None:
         what = args[1] if name in ("rename", "replace", "link", "symlink") else args[0]
         size = ""
         if isinstance(what, int):
             size = f"{os.fstat(what).st_size} "
             what = os.readlink(f"/proc/self/fd/{what}")
-        line = f"{name} {size}{os.path.abspath(os.fsdecode(what))}\n"
+        line = f"{number} {name} {size}{os.path.abspath(os.fsdecode(what))}\n"
         self._write(self._log, line.encode(errors="surrogateescape"))
 
 

@@ -146,7 +146,10 @@ def _on_another_host(name: str) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda number, frame: os.kill(pid, number))
         _, status = os.waitpid(pid, 0)
-        os._exit(os.waitstatus_to_exitcode(status) % 256)
+        code = os.waitstatus_to_exitcode(status)
+        if code < 0:
+            os.kill(os.getpid(), -code)
+        os._exit(code)
     libc.prctl(1, signal.SIGKILL)  # die with the one who waits
     socket.sethostname(name)
     from pipeline.storage import layout

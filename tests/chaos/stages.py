@@ -10,6 +10,8 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,8 @@ PLAY = ("--backend", "torch", "--threads", "1")
 PRESET = """
 # a loop that takes seconds
 init: {game: tictactoe, network_size: b1c8}
-selfplay: {games: 12, readouts: 2, backend: torch, threads: 1, commit_seconds: 0, parallel_games: 4}
+selfplay: {games: 12, readouts: 2, backend: torch, threads: 1, commit_seconds: 0, parallel_games: 4,
+           seed: 7}
 gather: {max_positions: 2000, positions_per_chunk: 16, as_many_as_possible: true, holdout_fraction: 0.2}
 train: {epochs: 1, batch_size: 16, checkpoint_seconds: 0}
 evaluate: {games: 4, threshold: 0.25, readouts: 2, opening_plies: 2, backend: torch, threads: 1, parallel_games: 4}
@@ -42,7 +45,8 @@ class Stage:
 
 INIT = ("init", "--game", "tictactoe", "--network-size", "b1c8")
 SELFPLAY = (
-    "selfplay", "--games", "12", "--readouts", "2", "--parallel-games", "4", "--commit-seconds", "0", "--top-up", *PLAY,
+    "selfplay", "--games", "12", "--readouts", "2", "--parallel-games", "4", "--commit-seconds", "0", "--top-up",
+    "--seed", "7", *PLAY,
 )  # fmt: skip
 GATHER = ("gather", "--positions-per-chunk", "16", "--as-many-as-possible", "--holdout-fraction", "0.2")
 TRAIN = ("train", "--epochs", "1", "--batch-size", "16", "--checkpoint-seconds", "0", "--priority-exponent", "0.6")
@@ -112,8 +116,7 @@ def outcome(folder: Path) -> dict[str, Any]:
         elif path.suffix == ".json":
             found[name] = steady(json.loads(path.read_text()))
         elif path.suffix == ".jsonl":
-            lines = [steady(json.loads(line)) for line in path.read_text().splitlines()]
-            found[name] = sorted(lines, key=json.dumps)
+            found[name] = sorted(map(json.dumps, map(steady, lines_of(path))))
         else:
             found[name] = digest(path.read_bytes())
     return found
@@ -133,6 +136,13 @@ def games_of(folder: Path) -> dict[int, str]:
 
 def is_hidden(name: str) -> bool:
     return any(part.startswith(".") for part in Path(name).parts)
+
+
+def lines_of(path: Path) -> Iterator[Any]:
+    """The JSON in a file of lines. A kill leaves a line that was cut off, which doesn't count."""
+    for line in path.read_text(errors="replace").splitlines():
+        with suppress(ValueError):
+            yield json.loads(line)
 
 
 def steady(value: Any) -> Any:

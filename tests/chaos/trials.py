@@ -18,14 +18,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pipeline.errors import FileError
 from pipeline.storage import layout
+from pipeline.storage.matches import list_matches
+from pipeline.storage.models import list_models
 from tests.chaos.faults import ERRORS, POINTS, SIGNALS, Fault
-from tests.chaos.stages import STAGES, Stage, committed, copy, games_of, make_base, outcome
+from tests.chaos.stages import PRESET, STAGES, Stage, committed, copy, games_of, make_base, outcome
 from tests.chaos.workshop import Done, Workshop
 
 CODES = {0, 1, 2, 75, 130, 143}
 ENDS_BY_SIGNAL = {"kill": {-signal.SIGKILL}, "term": {143}, "int": {130}}
 LEFT_OVER = "left over"
+LOOP = "loop"
+VERIFY = "verify"  # says why it fails in lines of its own
 
 
 @dataclass
@@ -73,9 +78,14 @@ class Bench:
             done = self.workshop.run(stage.arguments, folder, Fault())
             assert done.code == 0, done.said
             self._references[name] = Reference(
-                stage, base, outcome(folder), games_of(folder), done.seconds, len(POINTS) * len(done.log)
+                stage, base, outcome(folder), games_of(folder), done.seconds, len(POINTS) * done.calls
             )
         return self._references[name]
+
+    def finished(self) -> Path:
+        """A run in which every stage has ended."""
+        self.reference("evaluate")
+        return self.folder / "references" / "evaluate"
 
     @contextmanager
     def copy_of(self, name: str, label: str) -> Iterator[Path]:
@@ -87,7 +97,10 @@ class Bench:
     # Faults inside a process, and signals at any moment
 
     def disturb(self, name: str, seed: int, faults: int, thorough: bool = True) -> Trial:
-        """A trial with that many faults, chosen by the seed. thorough: verify after each fault, not only at the end."""
+        """A trial with that many faults, chosen by the seed.
+
+        thorough: verify after every second one, not only after the last.
+        """
         rng = random.Random(f"{name} {seed}")
         reference, trial = self.reference(name), Trial(name, seed)
         with self.copy_of(name, str(seed)) as folder:
@@ -95,8 +108,8 @@ class Bench:
                 ended = self._strike(reference, rng, folder, trial)
                 if trial.failures:
                     break
-                if thorough or ended or number == faults - 1:
-                    self._verify_after_fault(folder, trial, repair=rng.random() < 0.3)
+                if ended or number == faults - 1 or (thorough and rng.random() < 0.5):
+                    self.verify_after_fault(folder, trial, repair=rng.random() < 0.3)
                 if ended:
                     break
             self.finish(reference, folder, trial)
@@ -120,36 +133,34 @@ class Bench:
             what += " that stays" if action in ERRORS and fault.stays else ""
         self.check_end(done, action, what, trial)
         after = committed(folder)
-        self._check_kept(before, after, done, folder, trial, reference.stage)
+        self.check_kept(before, after, done, trial)
         return done.code == 0
 
     def check_end(self, done: Done, action: str, what: str, trial: Trial) -> None:
         """The exit code, and that a failure is told in a line."""
         struck = done.code in ENDS_BY_SIGNAL.get(action, {1}) or (action in ERRORS and "warning" in done.said)
-        if struck:
+        if struck and what not in ("", VERIFY):
             trial.faults.append(what)
-        else:
+        elif what not in ("", VERIFY):
             trial.missed += 1
         if done.code not in CODES | ({-signal.SIGKILL} if action == "kill" else set()):
             trial.fail(f"{what}: exit code {done.code}: {done.said[-1500:]}")
         if "Traceback" in done.said or "Exception ignored" in done.said:
             trial.fail(f"{what}: {done.said[-3000:]}")
         last = done.said.strip().rpartition("\n")[2]
-        if done.code in (1, 2, 75) + ((130, 143) if done.said else ()) and not last.startswith("mugo"):
+        says_why = last.startswith("mugo") or what == VERIFY or (done.code in (130, 143) and not done.said)
+        if done.code in (1, 2, 75, 130, 143) and not says_why:
             trial.fail(f"{what}: exit code {done.code} without a line that says why: {done.said[-500:]}")
 
-    def _check_kept(
-        self, before: dict[str, str], after: dict[str, str], done: Done, folder: Path, trial: Trial, stage: Stage
-    ) -> None:
+    def check_kept(self, before: dict[str, str], after: dict[str, str], done: Done, trial: Trial) -> None:
         """That what stood there stands there still, and what the process has put there, too."""
         gone = [name for name, content in before.items() if after.get(name, "gone") != content]
-        promised = [line.split(" ", 1)[1] for line in done.log if line.startswith(("rename ", "replace "))]
+        promised = [path for _, name, path in done.log if name in ("rename", "replace")]
         for path in promised:
             wanted = [path, str(layout.shard_path(Path(path)))] if path.endswith(".meta") else [path]
             if path.endswith((".meta", ".h5", "games.jsonl")):
                 gone += [one for one in wanted if not Path(one).exists()]
-        for line in done.log:
-            call, _, rest = line.partition(" ")
+        for _, call, rest in done.log:
             size, _, path = rest.partition(" ")
             if call == "fsync" and path.endswith(".jsonl") and Path(path).stat().st_size < int(size):
                 gone.append(f"{path} from {size} bytes on")
@@ -157,7 +168,7 @@ class Bench:
             trial.lost += len(gone)
             trial.fail(f"lost: {gone}")
 
-    def _verify_after_fault(self, folder: Path, trial: Trial, repair: bool) -> None:
+    def verify_after_fault(self, folder: Path, trial: Trial, repair: bool) -> None:
         done = self.workshop.run(("verify", "--json", "--verbose", "0", *(["--repair"] if repair else [])), folder)
         if "Traceback" in done.said:
             trial.fail(f"verify: {done.said[-3000:]}")
@@ -171,37 +182,107 @@ class Bench:
     def finish(self, reference: Reference, folder: Path, trial: Trial) -> None:
         """Run the stage to its end, and compare."""
         before = committed(folder)
-        for _ in range(3):
-            done = self.workshop.run(reference.stage.arguments, folder, Fault())
-            trial.recovery = done.seconds
-            if done.code != 0:
-                break
-            if reference.stage.name != "evaluate" or (folder / "data/pool.json").exists():
-                break
+        done = self.workshop.run(reference.stage.arguments, folder, Fault())
+        trial.recovery = done.seconds
         if done.code not in (0, 75):
             trial.fail(f"run again: exit code {done.code}: {done.said[-2000:]}")
             return
-        self._check_kept(before, committed(folder), done, folder, trial, reference.stage)
+        self.check_kept(before, committed(folder), done, trial)
+        self.verify_whole(folder, trial)
+        games = self._games(folder, trial)
+        if games is None:
+            return
+        if games != reference.games:
+            missing, more = reference.games.keys() - games.keys(), games.keys() - reference.games.keys()
+            trial.fail(f"other games than undisturbed: {len(missing)} missing, {len(more)} more")
+        found = outcome(folder)
+        for name in sorted({*found, *reference.outcome}):
+            if found.get(name) != reference.outcome.get(name):
+                trial.fail(f"{name}: {found.get(name)}\nundisturbed: {reference.outcome.get(name)}")
+
+    def _games(self, folder: Path, trial: Trial) -> dict[int, str] | None:
+        try:
+            return games_of(folder)
+        except AssertionError as error:
+            trial.twice += 1
+            trial.fail(str(error))
+        except FileError as error:
+            trial.fail(str(error))
+        return None
+
+    # The loop
+
+    def disturb_loop(self, seed: int, faults: int) -> Trial:
+        """The same for rl_loop.sh: signals to it, to it and all it started, and faults in its commands."""
+        rng = random.Random(f"{LOOP} {seed}")
+        trial = Trial(LOOP, seed)
+        folder = self.folder / f"{LOOP}-{seed}"
+        folder.mkdir(parents=True)
+        (folder / "tiny.yaml").write_text(PRESET)
+        for _ in range(faults):
+            before = committed(folder)
+            ended = self._strike_loop(rng, folder, trial)
+            gone = [name for name, content in before.items() if committed(folder).get(name, "gone") != content]
+            if gone:
+                trial.lost += len(gone)
+                trial.fail(f"lost: {gone}")
+            if trial.failures or ended:
+                break
+            if (folder / layout.SAVED_MODELS).is_dir():
+                self.verify_after_fault(folder, trial, repair=rng.random() < 0.3)
+        started = time.monotonic()
+        code, said = self.workshop.run_loop(folder)
+        trial.recovery = time.monotonic() - started
+        if code != 0:
+            trial.fail(f"run again: exit code {code}: {said[-2000:]}")
+        else:
+            self._check_loop(folder, trial)
+        if not trial.failures:
+            shutil.rmtree(folder)
+        return trial
+
+    def _strike_loop(self, rng: random.Random, folder: Path, trial: Trial) -> bool:
+        """Returns whether the loop came to its end all the same."""
+        action = rng.choice(("kill", "kill", "term", "int"))
+        if rng.random() < 0.5:
+            # Each command counts its own points; most have fewer than this.
+            fault, what = Fault(action, rng.randrange(150)), f"{action} at a point"
+            code, said = self.workshop.run_loop(folder, fault=fault)
+        else:
+            what = f"{action} at an instant"
+            whole = rng.random() < 0.5
+            seconds = rng.uniform(0, 9)
+            code, said = self.workshop.run_loop(folder, after=(seconds, SIGNALS[action], whole))
+        if code == 0:
+            trial.missed += 1
+        else:
+            trial.faults.append(what)
+        if code not in {0, 75, 130, 143, 137, -signal.SIGKILL}:
+            trial.fail(f"{what}: exit code {code}: {said[-1500:]}")
+        if "Traceback" in said or "Exception ignored" in said:
+            trial.fail(f"{what}: {said[-3000:]}")
+        return code == 0
+
+    def _check_loop(self, folder: Path, trial: Trial) -> None:
+        """That one generation was made, no more and no less."""
+        self.verify_whole(folder, trial)
+        games = self._games(folder, trial)
+        if games is None:
+            return
+        models = [path.name for path in list_models(folder / layout.SAVED_MODELS)]
+        matches = [match.name for match in list_matches(folder / "data/evaluate")]
+        if len(games) != 12 or models != ["000000-init", "000001-b1c8"] or len(matches) != 1:
+            trial.fail(f"{len(games)} games, models {models}, matches {matches}")
+
+    def verify_whole(self, folder: Path, trial: Trial, after_a_kill: bool = False) -> None:
+        """That nothing is wrong, and, unless a process was killed, nothing left over."""
+        if after_a_kill:
+            self.workshop.run(("verify", "--repair"), folder)
         verified = self.workshop.run(("verify", "--verbose", "0"), folder)
         if verified.code != 0:
             trial.fail(f"verify at the end: {verified.said}")
             trial.wrong += "was promoted" in verified.said
             trial.twice += "as well; wanted each" in verified.said
-        try:
-            games = games_of(folder)
-        except AssertionError as error:
-            trial.twice += 1
-            trial.fail(str(error))
-            return
-        if reference.stage.games is not None:
-            if len(games) != reference.stage.games:
-                trial.fail(f"{len(games)} games; wanted {reference.stage.games}")
-        elif games != reference.games:
-            trial.fail("the games of self-play changed")
-        found = outcome(folder)
-        for name in sorted({*found, *reference.outcome}):
-            if found.get(name) != reference.outcome.get(name):
-                trial.fail(f"{name}: {found.get(name)}\nundisturbed: {reference.outcome.get(name)}")
 
 
 def count(trials: list[Trial]) -> Counter[str]:

@@ -29,7 +29,11 @@ class Done:
     code: int
     said: str
     seconds: float
-    log: list[str]
+    log: list[tuple[int, str, str]]  # number, name and what follows of the calls that succeeded
+
+    @property
+    def calls(self) -> int:
+        return 1 + max((number for number, _, _ in self.log), default=-1)
 
 
 @dataclass
@@ -54,7 +58,8 @@ class Running:
             self.signal(signal.SIGKILL)
             raise AssertionError(f"it hangs:\n{self.output.read_text(errors='replace')[-2000:]}") from None
         took = time.monotonic() - self.started
-        log = self.log.read_text(errors="surrogateescape").splitlines() if self.log.exists() else []
+        lines = self.log.read_text(errors="surrogateescape").splitlines() if self.log.exists() else []
+        log = [(int(number), name, rest) for number, name, rest in (line.split(" ", 2) for line in lines)]
         return Done(code, self.output.read_text(errors="replace"), took, log)
 
 
@@ -103,6 +108,34 @@ class Workshop:
         finally:
             for path in (running.output, running.log):
                 path.unlink(missing_ok=True)
+
+    def run_loop(
+        self, folder: Path, fault: Fault | None = None, after: tuple[float, int, bool] | None = None
+    ) -> tuple[int, str]:
+        """(exit code, what it said) of rl_loop.sh, which makes one generation of folder/tiny.yaml.
+
+        after: (seconds, a signal, whether all that the loop has started gets it, too)
+        """
+        output, log = folder / "said", self.folder / f"{next(self._numbers)}.log"
+        command = [str(ROOT / "rl_loop.sh"), "--preset", "tiny.yaml", "--generations", "1", "--directory", str(folder)]
+        with open(output, "wb") as written:
+            process = subprocess.Popen(
+                command, cwd=folder, env=self.loop_environment(fault, log), stdout=written, stderr=written,
+                start_new_session=True,
+            )  # fmt: skip
+        if after is not None:
+            seconds, number, whole = after
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(seconds)
+            with suppress(ProcessLookupError):
+                (os.killpg if whole else os.kill)(process.pid, number)
+        try:
+            process.wait(2 * PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise AssertionError(f"it hangs:\n{output.read_text(errors='replace')[-2000:]}") from None
+        log.unlink(missing_ok=True)
+        return process.returncode, output.read_text(errors="replace")
 
     def loop_environment(self, fault: Fault | None = None, log: Path | None = None) -> dict[str, str]:
         """For rl_loop.sh: its python is the client, which asks the server for every command."""

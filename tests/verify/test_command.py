@@ -267,6 +267,13 @@ def test_no_champion(run: Path, make: Callable[[Path], None]) -> None:
     assert "best_model" in found
 
 
+def test_an_init_that_a_kill_interrupted(run: Path) -> None:
+    (run / "saved_models/best_model").unlink()
+    (run / "saved_models/promotions.jsonl").unlink()
+    found = check(run)
+    assert found.clean and "init was stopped" in found.remarks[0]
+
+
 def test_a_promotion_that_a_kill_interrupted(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved_models = run / "saved_models"
     third = make_model(saved_models, 2)
