@@ -93,6 +93,9 @@ app = typer.Typer(
 )
 
 
+AGAIN_SECONDS = 0.01  # until an interrupt that was swallowed comes again
+
+
 class Interrupts:
     """Turns SIGINT and SIGTERM into KeyboardInterrupt and remembers which came first.
 
@@ -103,6 +106,18 @@ class Interrupts:
     def __init__(self) -> None:
         self.first: int | None = None
         self.last_time = 0.0
+
+    def take_back(self, args: sys.UnraisableHookArgs) -> None:
+        """An interrupt that came while an object was removed, where Python can only print it: it comes again."""
+        if issubclass(args.exc_type, KeyboardInterrupt) and self.first is not None:
+            signal.signal(signal.SIGALRM, self.repeat)
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
+        else:
+            sys.__unraisablehook__(args)
+
+    def repeat(self, number: int, frame: types.FrameType | None) -> None:
+        self.last_time = 0.0
+        signal.raise_signal(self.first or signal.SIGINT)
 
     def handle(self, number: int, frame: types.FrameType | None) -> None:
         now = time.monotonic()
@@ -369,8 +384,10 @@ def run_program(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit by SystemExit. arguments: instead of those of the command line."""
     try:
         take_interrupts(INTERRUPTS.handle)
+        sys.unraisablehook = INTERRUPTS.take_back
         app(prog_name="main.py", args=arguments)
-    except KeyboardInterrupt:  # while the command line was read: commands report theirs
+    except KeyboardInterrupt:  # before or after the command, which reports its own
+        write("mugo: interrupted", sys.stderr)
         sys.exit(INTERRUPTS.exit_code)
     finally:
         take_interrupts(quit_at_once)

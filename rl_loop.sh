@@ -134,7 +134,10 @@ main() {
     return "$code"
 }
 
-[[ -n $minutes ]] || run "$python" "$root/main.py" presets "$preset" --generation 1 >/dev/null || fail "the line above says why" 2
+[[ -n $minutes ]] || run "$python" "$root/main.py" presets "$preset" --generation 1 >/dev/null || {
+    code=$?
+    fail "the line above says why" $((code > 128 ? code : 2)) # an interrupt is no wrong usage
+}
 [[ -e saved_models/best_model ]] || { say "init: a model with random weights"; main init --preset "$preset"; }
 while true; do
     generation=$(newest_generation)

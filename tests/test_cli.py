@@ -371,3 +371,23 @@ def test_reader_that_closes_the_pipe_is_no_error() -> None:
             [sys.executable, "main.py", "presets", "go9-tour"], cwd=ROOT, stdout=nobody_reads, stderr=subprocess.PIPE
         )
     assert done.returncode == 0 and done.stderr == b""
+
+
+def test_an_interrupt_that_python_can_only_print_comes_again(tmp_path: Path) -> None:
+    """In a weakref's callback or a __del__ an exception goes nowhere: the command would go on."""
+    code = """
+import os, signal, time
+import main
+class Removed:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(1000):
+            pass
+def app(**options):
+    Removed()
+    time.sleep(20)
+main.app = app
+main.run_program()
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=15)
+    assert done.returncode == 143 and "interrupted" in done.stderr and "Traceback" not in done.stderr, done.stderr

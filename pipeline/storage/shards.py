@@ -337,10 +337,13 @@ def write_shard(
     try:
         atomic.write_bytes(path, packed, folder_sync=False)
         atomic.write_json(folder / name.meta, meta, folder_sync=False)
-    except BaseException:
-        if not (folder / name.meta).exists():  # an interrupt may come after the commit
+    except BaseException as error:
+        is_committed = (folder / name.meta).exists()
+        if not is_committed:
             path.unlink(missing_ok=True)  # nobody would ever read it
-        raise
+        # An interrupt may come after the commit, and a network disk may call a rename failed that it has done.
+        if not (is_committed and isinstance(error, FileError)):
+            raise
     return path
 
 

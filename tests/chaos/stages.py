@@ -109,6 +109,7 @@ def outcome(folder: Path) -> dict[str, Any]:
             is_hidden(name)
             or name.startswith(("data/logs", "data/selfplay"))
             or (path.is_dir() and not path.is_symlink())
+            or path.name == layout.MATCH_RESULTS  # a copy of what the games say
         ):
             continue
         if path.is_symlink():

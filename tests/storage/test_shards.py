@@ -222,6 +222,20 @@ def test_a_commit_costs_two_syncs_and_the_sidecar_comes_last(tmp_path: Path, mon
     assert calls == ["sync", ".gz", "sync", ".meta"]
 
 
+def test_a_rename_that_is_done_and_called_failed_is_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on network disks; otherwise the games would be written once more."""
+    rename = os.rename
+
+    def renamed(source: Path, target: Path) -> None:
+        rename(source, target)
+        if target.suffix == ".meta":
+            raise OSError(errno.EIO, "")
+
+    monkeypatch.setattr(os, "rename", renamed)
+    path = write(tmp_path, record())
+    assert shards.read_shard(path, shards.read_meta(path)).num_games == 1
+
+
 @pytest.mark.parametrize("fails_at", [1, 2])
 def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: int) -> None:
     whole = write(tmp_path, record())
