@@ -32,7 +32,7 @@ from pipeline.matches.runner import Entrant, MatchRunner, common_game, load_entr
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings.command import checked_results
 from pipeline.ratings.pool import pool
-from pipeline.storage import layout
+from pipeline.storage import atomic, layout
 from pipeline.storage.matches import (
     has_match,
     list_matches,
@@ -322,6 +322,7 @@ def _finish_promotions(config: EvaluateConfig, champion: Entrant, progress: Prog
         parts = layout.parse_match_name(folder.name)
         if parts is None or parts[0] != champion.name:
             continue
+        atomic.sweep(folder)
         summary = read_summary(folder)
         if summary is not None and summary.pop(PENDING, False):
             if champion.spec.path is not None:

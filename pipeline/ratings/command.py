@@ -104,6 +104,7 @@ def rate_and_write(
     atomic.make_folder(config.output.parent)
     waiting = f"another process writes {config.output}; waiting"
     with atomic.file_lock(config.output, on_wait=lambda: progress.say(waiting)):
+        atomic.sweep(config.output.parent)
         _warn_of_damage(config.output, progress)
         found = _rated(config, progress)
         write_ratings(config.output, found[0].ratings)

@@ -111,6 +111,7 @@ def pool_lock(path: Path) -> Iterator[None]:
     """Keep other processes from changing the pool between reading and writing it. Raises FileError."""
     atomic.make_folder(path.parent)
     with atomic.file_lock(path):
+        atomic.sweep(path.parent)
         yield
 
 

@@ -377,3 +377,11 @@ def test_unreadable_ratings_do_not_stop_a_promotion(run_folder):
     assert pool("add", "saved_models/best_model", path, ratings, progress=heard).evicted == ["000002-b"]
     assert len(heard.said) == 1
     assert "ratings.json" in heard.said[0]
+
+
+def test_a_change_of_the_pool_sweeps_what_a_killed_one_left(tmp_path):
+    path = tmp_path / "pool.json"
+    left = tmp_path / f".pool.json~{layout.this_host()}~{2**22 + 1}~20261124T000000~0123abcd.tmp"
+    left.write_text("half")
+    pool("add", "random", path, tmp_path / "ratings.json")
+    assert [one.name for one in tmp_path.glob("*.json")] == ["pool.json"] and not left.exists()
