@@ -3,10 +3,13 @@
     learning_rate: [{until: 30, value: .002}, {until: 137, value: .0008}]
     readouts: [{until_samples: 1000000, value: 16}, {until_samples: 5000000, value: 32}]
     network_size: [{until_share: 0.4, value: b2c32}, {until_share: 1, value: b4c64}]
+    temperature: [{until: 4000, from: 1.5, value: 0.5}]
 
 An entry holds up to and including generation ``until``, until ``until_samples`` samples have been trained, or until the
 share ``until_share`` of the run's time has passed. The first entry that holds gives the value; after the last one, its
-value stays. Generations count from 1, so ``until: 30`` means the first thirty; the initial model is generation 0.
+value stays. Generations count from 1, so ``until: 30`` means the first thirty; the initial model is generation 0. An
+entry with ``from`` goes from there to its value linearly, from the end of the entry before (or from 0) to its own end;
+between whole numbers it is rounded.
 
 Knows neither commands nor files; presets/ decides which settings may follow a schedule and what their values may be.
 """
@@ -21,7 +24,7 @@ from typing import Any
 
 from pipeline.errors import UsageError
 
-SHARE = "until_share"
+SHARE, FROM = "until_share", "from"
 CLOCKS = {"until": "GENERATION", "until_samples": "SAMPLES", SHARE: "SHARE"}
 WANTED = "a list of " + ", or of ".join(f"{{{clock}: {unit}, value: VALUE}}" for clock, unit in CLOCKS.items())
 
@@ -50,6 +53,7 @@ class Schedule:
     clock: str
     untils: tuple[float, ...]
     values: tuple[Any, ...]
+    starts: tuple[Any, ...] = ()  # of entries that change linearly; None for the others; empty: there are none
 
     def at(self, run_state: RunState) -> Any:
         """The value that holds at run_state. Raises UsageError if it goes by the share of time, which is unknown."""
@@ -61,7 +65,13 @@ class Schedule:
                 "or give --time-share 0 to 1"
             )
         find = bisect_left if self.clock == "until" else bisect_right  # up to and including that generation
-        return self.values[min(find(self.untils, reached), len(self.values) - 1)]
+        place = min(find(self.untils, reached), len(self.values) - 1)
+        start, value = self.starts[place] if self.starts else None, self.values[place]
+        if start is None:
+            return value
+        begin, end = self.untils[place - 1] if place else 0, self.untils[place]
+        between = start + (value - start) * min(1.0, (reached - begin) / (end - begin))
+        return round(between) if isinstance(start, int) and isinstance(value, int) else between
 
 
 def parse_schedule(entries: Sequence[Any], where: str) -> Schedule:
@@ -72,7 +82,8 @@ def parse_schedule(entries: Sequence[Any], where: str) -> Schedule:
     if not entries:
         raise UsageError(f"{where}: found an empty list; wanted {WANTED}")
     for entry in entries:
-        if not isinstance(entry, dict) or len(entry) != 2 or "value" not in entry or not CLOCKS.keys() & entry.keys():
+        named = entry.keys() - {FROM} if isinstance(entry, dict) else set()
+        if len(named) != 2 or "value" not in named or not CLOCKS.keys() & named:
             raise UsageError(f"{where}: found the entry {entry!r}; wanted {WANTED}")
     clocks = {name for entry in entries for name in CLOCKS.keys() & entry.keys()}
     if len(clocks) > 1:
@@ -83,7 +94,17 @@ def parse_schedule(entries: Sequence[Any], where: str) -> Schedule:
     for before, after in pairwise(untils):
         if after <= before:
             raise UsageError(f"{where}: found {clock} {after} after {before}; wanted each greater than the one before")
-    return Schedule(clock, untils, tuple(entry["value"] for entry in entries))
+    for entry in entries:
+        if FROM in entry and not all(_is_number(entry[name]) for name in (FROM, "value")):
+            raise UsageError(f"{where}: found the entry {entry!r}; wanted numbers after {FROM} and value")
+    if untils[0] == 0 and FROM in entries[0]:
+        raise UsageError(f"{where}: found the entry {entries[0]!r}; wanted it to last, so that a value can change")
+    starts = tuple(entry.get(FROM) for entry in entries) if any(FROM in entry for entry in entries) else ()
+    return Schedule(clock, untils, tuple(entry["value"] for entry in entries), starts)
+
+
+def _is_number(found: Any) -> bool:
+    return isinstance(found, int | float) and not isinstance(found, bool)
 
 
 def _whole_number(found: Any, where: str) -> int:

@@ -57,6 +57,40 @@ def test_by_samples_trained(tmp_path: Path, samples: int, value: int) -> None:
     assert config.readouts == value and type(config.readouts) is int
 
 
+@pytest.mark.parametrize(
+    ("generation", "value"), [(0, 1.5), (1, 1.49975), (2000, 1.0), (4000, 0.5), (4001, 0.5), (90_000, 0.5)]
+)
+def test_a_value_that_changes_linearly(tmp_path: Path, generation: int, value: float) -> None:
+    path = preset(tmp_path, "selfplay: {temperature: [{until: 4000, from: 1.5, value: 0.5}]}")
+    config = make_config(SelfplayConfig, "selfplay", path, lambda _: RunState(generation))
+    assert config.temperature == pytest.approx(value, abs=1e-9)
+
+
+def test_steps_and_slopes_follow_each_other_and_whole_numbers_stay_whole(tmp_path: Path) -> None:
+    entries = "{until_share: 0.5, value: 8}, {until_share: 1, from: 8, value: 13}"
+    path = preset(tmp_path, f"selfplay: {{readouts: [{entries}]}}")
+    shares = [0.0, 0.25, 0.5, 0.6, 0.75, 1.0]
+    found = [
+        make_config(SelfplayConfig, "selfplay", path, lambda _, share=share: RunState(1, 0, share)).readouts
+        for share in shares
+    ]
+    assert found == [8, 8, 8, 9, 10, 13]
+
+
+@pytest.mark.parametrize(
+    ("entries", "problem"),
+    [
+        ("[{until: 3, from: x, value: 1}]", "wanted numbers after from and value"),
+        ("[{until: 0, from: 2, value: 1}]", "wanted it to last"),
+        ("[{until: 3, from: -2, value: 1}]", "found -2; wanted at least 0"),
+        ("[{until: 3, from: 2}]", "wanted a list of"),
+    ],
+)
+def test_mistakes_in_slopes_are_found(tmp_path: Path, entries: str, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        read_preset(preset(tmp_path, f"selfplay: {{temperature: {entries}}}"))
+
+
 SHARES = "[{until_share: 0.25, value: b2c32}, {until_share: 0.5, value: b4c32}, {until_share: 1, value: b4c64}]"
 
 

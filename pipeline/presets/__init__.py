@@ -95,7 +95,8 @@ def _check_list(kind: type[StageConfig], field: str, found: list[Any], where: st
     All entries are checked at once: a mistake in a later one must not wait for its generation to be found.
     """
     if field in scheduled_lines(kind, {field: found}):
-        for value in parse_schedule(found, where).values:
+        schedule = parse_schedule(found, where)
+        for value in (*schedule.values, *(start for start in schedule.starts if start is not None)):
             if value is None or isinstance(value, bool):
                 wanted = "a number" if kind.model_fields[field].annotation in NUMBERS else "a text"
                 raise UsageError(f"{where}: found the value {value!r}; wanted {wanted}")
