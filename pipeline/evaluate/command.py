@@ -41,7 +41,7 @@ from pipeline.storage.matches import (
     read_summary,
     write_summary,
 )
-from pipeline.storage.models import list_models, set_champion
+from pipeline.storage.models import list_models, read_promotions, set_champion
 
 TESTED_AT_ONCE = 64  # games, for a sequential test: those begun after the deciding pair are played for nothing
 PENDING = "promotion_pending"  # in summary.json: decided, but best_model may not be re-pointed yet
@@ -317,7 +317,10 @@ def _with_outcome(summary: EvaluateSummary, promoted: bool, outcome: str) -> Eva
 
 
 def _finish_promotions(config: EvaluateConfig, champion: Entrant, progress: Progress) -> None:
-    """Complete the summaries of promotions of this champion that were killed before their last write."""
+    """Complete the journal, and summaries of this champion's promotions, that a kill kept from their last write."""
+    home = _home(config, champion)
+    if home is not None:
+        read_promotions(home)
     for folder in list_matches(config.output_dir):
         parts = layout.parse_match_name(folder.name)
         if parts is None or parts[0] != champion.name:
