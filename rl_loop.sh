@@ -89,8 +89,11 @@ limit=0
 spent=$(cat data/.rl_loop.seconds 2>/dev/null || true)
 [[ $spent =~ ^[0-9]{1,9}$ ]] || spent=0
 spent=$((10#$spent)) elapsed=$((10#$spent))
-# The monotonic clock: bash's SECONDS follows the system's clock when that is set.
-clock() { at_once "$base" -c 'import time; print(int(time.monotonic()))'; }
+# The monotonic clock: bash's SECONDS follows the system's clock when that is set. Where nobody reads the answer any more,
+# because this shell was killed, SIGPIPE ends Python without a traceback.
+clock() {
+    at_once "$base" -c 'import signal, time; signal.signal(signal.SIGPIPE, signal.SIG_DFL); print(int(time.monotonic()))'
+}
 begun=$(clock)
 # note_time: sets $elapsed, and keeps it in the file; without room on the disk the file stays as it was.
 note_time() {
