@@ -52,12 +52,9 @@ def test_in_an_empty_folder(tmp_path, command, code, says):
     [
         ("init --game backgammon", "backgammon has chance; wanted a board game without chance"),
         ("bench --game backgammon", "backgammon has chance; wanted a board game without chance"),
-        ("play --game backgammon --model random", "a game with chance; wanted one without"),
-        ("evaluate --game backgammon --white-model x=random --black-model random", "counts up to 3 points"),
-        ("tournament --game hypergammon --player x=random --player random", "counts up to 3 points"),
     ],
 )
-def test_what_no_command_does_with_backgammon_is_said_in_one_line(tmp_path, command, says):
+def test_what_a_method_cannot_do_with_backgammon_is_said_in_one_line(tmp_path, command, says):
     done = run(tmp_path, *command.split())
     assert done.returncode == 2 and says in last_line(done) and len(done.stderr.splitlines()) == 1
     assert not list(tmp_path.rglob("*.json*"))
