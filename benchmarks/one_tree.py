@@ -26,6 +26,7 @@ from pipeline.matches.match import GameQueue, MatchThread, Outcome, Pairing
 from pipeline.matches.openings import make_openings
 from pipeline.matches.statistics import elo_interval, score_of
 from pipeline.networks.inference import run_together
+from pipeline.phrases import results
 from pipeline.players.base import MakePlayer
 from pipeline.players.loading import load_evaluators
 from pipeline.players.searching import SearchPlayer
@@ -106,6 +107,8 @@ def strength(model: Model, leaves: int, readouts: int, games: int, seed: int, pr
         assert isinstance(outcome, MatchGame), outcome
         found.append(outcome)
         progress.advance()
+        so_far = score_of(found)
+        progress.describe(results(so_far.wins, so_far.draws, so_far.losses))
         if len(found) == games:
             queue.close()
 
