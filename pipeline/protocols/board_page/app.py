@@ -252,18 +252,23 @@ def make_app(lobby: Lobby) -> Starlette:
         named = {"content-disposition": f'attachment; filename="{name}"'}
         return Response(text, media_type="text/plain", headers=named)
 
-    async def gammon_act(request: Request) -> Response:
+    async def asked_of_table(request: Request, verbs: Any, tables: Any) -> tuple[Callable[[], Any], Any]:
+        """What the verb in the address does to its table, to be called elsewhere: it gives the table. And the body."""
         name = request.path_params["verb"]
-        if name not in GAMMON_VERBS:
-            raise HTTPException(404, f"found {name[:20]!r}; wanted one of {', '.join(GAMMON_VERBS)}")
-        kind, verb = GAMMON_VERBS[name]
+        if name not in verbs:
+            raise HTTPException(404, f"found {name[:20]!r}; wanted one of {', '.join(verbs)}")
+        kind, verb = verbs[name]
         body = parsed(kind, await read_body(request))
 
-        def acted() -> GammonTable:
-            table = lobby.gammon_tables.find(request.path_params["id"])
+        def acted() -> Any:
+            table = tables.find(request.path_params["id"])
             verb(table, body)
             return table
 
+        return acted, body
+
+    async def gammon_act(request: Request) -> Response:
+        acted, _ = await asked_of_table(request, GAMMON_VERBS, lobby.gammon_tables)
         return await gammon_seen(acted)
 
     async def gammon_seen(find: Callable[[], GammonTable]) -> Response:
@@ -275,18 +280,8 @@ def make_app(lobby: Lobby) -> Starlette:
         return Response(text, media_type="application/x-go-sgf", headers=named)
 
     async def act(request: Request) -> Response:
-        name = request.path_params["verb"]
-        if name not in VERBS:
-            raise HTTPException(404, f"found {name[:20]!r}; wanted one of {', '.join(VERBS)}")
-        kind, verb = VERBS[name]
-        body = parsed(kind, await read_body(request))
-
-        def acted() -> Table:
-            table = lobby.tables.find(request.path_params["id"])
-            verb(table, body)
-            return table
-
-        return await seen(acted, body.ply if name == "analyse" else None)
+        acted, body = await asked_of_table(request, VERBS, lobby.tables)
+        return await seen(acted, body.ply if request.path_params["verb"] == "analyse" else None)
 
     async def seen(find: Callable[[], Table], ply: int | None = None) -> Response:
         return JSONResponse(await run_in_threadpool(lambda: find().view(ply)))
