@@ -3,9 +3,10 @@
     python -m benchmarks.memory selfplay --minutes 30
     python -m benchmarks.memory train --minutes 30
 
-The command is a process of its own, in a folder that is removed afterwards. *Warm-up* is the first fifth of the time:
-kernels are loaded, every batch has been seen, the window of Python's allocator is full. Growth is from the mean of the
-fifth after it to the mean of the last fifth.
+The command is a process of its own, in a folder that is removed afterwards. The time begins with its first result, a
+shard or a point of the curves: how long a command takes to load, on a busy machine for minutes, says nothing about its
+memory. *Warm-up* is the first fifth of the time: kernels are loaded, every batch has been seen, the window of Python's
+allocator is full. Growth is from the mean of the fifth after it to the mean of the last fifth.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import psutil
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = 300  # readings in all
+FIRST_RESULTS = {"selfplay": "data/selfplay/**/*.meta", "train": "data/logs/*/train/*"}  # the first files of a command
 MB = 2**20
 
 
@@ -53,11 +55,18 @@ def run(folder: Path, *arguments: str) -> None:
 
 
 def watch(folder: Path, arguments: tuple[str, ...], minutes: float) -> list[tuple[float, float]]:
-    """(seconds, resident MB) of the command, read SAMPLES times over so many minutes; then it is stopped."""
+    """(seconds, resident MB) of the command, read SAMPLES times over so many minutes; then it is stopped.
+
+    The seconds are counted from its first result on.
+    """
     command = [sys.executable, str(ROOT / "main.py"), *arguments, "--verbose", "0"]
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
-    watched, begun, readings = psutil.Process(process.pid), time.monotonic(), []
+    watched, readings = psutil.Process(process.pid), []
+    before = set(folder.glob(FIRST_RESULTS[arguments[0]]))
     try:
+        while process.poll() is None and before == set(folder.glob(FIRST_RESULTS[arguments[0]])):
+            time.sleep(1)
+        begun = time.monotonic()
         for number in range(SAMPLES):
             time.sleep(max(0.0, begun + (number + 1) * 60 * minutes / SAMPLES - time.monotonic()))
             if process.poll() is not None:

@@ -112,11 +112,15 @@ class Dataset:
 
     def batch_sizes(self, epochs: int) -> IndexArray:
         """[steps] the number of examples in each batch of these epochs."""
-        sizes = []
-        for group in (group for epoch in range(epochs) for group in self._groups(epoch)):
-            count = self._num_batches(group)
-            sizes += [(int(self._sizes[list(group)].sum()) + count - 1 - index) // count for index in range(count)]
-        return np.array(sizes, np.int64)
+        alike = self._chunks_per_group == len(self._paths)  # a set that is held whole is cut alike in every epoch
+        sizes = [
+            (int(self._sizes[list(group)].sum()) + count - 1 - index) // count
+            for epoch in range(1 if alike else epochs)
+            for group in self._groups(epoch)
+            for count in (self._num_batches(group),)
+            for index in range(count)
+        ]
+        return np.tile(np.array(sizes, np.int64), epochs if alike else 1)
 
     def batch(self, rows: IndexArray, symmetry: IndexArray, weights: NDArray[np.float32]) -> Any:
         """The examples rows [B] of the whole set, in the order of its chunks, with these sample weights [B].
