@@ -21,7 +21,7 @@ from pipeline.config import available_cores
 from pipeline.games.base import Planes
 from pipeline.games.registry import parse_game
 from pipeline.networks.inference import Evaluator, evaluation_rate, softmax
-from pipeline.players.loading import calibration_positions, load_evaluators
+from pipeline.players.loading import calibration_of, load_evaluators
 from pipeline.reports.progress import ConsoleProgress
 from pipeline.storage.models import read_model, resolve_champion
 
@@ -33,7 +33,7 @@ def compare(path: Path, games: int, readouts: int, progress: ConsoleProgress) ->
     model = read_model(resolve_champion(path))
     game, threads = parse_game(model.info.game), available_cores()
     evaluators = [load_evaluators(model, ROWS, threads, backend, progress) for backend in BACKENDS]
-    planes = calibration_positions(game)
+    planes = calibration_of(model)
     batch = planes[np.arange(ROWS) % len(planes)]
     print(f"{model.info.name}, {game.spec}, {readouts} readouts")
     for one in evaluators:

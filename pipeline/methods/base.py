@@ -316,6 +316,12 @@ class Method(ABC):
 
     # Examples
 
+    def calibration(self, columns: Columns) -> NDArray[np.uint8] | None:
+        """Of the columns of n examples, the network's input as bits [n, bytes], C-order: int8 takes its scales from
+        such positions. None: its networks aren't run in int8.
+        """
+        return None
+
     @abstractmethod
     def columns(self, game: Any) -> ColumnTypes:
         """What an example holds, beside where it came from (chunks.ORIGIN)."""

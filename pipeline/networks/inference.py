@@ -4,7 +4,8 @@
 ``backend="auto"`` every engine this machine has is timed for a moment, and the fastest is remembered in
 ``~/.cache/mugo/backends.json`` for that processor, architecture and library versions: whoever evaluates a network of
 that architecture here does it alike, however many rows and threads there are. A lost or damaged cache only costs the
-next measurement. Nothing is remembered where an engine was refused: the next model may suit it.
+next measurement. Nothing is remembered where an engine was refused: the next model may suit it. Beside the choice
+stands how far int8 was from float32 on this machine, by the SHA-256 of each model's weights.
 
 Nothing is used unchecked: at every start the engine about to be used answers a few positions, and is refused if it
 differs from plain float32 numpy by more than its tolerance: exact ones in any softmax probability or value, int8 on
@@ -53,6 +54,7 @@ VALUE_TOLERANCE = 0.05  # largest difference of the value, which spans -1 to 1
 INT8_POLICY_TOLERANCE, INT8_VALUE_TOLERANCE = 0.05, 0.05
 WORTH_INT8 = 1.1  # how much faster than an exact engine int8 must be
 CHECKED_POSITIONS = 8
+REMEMBERED_MODELS = 32  # of an architecture, whose difference in int8 is kept
 MEASURED_SECONDS = 0.3  # per engine and window; the best of MEASURED_WINDOWS counts, so a busy moment doesn't decide
 MEASURED_WINDOWS = 3
 MEASURED_BATCH = 64  # rows of each thread; there is one for each core
@@ -130,17 +132,19 @@ def make_evaluators(
     backend: str = "auto",
     progress: Progress = SILENT,
     calibration: Planes | None = None,
+    name: str = "",
 ) -> list[Evaluator]:
     """One evaluator per thread for these weights, on the engine asked for or, with ``auto``, the fastest.
 
     max_batch: rows per call, per thread. calibration: positions [N, C, H, W] of the game, without which int8 isn't
-    used. Raises UsageError for a backend that is unknown or not installed, MuGoError for weights that don't fit or if
+    used. name: by which int8's difference is remembered; "" doesn't remember it.
+    Raises UsageError for a backend that is unknown or not installed, MuGoError for weights that don't fit or if
     no engine computes them correctly.
     """
     starter = _Starter(architecture, fold(architecture, weights), calibration, progress)
     engines = [engine for engine in available_engines(backend) if engine.precision != "int8" or calibration is not None]
+    cached = _CachedChoice(architecture, engines)
     if backend == "auto" and len(engines) > 1:
-        cached = _CachedChoice(architecture, engines)
         choice = cached.read()
         if choice not in engines:
             choice = _measured_fastest(engines, starter, cached, progress)
@@ -148,6 +152,8 @@ def make_evaluators(
     for engine in engines:
         evaluators = starter.start(engine, max_batch, num_threads)
         if evaluators is not None:
+            if name and engine in starter.differences:
+                cached.note(name, starter.differences[engine])
             return evaluators
     refused = "; ".join(f"{engine} ({problem})" for engine, problem in starter.refused.items())
     raise MuGoError(
@@ -233,6 +239,7 @@ class _Starter:
     ) -> None:
         self.refused: dict[Engine, str] = {}  # and why
         self.has_differed = False  # an engine ran and answered wrongly
+        self.differences: dict[Engine, dict[str, float]] = {}  # of int8 from float32, means over positions
         self._architecture, self._folded, self._progress = architecture, folded, progress
         self._calibration = None if calibration is None else calibration[:, : architecture.planes]
         self._wanted: dict[bool, Evaluation] = {}  # of the positions for int8 and for exact engines
@@ -288,6 +295,10 @@ class _Starter:
         if int8:
             of_policy, of_value, mean = INT8_POLICY_TOLERANCE, INT8_VALUE_TOLERANCE, "on average "
             policy_difference, value_difference = policy_differences.sum(axis=1).mean() / 2, value_differences.mean()
+            means = {"policy": policy_difference, "value": value_difference}
+            self.differences[evaluator.engine] = {"positions": len(planes)} | {
+                what: float(f"{mean:.3g}") for what, mean in means.items()
+            }
         if policy_difference <= of_policy and value_difference <= of_value:
             return None
         self.has_differed = True
@@ -373,11 +384,28 @@ class _CachedChoice:
             return None
 
     def write(self, engine: Engine, rates: dict[Engine, float]) -> None:
+        self._put(
+            {
+                "engine": asdict(engine),
+                "evaluations_per_second": {str(measured): round(rate) for measured, rate in rates.items()},
+            }
+        )
+
+    def note(self, name: str, difference: dict[str, float]) -> None:
+        """How far int8 was from float32 with the weights of this name. Those of the latest models are kept."""
+        known = self._entry().get("int8", {})
+        known = dict(known) if isinstance(known, dict) else {}
+        if known.get(name) != difference:  # else each start would write
+            known.pop(name, None)
+            self._put({"int8": dict([*known.items(), (name, difference)][-REMEMBERED_MODELS:])})
+
+    def _entry(self) -> dict[str, Any]:
+        entry = self._entries().get(self._key)
+        return entry if isinstance(entry, dict) else {}
+
+    def _put(self, facts: dict[str, Any]) -> None:
         entries = self._entries()
-        entries[self._key] = {
-            "engine": asdict(engine),
-            "evaluations_per_second": {str(measured): round(rate) for measured, rate in rates.items()},
-        }
+        entries[self._key] = {**self._entry(), **facts}
         temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.{threading.get_ident()}")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -390,6 +418,6 @@ class _CachedChoice:
     def _entries(self) -> dict[str, Any]:
         try:
             entries = json.loads(self.path.read_text())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         return entries if isinstance(entries, dict) else {}

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.config import available_cores
-from pipeline.errors import naming
+from pipeline.errors import FileError, naming
 from pipeline.games.base import Evaluate, Evaluation, Game, Planes
 from pipeline.games.registry import parse_game
 from pipeline.networks.architecture import Architecture
 from pipeline.networks.backends import MIN_BATCH
 from pipeline.networks.inference import Evaluator, make_evaluators
 from pipeline.progress import Progress
-from pipeline.storage.models import Model
+from pipeline.storage import layout
+from pipeline.storage.models import Model, read_calibration
 
 if TYPE_CHECKING:
     from pipeline.networks.estimates import Estimates
 
-CALIBRATION_POSITIONS, CALIBRATION_GAMES = 512, 16
+CALIBRATION_POSITIONS, CALIBRATION_GAMES = 512, 16  # of random games
 
 
 def load_evaluators(
@@ -30,14 +33,16 @@ def load_evaluators(
 ) -> list[Evaluator]:
     """One evaluator per thread. Raises FileError that names the model if its weights don't make a network."""
     with naming(model.path):
+        architecture = Architecture.from_dict(model.info.architecture)
         return make_evaluators(
-            Architecture.from_dict(model.info.architecture),
+            architecture,
             model.weights,
             max_batch=max_batch,
             num_threads=num_threads,
             backend=backend,
             progress=progress,
-            calibration=calibration_positions(parse_game(model.info.game)) if backend in ("auto", "int8") else None,
+            calibration=calibration_of(model) if backend in ("auto", "int8") else None,
+            name=model.info.files[layout.WEIGHTS].sha256 if layout.WEIGHTS in model.info.files else "",
         )
 
 
@@ -74,6 +79,35 @@ def load_estimator(model: Model) -> Callable[[Planes], Estimates]:
         return estimator(Architecture.from_dict(model.info.architecture), model.weights)
 
 
+def calibration_of(model: Model) -> Planes:
+    """[N, C, H, W] the positions that int8's scales come from and is checked on, in turn: see calibration_positions.
+
+    Those that training kept with the model, from the games that it learned from; models without any (initial ones, and
+    those of earlier versions) have positions of random games.
+    Raises FileError if they are damaged or of another network.
+    """
+    packed = read_calibration(model)
+    if packed is None:
+        return calibration_positions(parse_game(model.info.game))
+    architecture = Architecture.from_dict(model.info.architecture)
+    shape = (architecture.planes, architecture.height, architecture.width)
+    bits = math.prod(shape)
+    if packed.shape[1] != -(-bits // 8):
+        found = f"its positions have {packed.shape[1]} bytes; wanted {-(-bits // 8)}, for {shape[0]} planes"
+        raise FileError(model.path / layout.CALIBRATION, f"{found}; restore the file from a copy")
+    return np.unpackbits(packed, axis=1, count=bits).reshape(-1, *shape)
+
+
+def in_turn(halves: Sequence[NDArray[Any]], most: int) -> NDArray[Any]:
+    """Of two arrays [n, …], each in the order of plies, at most `most` rows: one of the first, one of the second, …
+
+    As many of either, evenly spread.
+    """
+    count = min(most // 2, *map(len, halves))
+    chosen = [half[np.linspace(0, len(half) - 1, count).astype(int)] for half in halves]
+    return np.stack(chosen, axis=1).reshape(-1, *halves[0].shape[1:])
+
+
 @cache
 def calibration_positions(game: Game) -> Planes:
     """[N, C, H, W] planes from random games, in the order of plies; N is at most CALIBRATION_POSITIONS.
@@ -96,7 +130,4 @@ def calibration_positions(game: Game) -> Planes:
         states[rows] = game.play(states[rows], actions, history.select(rows))
         history.append(rows, game.keys(states[rows]))
         rows = rows[~game.is_over(states[rows])]
-    halves = [np.concatenate(one) for one in found]
-    count = min(CALIBRATION_POSITIONS // 2, *map(len, halves))
-    chosen = [one[np.linspace(0, len(one) - 1, count).astype(int)] for one in halves]
-    return np.stack(chosen, axis=1).reshape(-1, *chosen[0].shape[1:])
+    return in_turn([np.concatenate(one) for one in found], CALIBRATION_POSITIONS)

@@ -41,6 +41,7 @@ PROMOTIONS = "promotions.jsonl"
 MODEL_JSON = "model.json"
 WEIGHTS = "weights.safetensors"
 OPTIMIZER = "optimizer.safetensors"
+CALIBRATION = "calibration.safetensors"
 RATINGS = "ratings.json"
 MATCH_GAMES = "games.jsonl"
 MATCH_SUMMARY = "summary.json"
@@ -207,7 +208,7 @@ def parse_pack_name(name: str) -> PackName | None:
     """The parts of the name of a pack or its sidecar; None if it is neither."""
     match = _PACK.fullmatch(name)
     last = parse_shard_name(match[1] + META_SUFFIX) if match else None
-    return PackName(last, int(match[2])) if match and last else None
+    return PackName(last, int(match[2])) if match and last and int(match[2]) else None
 
 
 def shard_folder(directory: Path, model: str, worker: str, generation: int | None = None) -> Path:

@@ -1,7 +1,8 @@
 """Models: directories under saved_models/, the champion among them, and the journal of promotions.
 
 A model is ``model.json`` (what it is and where it came from), ``weights.safetensors`` and, if training may continue
-from it, ``optimizer.safetensors``. It is renamed into place whole and never changes. Arrays of 16 bits, which exported
+from it, ``optimizer.safetensors``; if it was trained and its method runs networks in int8, also
+``calibration.safetensors``. It is renamed into place whole and never changes. Arrays of 16 bits, which exported
 models have, are read as 32. This module knows arrays only:
 networks/ and train/ know what they mean.
 """
@@ -27,6 +28,7 @@ from pipeline.storage.arrays import pack
 
 FORMAT = "mugo-model"
 Weights = dict[str, NDArray[Any]]
+PLANES = "planes"  # the array in calibration.safetensors
 
 
 class FileStamp(BaseModel, frozen=True):
@@ -83,15 +85,24 @@ class Model:
 # Writing and reading
 
 
-def write_model(path: Path, info: ModelInfo, weights: Weights, optimizer: Weights | None = None) -> None:
+def write_model(
+    path: Path,
+    info: ModelInfo,
+    weights: Weights,
+    optimizer: Weights | None = None,
+    calibration: NDArray[np.uint8] | None = None,
+) -> None:
     """Make a model directory, whole or not at all.
 
+    calibration: see read_calibration.
     Raises FileError if path exists or can't be written, UsageError if a model can't have that name.
     """
     layout.check_model_name(path.name)
     blobs = {layout.WEIGHTS: pack(weights)}
     if optimizer is not None:
         blobs[layout.OPTIMIZER] = pack(optimizer)
+    if calibration is not None:
+        blobs[layout.CALIBRATION] = pack({PLANES: calibration})
     stamps = {name: FileStamp(bytes=len(b), sha256=hashlib.sha256(b).hexdigest()) for name, b in blobs.items()}
     info = info.model_copy(update={"name": path.name, "files": stamps})
     with atomic.new_directory(path) as folder:
@@ -117,6 +128,22 @@ def read_optimizer(path: Path) -> Weights | None:
     """The state of a model's optimiser; None if it has none. Raises FileError like read_model."""
     info = read_info(path)
     return _read_arrays(path / layout.OPTIMIZER, info) if layout.OPTIMIZER in info.files else None
+
+
+def read_calibration(model: Model) -> NDArray[np.uint8] | None:
+    """[N, bytes] the planes of N positions from its training window as bits; None if it has none.
+
+    C-order, numpy.packbits. Every second position, from the first on, is of one half of the games, the others are of
+    the other half. Whether they are the planes of the model's network is whoever's business who knows networks.
+    Raises FileError like read_model.
+    """
+    if layout.CALIBRATION not in model.info.files:
+        return None
+    found = _read_arrays(file := model.path / layout.CALIBRATION, model.info).get(PLANES)
+    if found is None or found.dtype != np.uint8 or found.ndim != 2 or not len(found) or len(found) % 2:
+        shown = "nothing" if found is None else f"{found.dtype} {list(found.shape)}"
+        raise FileError(file, f"damaged: its {PLANES} are {shown}; wanted uint8, an even number of positions")
+    return found
 
 
 def _read_arrays(file: Path, info: ModelInfo) -> Weights:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,8 +66,11 @@ class Checkpoint:
             self.remove()
         self._lock.__exit__(*exception)
 
-    def read(self, progress: Progress) -> State | None:
-        """The state of an interrupted run with this key. None, saying why, if it is damaged or of another run."""
+    def read(self, progress: Progress, check: Callable[[State], None] = lambda state: None) -> State | None:
+        """The state of an interrupted run with this key. None, saying why, if it is damaged or of another run.
+
+        check: raises ValueError or KeyError for a state that the run can't go on from, however whole the file is.
+        """
         if not self._file.exists():
             return None
         try:
@@ -83,6 +87,7 @@ class Checkpoint:
             for name, array in arrays.items():
                 group, _, rest = name.partition("/")
                 {"weights": state.weights, "optimizer": state.optimizer, "replay": state.replay}[group][rest] = array
+            check(state)
         except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
             progress.warn(f"{self._file}: damaged ({' '.join(str(error).split())}): starting over")
             return None

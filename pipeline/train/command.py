@@ -3,7 +3,8 @@
 The run keeps a checkpoint in a hidden folder beside the model that it will become, renewed every checkpoint_seconds and
 when it is interrupted. It is keyed by the original model, the set and the settings: the same command again goes on from
 it and ends with the same weights as a run that was never interrupted; any other run starts over. The new model appears
-whole, with its optimiser's state, which the next training continues.
+whole, with its optimiser's state, which the next training continues, and positions of the window for int8
+(``calibration.py``).
 
 With priority_exponent > 0 examples are sampled by priorities (``replay.py``), which change after every batch and are
 also kept beside the chunks: with each checkpoint and at the end. A training starts from the priorities stored for its
@@ -28,6 +29,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import TypeAdapter
 
 from pipeline.config import TrainConfig
 from pipeline.errors import FileError, NotYet, naming
@@ -58,6 +62,7 @@ from pipeline.storage.priorities import (
     write_priorities,
 )
 from pipeline.storage.provenance import library_versions, source_commit
+from pipeline.train.calibration import calibration_positions
 from pipeline.train.checkpoint import Checkpoint, State, finished_checkpoints
 from pipeline.train.curves import VALUE_ERROR, Curves, overfitting, tagged
 from pipeline.train.replay import Replay, starting_priorities
@@ -151,6 +156,11 @@ class _Progress:
     epoch_sums: dict[str, float] = field(default_factory=dict)  # of the steps of the last epoch so far
     epoch_steps: int = 0
     seconds: float = 0.0  # of all processes that trained it, up to the checkpoint
+
+
+def _progress_of(found: State) -> _Progress:
+    """Raises ValueError if it isn't the progress of a run."""
+    return TypeAdapter(_Progress).validate_python(found.progress)
 
 
 def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
@@ -295,14 +305,15 @@ class _Run:
         self._num_held_out = sum(len(batch.value) for batch in self._holdout)
         results_alone = dataset.window.get("td_lambda", 1) == 1
         self._of_set = dataset.first(self._num_held_out) if self._holdout and results_alone else []
+        self._calibration = calibration_positions(method, game, chunks)  # now: the chunks may be gone at the end
         with naming(model.path):
             weights = grown.weights
             optimizer = None if grown.fresh_optimizer else read_optimizer(model.path)
             if grown.note:
                 progress.say(grown.note)
-            found = checkpoint.read(progress)
+            found = checkpoint.read(progress, self._check)
             if found is not None:
-                self._done, weights, optimizer = _Progress(**found.progress), found.weights, found.optimizer
+                self._done, weights, optimizer = _progress_of(found), found.weights, found.optimizer
                 progress.say(f"resuming at step {self._done.step} of {self._steps}")
             self._trainer: Trainer = Trainer(method.objective(grown.architecture, config), weights, config, optimizer)
         if found is None:
@@ -310,6 +321,20 @@ class _Run:
             self._done = _Progress(holdout_before=holdout, set_before=of_set)
         self._resumed_from = self._done.step
         self._replay = _make_replay(config, dataset, found, progress)
+
+    def _check(self, found: State) -> None:
+        """Raises ValueError or KeyError for the checkpoint of no such run, as only somebody who means it can write."""
+        done, wanted = _progress_of(found), self._grown.weights
+        if not 0 <= done.step <= self._steps:
+            raise ValueError(f"step {done.step} of {self._steps}")
+        if {name: array.shape for name, array in found.weights.items()} != {n: a.shape for n, a in wanted.items()}:
+            raise ValueError("its weights are those of another network")
+        if self._config.priority_exponent:
+            values = found.replay["priorities"]
+            if values.dtype != np.float32 or values.shape != self._dataset.examples.shape:
+                raise ValueError("its priorities are those of another set")
+            if not (np.isfinite(values) & (values > 0)).all():
+                raise ValueError("a priority that isn't above 0")
 
     def train(self, new_model: Path) -> TrainSummary:
         """Train to the end and write the model. An interrupt leaves a checkpoint of all that was done."""
@@ -324,7 +349,8 @@ class _Run:
                 metrics = self._metrics()
                 self._show_measured(metrics, curves, holdout_curves)
             info = self._info(new_model, metrics)
-            write_model(new_model, info, self._trainer.weights, self._trainer.optimizer_state)
+            optimizer = self._trainer.optimizer_state
+            write_model(new_model, info, self._trainer.weights, optimizer, self._calibration)
             remove_stale_priorities(self._config.directory, self._dataset.id)
         except KeyboardInterrupt:
             self._save()

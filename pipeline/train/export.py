@@ -21,7 +21,7 @@ from pipeline.phrases import percent, results
 from pipeline.progress import SILENT, Progress
 from pipeline.storage import layout
 from pipeline.storage.matches import read_match
-from pipeline.storage.models import Model, read_model, resolve_champion, write_model
+from pipeline.storage.models import Model, read_calibration, read_model, resolve_champion, write_model
 
 STRENGTH = "strength"  # in the manifest: a list of Strength
 
@@ -81,7 +81,7 @@ def export(config: ExportConfig, progress: Progress = SILENT) -> ExportSummary:
             }
         }
     )
-    write_model(config.output, info, weights)
+    write_model(config.output, info, weights, calibration=read_calibration(model))
     size = sum(path.stat().st_size for path in config.output.iterdir())
     return ExportSummary(config.output, model.info.name, model.info.game, size, strength)
 

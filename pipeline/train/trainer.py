@@ -54,6 +54,7 @@ MOMENTS: dict[type, tuple[str, ...]] = {torch.optim.AdamW: ("exp_avg", "exp_avg_
 STEP = "step"  # how many steps the optimiser has made, over all runs
 RAW = "raw"  # prefix of the weights that are trained, where those given are their average
 AVERAGED = "averaged_steps"
+MOST_STEPS = 2**53  # float64, in which the optimisers count, has every number below
 REPLICA_ROWS = 64  # of a batch at least: with fewer its norms would know too little
 
 
@@ -148,9 +149,9 @@ class Trainer:
         return arrays
 
     def _load_optimizer(self, arrays: Arrays) -> None:
-        self.total_steps = int(_stored(arrays, STEP, (1,)).item())
+        self.total_steps = _stored_steps(arrays, STEP)
         if self._config.ema_decay and AVERAGED in arrays:
-            self._averaged_steps = int(_stored(arrays, AVERAGED, (1,)).item())
+            self._averaged_steps = _stored_steps(arrays, AVERAGED)
         for name, parameter in self._parameters.items():
             state: dict[str, Any] = {STEP: torch.tensor(float(self.total_steps))}
             for moment in MOMENTS[type(self._optimizers[name])]:
@@ -278,15 +279,24 @@ def _make_optimizers(
     return {name: muon if name in inner else adam for name in parameters}
 
 
-def _stored(arrays: Arrays, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    """This array of an optimiser's state. Raises MuGoError unless it is there and has this shape."""
+def _stored(arrays: Arrays, name: str, shape: tuple[int, ...], dtype: Any = np.float32) -> NDArray[Any]:
+    """This array of an optimiser's state. Raises MuGoError unless it is there and has this shape and type."""
     found = arrays.get(name)
-    if found is None or found.shape != shape:
+    if found is None or found.shape != shape or found.dtype != dtype:
+        shown = "missing" if found is None else f"{found.dtype} of shape {list(found.shape)}"
         raise MuGoError(
-            f"optimiser state: {name} is {'missing' if found is None else f'of shape {list(found.shape)}'}; "
-            f"wanted {list(shape)}; remove the file to start the optimiser anew"
+            f"optimiser state: {name} is {shown}; wanted {np.dtype(dtype)} of shape {list(shape)}; "
+            "remove the file to start the optimiser anew"
         )
     return found
+
+
+def _stored_steps(arrays: Arrays, name: str) -> int:
+    """A number of steps in an optimiser's state. Raises MuGoError like _stored."""
+    steps = int(_stored(arrays, name, (1,), np.int64).item())
+    if not 0 <= steps < MOST_STEPS:
+        raise MuGoError(f"optimiser state: {name} is {steps}; wanted a number of steps")
+    return steps
 
 
 def _tensors(network: Module) -> list[torch.Tensor]:

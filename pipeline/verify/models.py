@@ -26,6 +26,7 @@ from pipeline.storage.models import (
     has_model,
     list_models,
     pending_promotion,
+    read_calibration,
     read_info,
     read_journal,
     read_model,
@@ -44,6 +45,7 @@ def check_models(saved_models: Path, findings: Findings, progress: Progress) -> 
         with findings.checking(MODELS, path):
             model = read_model(path)
             read_optimizer(path)
+            read_calibration(model)
             _check_model(model, findings)
             games.add(model.info.game)
             findings.count(MODELS, "model")

@@ -61,7 +61,7 @@ def made_up_networks(monkeypatch):
     """Networks that answer at once, a different one for each model; counts how often they are loaded."""
     loaded = []
 
-    def make(architecture, weights, max_batch, num_threads, backend, progress, calibration):
+    def make(architecture, weights, max_batch, num_threads, backend, progress, calibration, name=""):
         loaded.append(max_batch)
         seed = int(np.abs(weights["stem.conv.weight"]).sum() * 1000)
         game = {9: "tictactoe", 25: "go:5", 42: "connect4"}[architecture.height * architecture.width]

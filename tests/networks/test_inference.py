@@ -224,7 +224,22 @@ class TestChoice:
         assert found == (exact if wrong == 32 else int8)
         assert cache_file.exists() == (wrong < 32)
 
-    @pytest.mark.parametrize("content", ["", "{", "[]", '{"x": 1}', "\x00\xff"])
+    @needs_openvino
+    def test_the_difference_of_int8_is_kept_by_the_name_of_the_weights(
+        self, cache_file: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(inference, "REMEMBERED_MODELS", 2)
+        monkeypatch.setattr(inference, "available_engines", lambda *_: [Engine("openvino", "cpu", "int8")])
+        for name in ("a", "b", "", "c"):
+            make_evaluators(GO, lively_weights(GO), 16, 1, calibration=random_planes(GO, 64), name=name)
+        (entry,) = json.loads(cache_file.read_text()).values()
+        assert list(entry["int8"]) == ["b", "c"]
+        found = entry["int8"]["c"]
+        assert found["positions"] == 32 and 0 < found["policy"] < 0.05 and 0 < found["value"] < 0.05
+        monkeypatch.setattr(inference._CachedChoice, "_put", lambda *_: pytest.fail("nothing new was written"))
+        make_evaluators(GO, lively_weights(GO), 16, 1, calibration=random_planes(GO, 64), name="c")
+
+    @pytest.mark.parametrize("content", ["", "{", "[]", '{"x": 1}', "\x00\xff", "[" * 99_999])
     def test_a_damaged_cache_is_replaced(self, cache_file: Path, content: str) -> None:
         cache_file.parent.mkdir(parents=True)
         cache_file.write_text(content)

@@ -17,10 +17,11 @@ from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.games.registry import parse_game
 from pipeline.methods.alphazero.examples import column_types
 from pipeline.methods.alphazero.losses import TERMS
+from pipeline.players.loading import calibration_of
 from pipeline.progress import Progress
 from pipeline.storage import layout
 from pipeline.storage.chunks import read_chunk, write_chunk
-from pipeline.storage.models import read_info, read_model, read_optimizer
+from pipeline.storage.models import read_calibration, read_info, read_model, read_optimizer
 from pipeline.storage.priorities import Priorities, read_priorities
 from pipeline.train import command, trainer
 from pipeline.train.command import train
@@ -63,7 +64,10 @@ class Stopper(Progress):
 
 
 def arrays_of(path: Path) -> dict[str, np.ndarray]:
-    return {**read_model(path).weights, **(read_optimizer(path) or {})}
+    model = read_model(path)
+    packed = read_calibration(model)
+    positions = {} if packed is None else {"calibration positions": packed}
+    return {**model.weights, **(read_optimizer(path) or {}), **positions}
 
 
 def assert_equal_models(first: Path, second: Path) -> None:
@@ -187,10 +191,12 @@ def test_a_network_grows_to_planes_that_its_game_has_since(folder: Path, monkeyp
     new = train(config(epochs=1, original_model=old, new_model=Path("old/000001-b1c8"))).model
     assert [read_info(one).architecture["planes"] for one in (old, new)] == [GAME.num_planes - 1, GAME.num_planes]
     assert (read_model(new).weights["stem.conv.weight"][:, -1] != 0).any()
+    assert calibration_of(read_model(new)).shape[1] == GAME.num_planes
 
 
 def test_the_same_command_gives_the_same_model(folder: Path) -> None:
     first, second = (train(config(**paths(name))) for name in "ab")
+    assert "calibration positions" in arrays_of(first.model)
     other = train(config(**paths("c"), seed=1))
     assert_equal_models(first.model, second.model)
     assert not np.array_equal(arrays_of(first.model)["stem.conv.weight"], arrays_of(other.model)["stem.conv.weight"])

@@ -92,6 +92,9 @@ class AlphaZero(Method):
 
     # Examples
 
+    def calibration(self, columns: Columns) -> NDArray[np.uint8] | None:
+        return columns["planes"]
+
     def columns(self, game: Game) -> ColumnTypes:
         return examples.column_types(game)
 
