@@ -45,6 +45,9 @@ def current_names(values: Mapping[str, Any]) -> dict[str, Any]:
     return {current.get(name, name): value for name, value in values.items()}
 
 
+# Former options by the one that stood before them: files go on to name them, with the value that they had.
+RETIRED = {"max_visit_init": ("virtual_loss", 1.0)}
+
 # Of options that came when files with their neighbours had been written: see StageConfig.stored.
 LATER: dict[str, Any] = {"stored_if_used": True}
 
@@ -60,8 +63,8 @@ class StageConfig(BaseModel):
         return current_names(given) if isinstance(given, dict) else given
 
     def stored(self, exclude: Collection[str] = ()) -> dict[str, Any]:
-        """The JSON that files keep. Names never change there, so that a rerun recognises what it made before; nor do
-        younger options (LATER) stand there, unless they are used.
+        """The JSON that files keep. Names never change there, so that a rerun recognises what it made before: retired
+        options go on to stand there, younger ones (LATER) only where they are used.
         """
         unused = {
             name
@@ -69,7 +72,13 @@ class StageConfig(BaseModel):
             if field.json_schema_extra == LATER and getattr(self, name) == field.default
         }
         values = self.model_dump(mode="json", exclude={*exclude, *unused})
-        return {STORED_NAMES.get(name, name): value for name, value in values.items()}
+        named: dict[str, Any] = {}
+        for name, value in values.items():
+            named[STORED_NAMES.get(name, name)] = value
+            if name in RETIRED:
+                former, last = RETIRED[name]
+                named[former] = last
+        return named
 
 
 class SearchConfig(StageConfig):
@@ -108,7 +117,6 @@ class SearchConfig(StageConfig):
     gumbel_scale: float = Field(1.0, ge=0, description="Gumbel: noise in self-play; matches have none.")
     value_scale: float = Field(0.1, gt=0, description="Gumbel: weight of a move's rescaled value, added to its logit.")
     max_visit_init: float = Field(50.0, ge=0, description="Gumbel: added to the largest visit count in that weight.")
-    virtual_loss: float = Field(1.0, ge=0, description="A leaf under evaluation counts as this many losses.")
 
     temperature: float = Field(
         0.0,

@@ -42,16 +42,16 @@ MARGIN = 1.25  # for what goes beyond calibration positions: what is cut off hur
 class Backend(ABC):
     """One folded network on one engine."""
 
-    # Every batch is padded to the largest size times one of these, rounded up, but not to less than MIN_BATCH.
+    # Every batch is padded to the largest size times one of these, rounded up, but not to less than the least.
     fractions: tuple[float, ...] = tuple(part / 2**halvings for halvings in range(12) for part in (1, 0.75))
 
     @abstractmethod
     def for_thread(self, index: int) -> Evaluate:
         """The function that thread number index evaluates with; no other thread may call it."""
 
-    def batch_sizes(self, max_batch: int) -> list[int]:
+    def batch_sizes(self, max_batch: int, least: int = MIN_BATCH) -> list[int]:
         """The sizes that batches must have, ascending; the last is max_batch."""
-        least = min(MIN_BATCH, max_batch)
+        least = min(least, max_batch)
         return sorted({max(least, int(np.ceil(max_batch * fraction))) for fraction in self.fractions})
 
 

@@ -37,6 +37,7 @@ from pipeline.errors import MuGoError, UsageError
 from pipeline.games.base import Evaluate, Evaluation, FloatArray, Planes
 from pipeline.networks.architecture import Architecture, Weights
 from pipeline.networks.backends import (
+    MIN_BATCH,
     Backend,
     OpenVinoBackend,
     has_fast_bfloat16,
@@ -103,6 +104,11 @@ class Evaluator:
         self.max_batch = int(sizes[-1])
         self._padded = np.zeros((self.max_batch, *self._board), np.uint8)
 
+    def warm_up(self) -> None:
+        """Compile now whatever the engine compiles when a size first occurs."""
+        for size in self._sizes.tolist():
+            self._run(self._padded[:size])
+
     def __call__(self, planes: Planes) -> Evaluation:
         count = len(planes)
         seen = planes[:, : self._board[0]]
@@ -133,11 +139,13 @@ def make_evaluators(
     progress: Progress = SILENT,
     calibration: Planes | None = None,
     name: str = "",
+    least_batch: int = MIN_BATCH,
 ) -> list[Evaluator]:
     """One evaluator per thread for these weights, on the engine asked for or, with ``auto``, the fastest.
 
     max_batch: rows per call, per thread. calibration: positions [N, C, H, W] of the game, without which int8 isn't
-    used. name: by which int8's difference is remembered; "" doesn't remember it.
+    used. name: by which int8's difference is remembered; "" doesn't remember it. least_batch: smaller ones are padded to
+    this; see backends.MIN_BATCH for what is lost below it.
     Raises UsageError for a backend that is unknown or not installed, MuGoError for weights that don't fit or if
     no engine computes them correctly.
     """
@@ -150,7 +158,7 @@ def make_evaluators(
             choice = _measured_fastest(engines, starter, cached, progress)
         engines.sort(key=lambda engine: engine != choice)
     for engine in engines:
-        evaluators = starter.start(engine, max_batch, num_threads)
+        evaluators = starter.start(engine, max_batch, num_threads, least_batch)
         if evaluators is not None:
             if name and engine in starter.differences:
                 cached.note(name, starter.differences[engine])
@@ -244,12 +252,14 @@ class _Starter:
         self._calibration = None if calibration is None else calibration[:, : architecture.planes]
         self._wanted: dict[bool, Evaluation] = {}  # of the positions for int8 and for exact engines
 
-    def start(self, engine: Engine, max_batch: int, num_threads: int) -> list[Evaluator] | None:
+    def start(
+        self, engine: Engine, max_batch: int, num_threads: int, least_batch: int = MIN_BATCH
+    ) -> list[Evaluator] | None:
         """One evaluator per thread; None, after a warning, if the engine fails or differs too much."""
         scaling = None if self._calibration is None else self._calibration[::2]
         try:
             backend = engine.build(self._architecture, self._folded, num_threads, scaling)
-            sizes = backend.batch_sizes(max_batch)
+            sizes = backend.batch_sizes(max_batch, least_batch)
             evaluators = [
                 Evaluator(self._architecture, backend.for_thread(index), sizes, engine) for index in range(num_threads)
             ]

@@ -26,12 +26,16 @@ if TYPE_CHECKING:
     from pipeline.networks.estimates import Estimates
 
 CALIBRATION_POSITIONS, CALIBRATION_GAMES = 512, 16  # of random games
+LEAST_SHARE = 2  # positions of one tree for each core: two take a fifth of the time of sixteen (LOG.md)
 
 
 def load_evaluators(
-    model: Model, max_batch: int, num_threads: int, backend: str, progress: Progress
+    model: Model, max_batch: int, num_threads: int, backend: str, progress: Progress, least_batch: int = MIN_BATCH
 ) -> list[Evaluator]:
-    """One evaluator per thread. Raises FileError that names the model if its weights don't make a network."""
+    """One evaluator per thread; see make_evaluators.
+
+    Raises FileError that names the model if its weights don't make a network.
+    """
     with naming(model.path):
         architecture = Architecture.from_dict(model.info.architecture)
         return make_evaluators(
@@ -43,23 +47,27 @@ def load_evaluators(
             progress=progress,
             calibration=calibration_of(model) if backend in ("auto", "int8") else None,
             name=model.info.files[layout.WEIGHTS].sha256 if layout.WEIGHTS in model.info.files else "",
+            least_batch=least_batch,
         )
 
 
 def load_tree_evaluator(model: Model, leaves: int, backend: str, progress: Progress) -> Evaluate:
     """An evaluator for batches of up to `leaves` positions of one tree, each split over the cores.
 
-    Raises FileError as load_evaluators does.
+    Small batches aren't padded, so how many positions are in a batch may change the last bits of their results. All
+    that is compiled for a size of batch is compiled now. Raises FileError as load_evaluators does.
     """
-    threads = max(1, min(available_cores(), leaves // MIN_BATCH))  # smaller batches cost as much as these
+    threads = max(1, min(available_cores(), leaves // LEAST_SHARE))
     share = -(-leaves // threads)
-    evaluators = load_evaluators(model, share, threads, backend, progress)
+    evaluators = load_evaluators(model, share, threads, backend, progress, LEAST_SHARE)
     if len(evaluators) == 1 or evaluators[0].engine.device != "cpu":
         return evaluators[0] if threads == 1 else load_evaluators(model, leaves, 1, backend, progress)[0]
+    for evaluator in evaluators:
+        evaluator.warm_up()
     pool = ThreadPoolExecutor(threads - 1, thread_name_prefix="evaluator")
 
     def evaluate(planes: Planes) -> Evaluation:
-        count = max(1, min(threads, len(planes) // MIN_BATCH))
+        count = max(1, min(threads, len(planes) // LEAST_SHARE))
         if count == 1 and len(planes) <= share:
             return evaluators[0](planes)
         parts = np.array_split(planes, max(count, -(-len(planes) // share)))

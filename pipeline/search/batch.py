@@ -30,6 +30,9 @@ from pipeline.search.tree import EDGE_ARRAYS, NO_PARENT, ROOT, Leaves, empty_tre
 
 RootTable = tuple[IntArray, FloatArray]  # visits and priors [n, A]
 
+# Pending leaves are chosen blindly, at most one more for this many visits of the root that have a value. Measured in
+# LOG.md, "Many leaves of one tree, at no cost".
+READOUTS_PER_LEAF = 16
 MAX_ROUNDS = 4  # of selecting leaves for one batch: leaves that end the game need no network, others take their place
 ROWS_PER_ENDED = 12  # another round pays if leaves of at least one row in so many ended the game
 
@@ -40,7 +43,8 @@ class BatchSearch(Boards):
     game: Game
 
     def __init__(self, game: Game, num_rows: int, max_readouts: int, config: SearchConfig, leaves: int = 1) -> None:
-        """max_readouts: the most that begin() accepts; leaves: how many of one tree may be pending at once."""
+        """max_readouts: the most that begin() accepts; leaves: how many of one tree may be pending at once
+        at most, where it has visits enough."""
         super().__init__(game, num_rows)
         self.num_leaves = leaves
         self.max_readouts = max_readouts
@@ -52,8 +56,6 @@ class BatchSearch(Boards):
         self._max_kept = num_nodes - max_readouts - leaves - 1
         num_edges = max(4 * game.num_actions * leaves, num_nodes * min(game.num_actions, 64))
         self._tree = empty_tree(num_rows, num_nodes, num_edges, game.num_actions, game.state_size)
-        # A single leaf has no others to keep away from; 0 then keeps the sums exact.
-        self._virtual_loss = np.float32(config.virtual_loss if leaves > 1 else 0.0)
         self._active = np.zeros(num_rows, np.bool_)
         self._explore = np.zeros(num_rows, np.bool_)
         forcing = config.algorithm == "puct" and config.forced_playouts > 0
@@ -67,7 +69,6 @@ class BatchSearch(Boards):
                 budget=np.zeros(num_rows, np.int32),
                 value_scale=config.value_scale,
                 max_visit_init=config.max_visit_init,
-                virtual_loss=float(self._virtual_loss),
                 weights=np.empty(game.num_actions, np.float64),
             )
         self._tables: dict[int, int] = {}  # readouts → index into the Gumbel tables
@@ -173,7 +174,7 @@ class BatchSearch(Boards):
         batch = self._leaves.part(0, self._num_waiting)
         self._reserve_edges()
         legal = self._legal[: self._num_waiting]
-        kernels.expand(self._tree, batch, legal, policy_logits, value_to_move, self._virtual_loss)
+        kernels.expand(self._tree, batch, legal, policy_logits, value_to_move)
         if self._num_roots:
             self._prepare_roots(batch.row[batch.node == NO_PARENT])
         self.evaluations += self._num_waiting
@@ -260,10 +261,11 @@ class BatchSearch(Boards):
         """Add leaves of rows to the batch; those that end the game are backed up at once, and their rows returned."""
         begin = self._num_waiting
         free = self._leaves.part(begin, len(self._batch_index))
-        limits = self.num_leaves, self._virtual_loss
+        limits = self.num_leaves, READOUTS_PER_LEAF
+        pending = self._tree.edge_pending if self.num_leaves > 1 else None
         games = self.states, self.history.keys, self.history.lengths
         count, num_roots, spent = kernels.select(
-            self._tree, rows, limits, self._puct, self._forced, self._gumbel, games, tuple(free)
+            self._tree, rows, limits, self._puct, pending, self._forced, self._gumbel, games, tuple(free)
         )
         self.simulations += spent
         batch = free.part(0, count)
@@ -275,7 +277,7 @@ class BatchSearch(Boards):
         ended = np.flatnonzero(over)
         results = self.game.returns(batch.states[ended])
         values = np.where(batch.movers[ended] == 0, results, -results).astype(np.float32)
-        kernels.backup_terminal(self._tree, batch, ended, values, self._virtual_loss)
+        kernels.backup_terminal(self._tree, batch, ended, values)
         ended_rows = np.unique(batch.row[ended]).astype(np.int64)
         going = np.flatnonzero(~over)
         for array in batch:

@@ -4,10 +4,10 @@ Plain twin: ``tests/reference/gumbel.py``.
 Notation, all at one node: P prior, N visits of an edge, q mean value of an edge seen by the node's player to move,
 v_mix = (v + ΣN · Σ P·q / Σ P) / (1 + ΣN), sums of P over the visited edges, v the network's value;
 completed q: q, or v_mix for an edge without visits that have a value. Where several leaves are pending at once, their
-visits count in N where it spreads the search, but neither they nor their virtual losses are part of q or v_mix, and so
-of what q is rescaled to; q̂: completed q, rescaled so that the node's lowest is 0 and its
-highest 1; σ(q̂) = (max_visit_init + max N) · value_scale · q̂. A logit is the logarithm of the prior, less that of the
-node's highest: the softmax is the same. A prior that underflowed counts as the smallest float, so that no −∞ occurs.
+visits count in N where it spreads the search, but are no part of q or v_mix. q̂: completed q, rescaled so that the
+node's lowest is 0 and its highest 1; σ(q̂) = (max_visit_init + max N) · value_scale · q̂. A logit is the logarithm of
+the prior, less that of the node's highest: the softmax is the same. A prior that underflowed counts as the smallest
+float, so that no −∞ occurs.
 
 All unvisited edges of a node have the same σ, so only the one of highest prior can be next, and their priors sum to one
 less the visited ones': a choice reads the visited edges and one more, as PUCT's does. At the root ``root_prior`` holds
@@ -43,7 +43,6 @@ class Gumbel(NamedTuple):
 
     tables  [B, M + 1, T] int32  table_of_considered_visits for each of B budgets, M considered actions at most
     budget  [R] int32            which of the tables each row follows, or BY_PUCT
-    virtual_loss                 what each pending visit has taken from the sums of values
     weights [A] float64          scratch
     """
 
@@ -51,7 +50,6 @@ class Gumbel(NamedTuple):
     budget: IntArray
     value_scale: float
     max_visit_init: float
-    virtual_loss: float
     weights: NDArray[np.float64]
 
 
@@ -83,13 +81,12 @@ def table_of_considered_visits(max_num_considered_actions: int, readouts: int) -
 
 
 @kernel
-def known_q(tree, row, at, gumbel, otherwise):
+def known_q(tree, row, at, otherwise):
     """(q of a visited edge without its pending visits, how many visits that rests on); `otherwise` if on none."""
-    pending = np.int64(tree.edge_pending[row, at])
-    known = tree.edge[row, at].visits - pending
+    known = tree.edge[row, at].visits - np.int64(tree.edge_pending[row, at])
     if known <= 0:
         return otherwise, 0
-    return (np.float64(tree.edge[row, at].value_sum) + pending * gumbel.virtual_loss) / known, known
+    return np.float64(tree.edge[row, at].value_sum) / known, known
 
 
 @kernel
@@ -104,7 +101,7 @@ def completed_q(tree, row, node, gumbel):
     for i in range(this.edge_start, this.edge_start + this.num_visited):
         prior = max(MIN_PRIOR, np.float64(tree.edge_prior[row, i]))
         visited_prior += prior
-        q, known = known_q(tree, row, i, gumbel, 0.0)
+        q, known = known_q(tree, row, i, 0.0)
         if known > 0:
             num_known += 1
             total += known
@@ -128,7 +125,7 @@ def best_considered(tree, row, considered_visits, gumbel):
     best, best_score = -1, -np.inf
     for i in range(this.num_visited):
         if tree.edge[row, this.edge_start + i].visits == considered_visits:
-            q, _known = known_q(tree, row, this.edge_start + i, gumbel, v_mix)
+            q, _known = known_q(tree, row, this.edge_start + i, v_mix)
             score = np.float64(tree.root_prior[row, i]) + factor * (q - low)
             if score > best_score or (score == best_score and has_lower_action(tree, row, this.edge_start, i, best)):
                 best, best_score = i, score
@@ -155,7 +152,7 @@ def select_child(tree, row, node, gumbel):
     _low, high, v_mix, visited_prior, factor = completed_q(tree, row, node, gumbel)
     total = 0.0
     for i in range(num_visited):
-        q, _known = known_q(tree, row, start + i, gumbel, v_mix)
+        q, _known = known_q(tree, row, start + i, v_mix)
         weight = max(MIN_PRIOR, np.float64(tree.edge_prior[row, start + i])) * math.exp(factor * (q - high))
         gumbel.weights[i] = weight
         total += weight
@@ -250,7 +247,7 @@ def targets(tree, rows, gumbel, out):
             at = this.edge_start + i
             q = v_mix
             if i < this.num_visited:
-                q, _known = known_q(tree, row, at, gumbel, v_mix)
+                q, _known = known_q(tree, row, at, v_mix)
             weight = max(MIN_PRIOR, np.float64(tree.edge_prior[row, at])) * math.exp(factor * (q - high))
             gumbel.weights[i] = weight
             total += weight

@@ -21,8 +21,8 @@ from pipeline.search.tree import NO_CHILD, NO_PARENT, PENDING, ROOT, put_best_un
 
 
 @kernel
-def backup(tree, row, node, edge, mover, value, visits, virtual_loss):
-    """Add to the edge and to all above it: `visits` and `value` (seen by `mover`), less virtual_loss for every mover.
+def backup(tree, row, node, edge, mover, value, visits):
+    """Add to the edge and to all above it: `visits` and `value` (seen by `mover`).
 
     edge is counted from the node's edge_start. For a root, whose node is NO_PARENT, nothing happens.
     """
@@ -31,9 +31,9 @@ def backup(tree, row, node, edge, mover, value, visits, virtual_loss):
         above = tree.edge[row, this.edge_start + edge]
         seen = value if this.mover == mover else -value
         above.visits += visits
-        above.value_sum += seen - virtual_loss
+        above.value_sum += seen
         this.visits += visits
-        this.value_sum += seen - virtual_loss
+        this.value_sum += seen
         edge = this.parent_edge
         node = this.parent
 
@@ -49,14 +49,15 @@ def count_pending(tree, row, node, edge, change):
 
 
 @kernel
-def select(tree, rows, limits, puct, forced, gumbel, games, leaves):
+def select(tree, rows, limits, puct, pending, forced, gumbel, games, leaves):
     """Descend from the root of each of rows [n] to up to num_leaves unexpanded leaves, and fill `leaves` with them.
 
     A descent that ends in a terminal node is backed up at once and costs a readout, not a place in the batch. Each
-    other one counts as a visit from now on, with virtual_loss until its value arrives. A row stops early where it
-    reaches a leaf that is already pending.
+    other one counts as a visit from now on, and is pending until its value arrives. A row stops early where it
+    reaches a leaf that is already pending; of a root with V valued visits at most 1 + V / readouts_per_leaf are.
 
-    limits (num_leaves, virtual_loss)
+    limits (num_leaves, readouts_per_leaf)
+    pending tree.edge_pending, or None if num_leaves is 1: a single one is never looked past
     forced [R] float32: k of forced playouts at each root, or None
     gumbel Gumbel's settings for the rows that aren't BY_PUCT, or None
     games  (states [R, S], past [R, T], num_past [R]): where each game stands, the keys that have occurred in it
@@ -64,7 +65,7 @@ def select(tree, rows, limits, puct, forced, gumbel, games, leaves):
            and movers stay as they are, and past doesn't contain the leaf's own key yet
     Returns how many leaves were found, how many of them are roots, and how many readouts were spent.
     """
-    num_leaves, virtual_loss = limits
+    num_leaves, readouts_per_leaf = limits
     states, all_past, all_num_past = games
     out_row, out_node, out_edge, out_action, out_states, _keys, _movers, out_past, out_num_past = leaves
     found, roots, spent = 0, 0, 0
@@ -81,7 +82,9 @@ def select(tree, rows, limits, puct, forced, gumbel, games, leaves):
                 found += 1
                 roots += 1
             continue
-        while tree.remaining[row] > 0 and tree.pending[row] < num_leaves:
+        valued = tree.node[row, ROOT].visits - tree.pending[row]
+        most = min(num_leaves, 1 + valued // readouts_per_leaf)
+        while tree.remaining[row] > 0 and tree.pending[row] < most:
             node, edge = ROOT, 0
             while True:
                 # A branch on None costs nothing: the kernel is compiled for the types it gets, without it. That the
@@ -90,7 +93,7 @@ def select(tree, rows, limits, puct, forced, gumbel, games, leaves):
                 if gumbel is not None:
                     by_puct = gumbel.budget[row] == BY_PUCT
                 if by_puct:
-                    edge = select_by_puct(tree, row, node, puct)
+                    edge = select_by_puct(tree, row, node, puct, pending)
                 if gumbel is not None and not by_puct:
                     edge = select_by_gumbel(tree, row, node, gumbel)
                 if forced is not None and node == ROOT:
@@ -106,7 +109,7 @@ def select(tree, rows, limits, puct, forced, gumbel, games, leaves):
             spent += 1
             if child >= 0:
                 end = tree.node[row, child]
-                backup(tree, row, node, edge, end.mover, end.value, 1, np.float32(0.0))
+                backup(tree, row, node, edge, end.mover, end.value, 1)
                 continue
             at = tree.node[row, node].edge_start + edge
             if unvisited:
@@ -116,8 +119,8 @@ def select(tree, rows, limits, puct, forced, gumbel, games, leaves):
                 tree.node[row, node].num_visited += 1
                 put_best_unvisited_next(tree, row, node)
             tree.edge[row, at].child = PENDING
-            backup(tree, row, node, edge, np.int8(0), np.float32(0.0), 1, np.float32(virtual_loss))
-            if num_leaves > 1:  # a single one is never looked past
+            backup(tree, row, node, edge, np.int8(0), np.float32(0.0), 1)
+            if pending is not None:
                 count_pending(tree, row, node, edge, np.uint8(1))
             tree.pending[row] += 1
             out_row[found], out_node[found], out_edge[found] = row, node, edge
@@ -135,7 +138,7 @@ def select(tree, rows, limits, puct, forced, gumbel, games, leaves):
 
 
 @kernel
-def add_node(tree, leaves, i, value, terminal, virtual_loss):
+def add_node(tree, leaves, i, value, terminal):
     """Make leaf i a node, without edges yet, and back its value (to move) up; returns its index."""
     row, node, edge = leaves.row[i], leaves.node[i], leaves.edge[i]
     index = tree.num_nodes[row]
@@ -159,21 +162,21 @@ def add_node(tree, leaves, i, value, terminal, virtual_loss):
         tree.edge[row, at].child = index
         if tree.edge_pending[row, at] > 0:
             count_pending(tree, row, node, edge, np.uint8(255))  # one less
-        backup(tree, row, node, edge, leaves.movers[i], value, 0, np.float32(-virtual_loss))
+        backup(tree, row, node, edge, leaves.movers[i], value, 0)
     return index
 
 
 @kernel
-def backup_terminal(tree, leaves, chosen, values, virtual_loss):
+def backup_terminal(tree, leaves, chosen, values):
     """Make nodes of the leaves chosen [n] (indexes into the batch), which end the game, and back up their exact values
     [n] (to move).
     """
     for j in range(chosen.size):
-        add_node(tree, leaves, chosen[j], values[j], 1, virtual_loss)
+        add_node(tree, leaves, chosen[j], values[j], 1)
 
 
 @kernel
-def expand(tree, leaves, legal, logits, values, virtual_loss):
+def expand(tree, leaves, legal, logits, values):
     """Expand K leaves with softmax(logits over legal actions) [K, A] as priors and back up values [K] (to move).
 
     legal [K, A] bool. A row's edges must have room: see BatchSearch. Plain twin: ReferenceSearch._expand.
@@ -181,7 +184,7 @@ def expand(tree, leaves, legal, logits, values, virtual_loss):
     num_actions = legal.shape[1]
     for i in range(leaves.row.size):
         row = leaves.row[i]
-        index = add_node(tree, leaves, i, values[i], 0, virtual_loss)
+        index = add_node(tree, leaves, i, values[i], 0)
         start = tree.num_edges[row]
         highest = np.float32(-np.inf)
         count, best = 0, 0

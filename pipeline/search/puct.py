@@ -34,30 +34,54 @@ class Puct(NamedTuple):
 
 
 @kernel
-def select_child(tree, row, node, puct):
+def first_play(node, unvalued, visited_prior, reduction):
+    """Q of an edge that has no value yet: the node's mean value, less reduction · sqrt(sum of visited priors).
+
+    unvalued: how many of the node's visits are pending.
+    """
+    mean = (node.value + node.value_sum) / np.float32(1 + node.visits - unvalued)
+    return mean - np.float32(reduction) * np.sqrt(visited_prior)
+
+
+@kernel
+def select_child(tree, row, node, puct, pending):
     """The edge of highest PUCT score, counted from edge_start; lowest action on ties.
 
-    score = Q + c_puct · P · sqrt(max(1, ΣN)) / (1 + N); an unvisited edge has Q = the node's mean value −
-    fpu_reduction · sqrt(sum of visited priors). Source: Silver et al. 2017, Methods, "Select"; first-play urgency as
-    in Leela Zero and KataGo. Plain twin: ReferenceSearch._select_child.
+    score = Q + c_puct · P · sqrt(max(1, ΣN)) / (1 + N); an edge without a value has first_play as Q. Source: Silver et
+    al. 2017, Methods, "Select"; first-play urgency as in Leela Zero and KataGo. Plain twin:
+    ReferenceSearch._select_child.
+
+    pending: tree.edge_pending, or None where nothing can be. Pending visits count as visits, which sends others
+    elsewhere, but leave Q as it is: a virtual loss would say that a move is bad because it is being looked at. Source:
+    Liu et al. 2020, "Watch the Unobserved: A Simple Approach to Parallelizing Monte Carlo Tree Search" (WU-UCT).
     """
     this = tree.node[row, node]
     start, num_visited = this.edge_start, this.num_visited
     prior = tree.root_prior[row] if node == ROOT else tree.edge_prior[row, start : start + this.edge_count]
     scale = np.float32(puct.c_puct) * np.sqrt(np.float32(max(this.visits, 1)))
-    visited_prior = np.float32(0.0)
+    reduction = puct.root_fpu_reduction if node == ROOT else puct.fpu_reduction
+    unvalued, visited_prior, first = 0, np.float32(0.0), np.float32(0.0)
+    if pending is not None:
+        for i in range(num_visited):
+            unvalued += pending[row, start + i]
+            visited_prior += prior[i]
+        first = first_play(this, unvalued, visited_prior, reduction)
+        visited_prior = np.float32(0.0)
     best, best_score = -1, np.float32(-np.inf)
     for i in range(num_visited):
         edge = tree.edge[row, start + i]
         n = np.float32(edge.visits)
-        score = edge.value_sum / n + scale * prior[i] / (np.float32(1.0) + n)
+        if pending is not None:
+            known = edge.visits - np.int32(pending[row, start + i])
+            q = edge.value_sum / np.float32(known) if known > 0 else first
+        else:
+            q = edge.value_sum / n
+        score = q + scale * prior[i] / (np.float32(1.0) + n)
         visited_prior += prior[i]
         if score > best_score or (score == best_score and has_lower_action(tree, row, start, i, best)):
             best, best_score = i, score
     if num_visited < this.edge_count:
-        reduction = puct.root_fpu_reduction if node == ROOT else puct.fpu_reduction
-        mean = (this.value + this.value_sum) / np.float32(1 + this.visits)
-        score = mean - np.float32(reduction) * np.sqrt(visited_prior) + scale * prior[num_visited]
+        score = first_play(this, unvalued, visited_prior, reduction) + scale * prior[num_visited]
         if score > best_score or (score == best_score and has_lower_action(tree, row, start, num_visited, best)):
             best = num_visited
     return best

@@ -70,8 +70,8 @@ class Tree(NamedTuple):
     edge          [R, E] EDGE        visits
                                      value_sum    sum of the values backed up
                                      child        node index, NO_CHILD or PENDING
-    edge_pending  [R, E] uint8       of an edge's visits, how many have no value yet, only a virtual loss; counted where
-                                     several leaves of a tree may be pending at once
+    edge_pending  [R, E] uint8       of an edge's visits, how many have no value yet; counted where several leaves of a
+                                     tree may be pending at once
     """
 
     num_nodes: NDArray[np.int32]

@@ -13,13 +13,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.games.base import FloatArray, History, IntArray, States
-from pipeline.search.batch import MAX_ROUNDS
+from pipeline.games.base import FloatArray, IntArray
 from pipeline.search.gumbel import MIN_PRIOR, MIN_RANGE, TARGET_SUM, sequence_of_considered_visits
-from tests.reference.puct import ZERO, Edge, Node, ReferenceSearch
+from tests.reference.puct import Edge, Node, ReferenceSearch
 
 Doubles = NDArray[np.float64]
-Path = list[tuple[Node, Edge]]
 
 
 class GumbelReference(ReferenceSearch):
@@ -42,56 +40,7 @@ class GumbelReference(ReferenceSearch):
         self._halving = sequence_of_considered_visits(
             min(self._config.max_num_considered_actions, len(root.edges)), readouts
         )
-        if leaves > 1:
-            self._search_in_batches(root, readouts, leaves)
-            return
-        for _ in range(readouts):
-            self._descend(root, None)
-
-    def _search_in_batches(self, root: Node, readouts: int, leaves: int) -> None:
-        """Up to so many leaves are chosen before the first gets its value; those that end the game get it sooner."""
-        loss = np.float32(self._config.virtual_loss)
-        left = readouts
-        while left:
-            waiting: list[tuple[Path, States, History]] = []
-            for _ in range(MAX_ROUNDS):
-                while left and len(waiting) < leaves:
-                    path, past = self._walk(root)
-                    parent, edge = path[-1]
-                    if edge.pending and edge.child is None:
-                        break
-                    left -= 1
-                    if edge.child is not None:
-                        _back_up(path, edge.child.mover, edge.child.value, 1, ZERO, 0)
-                        continue
-                    _back_up(path, None, ZERO, 1, loss, 1)
-                    state = self.game.play(parent.state, np.array([edge.action], np.int32), past)
-                    past.append(np.array([0]), self.game.keys(state))
-                    waiting.append((path, state, past))
-                ended = [one for one in waiting if self.game.is_over(one[1])[0]]
-                waiting = [one for one in waiting if not self.game.is_over(one[1])[0]]
-                self._arrive(ended, loss)
-                if not ended:
-                    break
-            self._arrive(waiting, loss)
-
-    def _walk(self, root: Node) -> tuple[Path, History]:
-        """From the root to an edge without a node, or to one whose node ends the game; the keys on the way."""
-        path: Path = []
-        past = self.past.select(np.array([0]))
-        node: Node | None = root
-        while node is not None and not node.terminal:
-            edge = self._select_child(node, [], is_root=node is root)
-            path.append((node, edge))
-            node = edge.child
-            if node is not None:
-                past.append(np.array([0]), self.game.keys(node.state))
-        return path, past
-
-    def _arrive(self, arrived: list[tuple[Path, States, History]], loss: np.float32) -> None:
-        for path, state, past in arrived:
-            child = path[-1][1].child = self._expand(state, past)
-            _back_up(path, child.mover, child.value, 0, -loss, -1)
+        self._spend(root, readouts, None, leaves)
 
     def winner(self) -> int:
         """The action to play after a search of at least one readout."""
@@ -130,8 +79,7 @@ class GumbelReference(ReferenceSearch):
         """[edges] (max_visit_init + max N) · value_scale · q̂"""
         visits = np.array([edge.visits - edge.pending for edge in node.edges])  # those that have a value
         tried = visits > 0
-        losses = np.array([edge.pending for edge in node.edges]) * float(np.float32(self._config.virtual_loss))
-        q = (np.array([float(edge.value_sum) for edge in node.edges]) + losses) / np.maximum(1, visits)
+        q = np.array([float(edge.value_sum) for edge in node.edges]) / np.maximum(1, visits)
         mixed = float(node.value)
         if tried.any():
             priors = _priors(node)[tried]
@@ -142,25 +90,15 @@ class GumbelReference(ReferenceSearch):
         return (self._config.max_visit_init + visits.max()) * self._config.value_scale * rescaled
 
 
-def _back_up(path: Path, mover: int | None, value: np.float32, visits: int, loss: np.float32, pending: int) -> None:
-    """Add visits and the value, less the loss, to all of a path. mover: who sees the value; None: it is 0."""
-    for node, edge in path:
-        seen = value if mover is None or node.mover == mover else -value
-        for counts in (edge, node):
-            counts.visits += visits
-            counts.value_sum += seen - loss
-        edge.pending += pending
-
-
 class MixedReference(GumbelReference):
     """Gumbel's search where noise is handed in; without, PUCT's, which goes on with the tree that is there."""
 
     _searcher: type[ReferenceSearch]  # whose the present search is
 
-    def search(self, readouts: int, noise: FloatArray | None = None, force: bool = False) -> None:
+    def search(self, readouts: int, noise: FloatArray | None = None, force: bool = False, leaves: int = 1) -> None:
         """See the class's docstring. Nothing is forced."""
         self._searcher = ReferenceSearch if noise is None else GumbelReference
-        self._searcher.search(self, readouts, noise)
+        self._searcher.search(self, readouts, noise, leaves=leaves)
 
     def targets(self) -> IntArray:
         return self._searcher.targets(self)

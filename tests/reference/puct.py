@@ -2,7 +2,7 @@
 
 Slow and obvious on purpose: a node is an object, every legal edge is scored at every step, nothing is cached.
 Arithmetic is in float32 scalars, in the order in which ``kernels.py`` does it, so that equal inputs give equal bits.
-Has no batches, no virtual loss, no random numbers (noise is handed in) and no limit on kept nodes.
+Has no batches of several games, no random numbers (noise is handed in) and no limit on kept nodes.
 
 Every value is seen by the player to move at the node it belongs to; an edge's value by the mover of the node it leaves.
 Who moves is asked of the game at every node: players need not alternate.
@@ -19,15 +19,17 @@ from numpy.typing import NDArray
 from pipeline.config import SearchConfig
 from pipeline.errors import IllegalMove
 from pipeline.games.base import Evaluate, FloatArray, Game, History, IntArray, States
+from pipeline.search.batch import MAX_ROUNDS, READOUTS_PER_LEAF
 
 ZERO, ONE = np.float32(0.0), np.float32(1.0)
+Path = list[tuple["Node", "Edge"]]
 
 
 @dataclass
 class Edge:
     """One legal action of a node. value_sum: of all values backed up through it, seen by the node's mover.
 
-    pending: how many of the visits have no value yet; only GumbelReference has such.
+    pending: how many of the visits have no value yet.
     """
 
     action: int
@@ -76,11 +78,12 @@ class ReferenceSearch:
         self.past = self.game.initial_history(self.state)
         self.root: Node | None = None
 
-    def search(self, readouts: int, noise: FloatArray | None = None, force: bool = False) -> None:
+    def search(self, readouts: int, noise: FloatArray | None = None, force: bool = False, leaves: int = 1) -> None:
         """Descend `readouts` times from the root, terminal leaves included. The root's own evaluation is no readout.
 
         noise  [A] float32 or None: mixed into the root's priors of this search, P' = (1 − w)·P + w·noise
         force  whether this search has forced playouts, which targets() then prunes
+        leaves how many may be without a value at the same time
         Raises IllegalMove if the game is over.
         """
         if self.game.is_over(self.state)[0]:
@@ -88,8 +91,7 @@ class ReferenceSearch:
         if self.root is None:
             self.root = self._expand(self.state, self.past)
         self._noise, self._forced = noise, self._config.forced_playouts if force else 0.0
-        for _ in range(readouts):
-            self._descend(self.root, noise)
+        self._spend(self.root, readouts, noise, leaves)
 
     def visits(self) -> IntArray:
         """[A] int32: visits of the root's edges; 0 for illegal actions."""
@@ -134,30 +136,54 @@ class ReferenceSearch:
         below = [edge.child for edge in self.root.edges if edge.action == action] if self.root else []
         self.root = below[0] if below and below[0] is not None and not below[0].terminal else None
 
-    def _descend(self, root: Node, noise: FloatArray | None) -> None:
-        """One readout: walk to a leaf, make its node if it has none, back its value up."""
-        path: list[tuple[Node, Edge]] = []
+    def _spend(self, root: Node, readouts: int, noise: FloatArray | None, leaves: int) -> None:
+        """Descend so often. Up to `leaves` are chosen before the first gets its value, fewer while the root has few
+        visits with one; those that end the game get theirs sooner.
+        """
+        left = readouts
+        while left:
+            waiting: list[tuple[Path, States, History]] = []
+            for _ in range(MAX_ROUNDS):
+                most = min(leaves, 1 + (root.visits - pending_below(root)) // READOUTS_PER_LEAF)
+                while left and len(waiting) < most:
+                    path, past = self._walk(root, noise)
+                    parent, edge = path[-1]
+                    if edge.pending and edge.child is None:
+                        break
+                    left -= 1
+                    if edge.child is not None:
+                        back_up(path, edge.child, visits=1)
+                        continue
+                    if not edge.visits:
+                        parent.tried.append(edge)
+                    back_up(path, None, visits=1)
+                    state = self.game.play(parent.state, np.array([edge.action], np.int32), past)
+                    past.append(np.array([0]), self.game.keys(state))
+                    waiting.append((path, state, past))
+                ended = [one for one in waiting if self.game.is_over(one[1])[0]]
+                waiting = [one for one in waiting if not self.game.is_over(one[1])[0]]
+                self._arrive(ended)
+                if not ended:
+                    break
+            self._arrive(waiting)
+
+    def _walk(self, root: Node, noise: FloatArray | None) -> tuple[Path, History]:
+        """From the root to an edge without a node, or to one whose node ends the game; the keys on the way."""
+        path: Path = []
         past = self.past.select(np.array([0]))
         node: Node | None = root
         while node is not None and not node.terminal:
             edge = self._select_child(node, self._priors(node, noise if node is root else None), is_root=node is root)
             path.append((node, edge))
-            if edge.visits == 0:
-                node.tried.append(edge)
             node = edge.child
             if node is not None:
                 past.append(np.array([0]), self.game.keys(node.state))
-        if node is None:
-            parent, edge = path[-1]
-            state = self.game.play(parent.state, np.array([edge.action], np.int32), past)
-            past.append(np.array([0]), self.game.keys(state))
-            node = edge.child = self._expand(state, past)
-        for above, edge in path:
-            value = node.value if above.mover == node.mover else -node.value
-            edge.visits += 1
-            edge.value_sum += value
-            above.visits += 1
-            above.value_sum += value
+        return path, past
+
+    def _arrive(self, arrived: list[tuple[Path, States, History]]) -> None:
+        for path, state, past in arrived:
+            child = path[-1][1].child = self._expand(state, past)
+            back_up(path, child, visits=0)
 
     def _priors(self, node: Node, noise: FloatArray | None) -> list[np.float32]:
         """The priors of the node's edges, mixed with noise if there is any."""
@@ -169,7 +195,8 @@ class ReferenceSearch:
     def _select_child(self, node: Node, priors: list[np.float32], is_root: bool) -> Edge:
         """The edge of highest Q + c_puct·P·sqrt(max(1, ΣN))/(1 + N); the lowest action on ties.
 
-        An unvisited edge has Q = the node's mean value − fpu_reduction·sqrt(ΣP of visited edges).
+        Q is the mean of the values that have arrived; where none has, the node's mean value − fpu_reduction·sqrt(ΣP of
+        visited edges).
         With forced playouts a root move that was visited, but less than forced_visits, goes first; the lowest action.
         Source: Silver et al. 2017, Methods, "Select".
         """
@@ -187,9 +214,9 @@ class ReferenceSearch:
                     return edge
         best, best_score = node.edges[0], np.float32(-np.inf)
         for edge in node.edges:
-            visits = np.float32(edge.visits)
-            q = edge.value_sum / visits if edge.visits > 0 else first_play
-            score = q + scale * prior_of[edge.action] / (ONE + visits)
+            valued = edge.visits - edge.pending
+            q = edge.value_sum / np.float32(valued) if valued > 0 else first_play
+            score = q + scale * prior_of[edge.action] / (ONE + np.float32(edge.visits))
             if score > best_score:
                 best, best_score = edge, score
         return best
@@ -209,7 +236,26 @@ class ReferenceSearch:
 
 def mean_value(node: Node) -> np.float32:
     """The mean of the node's own value and of all values backed up through it, to its mover."""
-    return (node.value + node.value_sum) / np.float32(1 + node.visits)
+    return (node.value + node.value_sum) / np.float32(1 + node.visits - pending_below(node))
+
+
+def pending_below(node: Node) -> int:
+    """How many of the node's visits have no value yet."""
+    return sum(edge.pending for edge in node.edges)
+
+
+def back_up(path: Path, child: Node | None, visits: int) -> None:
+    """Add visits to all of a path, and the value of the child that it leads to. None: that is still to come; visits=0:
+    it is the value of a child that was pending.
+    """
+    for node, edge in path:
+        seen = ZERO
+        if child is not None:
+            seen = child.value if node.mover == child.mover else -child.value
+        for counts in (edge, node):
+            counts.visits += visits
+            counts.value_sum += seen
+        edge.pending += (child is None) - (visits == 0)
 
 
 def softmax(logits: FloatArray) -> list[np.float32]:

@@ -30,14 +30,14 @@ def hashed_evaluator(game, seed=0):
     return evaluate
 
 
-def twin_games(twin, game, config, readouts, seeds, plies):
+def twin_games(twin, game, config, readouts, seeds, plies, leaves=1):
     """(seed, ply, evaluate, plain, fast) before each move of a game per seed: a plain twin, and a batch of one row with
     room for so many readouts. Whoever asks plays the move in both.
     """
     for seed in range(seeds):
         evaluate = hashed_evaluator(game, seed)
         plain = twin(game, config, evaluate)
-        fast = BatchSearch(game, 1, readouts, config)
+        fast = BatchSearch(game, 1, readouts, config, leaves)
         fast.new_games(np.arange(1), np.array([seed], np.uint64))
         for ply in range(min(plies, game.max_plies)):
             if fast.over(np.arange(1))[0]:

@@ -64,8 +64,8 @@ def test_kernels_equal_the_plain_twin(spec, readouts, settings):
         fast.advance(ROW, np.array([action], np.int32))
 
 
-@pytest.mark.parametrize(("spec", "readouts", "leaves"), [("tictactoe", 40, 3), ("connect4", 60, 8), ("go:5", 48, 4)])
-def test_virtual_losses_are_no_part_of_the_values_that_are_rescaled(spec, readouts, leaves):
+@pytest.mark.parametrize(("spec", "readouts", "leaves"), [("tictactoe", 60, 3), ("connect4", 150, 8), ("go:5", 80, 4)])
+def test_pending_leaves_are_no_part_of_the_values_that_are_rescaled(spec, readouts, leaves):
     """With several leaves pending, kernels equal the plain twin, which knows which visits have a value."""
     game = parse_game(spec)
     together = 0
@@ -183,7 +183,7 @@ def improved_by_the_formula(priors, visits, sums, value, scale, init):
 
 
 def settings(tree, scale=0.1, init=50.0):
-    return Gumbel(np.zeros((1, 2, 1), np.int32), np.zeros(1, np.int32), scale, init, 0.0, np.empty(tree.edge.shape[1]))
+    return Gumbel(np.zeros((1, 2, 1), np.int32), np.zeros(1, np.int32), scale, init, np.empty(tree.edge.shape[1]))
 
 
 def test_targets_of_thousands_of_random_nodes():

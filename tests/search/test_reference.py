@@ -197,18 +197,21 @@ def test_nothing_to_search_when_the_game_is_over():
 
 
 @pytest.mark.parametrize(
-    ("spec", "readouts", "config"),
+    ("spec", "readouts", "leaves", "config"),
     [
-        ("tictactoe", 50, CALM),
-        ("connect4", 80, SearchConfig(c_puct=2.5, fpu_reduction=0.4, root_fpu_reduction=0.1)),
-        ("go:5", 40, SearchConfig(c_puct=0.7, fpu_reduction=0.0)),
+        ("tictactoe", 50, 1, CALM),
+        ("tictactoe", 90, 3, CALM),
+        ("connect4", 80, 1, SearchConfig(c_puct=2.5, fpu_reduction=0.4, root_fpu_reduction=0.1)),
+        ("connect4", 200, 8, SearchConfig(c_puct=2.5, fpu_reduction=0.4, root_fpu_reduction=0.1)),
+        ("go:5", 40, 1, SearchConfig(c_puct=0.7, fpu_reduction=0.0)),
+        ("go:5", 120, 4, SearchConfig(c_puct=0.7, fpu_reduction=0.0)),
     ],
 )
-def test_kernels_equal_it_move_for_move(spec, readouts, config):
+def test_kernels_equal_it_move_for_move(spec, readouts, leaves, config):
     game = parse_game(spec)
     rngs = [np.random.default_rng(seed) for seed in range(3)]
-    for seed, _ply, evaluate, plain, fast in twin_games(ReferenceSearch, game, config, readouts, 3, 12):
-        plain.search(readouts)
+    for seed, _ply, evaluate, plain, fast in twin_games(ReferenceSearch, game, config, readouts, 3, 12, leaves):
+        plain.search(readouts, leaves=leaves)
         fast.begin(ROW, np.array([readouts], np.int32), np.zeros(1, np.bool_))
         run_searches(fast, evaluate)
         assert plain.visits().tolist() == fast.root_table(ROW)[0][0].tolist()
