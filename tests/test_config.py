@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import CONFIGS, EvaluateConfig, GatherConfig, SelfplayConfig, TrainConfig
+from pipeline.config import CONFIGS, EvaluateConfig, GatherConfig, SearchConfig, SelfplayConfig, TrainConfig
 from pipeline.errors import UsageError
 from pipeline.methods.registry import method_named
 from pipeline.presets import PRESET_FOLDER, make_config, preset_names, read_preset, scheduled_lines
@@ -220,3 +220,10 @@ def test_a_preset_runs_engines_only_if_the_command_line_allows_it(
     path.write_text(f"{stage}:\n  {line}\n  allow_engines: true\n")
     with pytest.raises(UsageError, match="on the command line alone"):
         make_config(CONFIGS[stage], stage, str(path))
+
+
+def test_files_go_on_to_name_what_is_no_option_any_more() -> None:
+    """In its old place: matches and shards compare what is stored with what they find."""
+    stored = list(SearchConfig().stored().items())
+    assert stored[stored.index(("max_visit_init", 50.0)) + 1] == ("virtual_loss", 1.0)
+    assert "virtual_loss" not in EvaluateConfig.model_fields

@@ -144,8 +144,8 @@ def make_evaluators(
     """One evaluator per thread for these weights, on the engine asked for or, with ``auto``, the fastest.
 
     max_batch: rows per call, per thread. calibration: positions [N, C, H, W] of the game, without which int8 isn't
-    used. name: by which int8's difference is remembered; "" doesn't remember it. least_batch: smaller ones are padded to
-    this; see backends.MIN_BATCH for what is lost below it.
+    used. name: by which int8's difference is remembered; "" doesn't remember it. least_batch: smaller ones are padded
+    to this; see backends.MIN_BATCH for what is lost below it.
     Raises UsageError for a backend that is unknown or not installed, MuGoError for weights that don't fit or if
     no engine computes them correctly.
     """
