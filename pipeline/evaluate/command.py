@@ -44,7 +44,9 @@ from pipeline.storage.matches import (
 from pipeline.storage.models import list_models, read_promotions, set_champion
 
 TESTED_AT_ONCE = 64  # games, for a sequential test: those begun after the deciding pair are played for nothing
-PENDING = "promotion_pending"  # in summary.json: decided, but best_model may not be re-pointed yet
+# In summary.json:
+PENDING = "promotion_pending"  # decided, but best_model may not be re-pointed yet
+NOT_IN_POOL = "not_in_pool"  # promoted, but kept from joining the pool
 
 
 @dataclass(frozen=True)
@@ -281,16 +283,17 @@ def _conclude(
         **{name: values[name] for name in recorded.split()},
     }
     present = set_champion(home, challenger.spec.path, entry, over=champion.spec.path)
+    outside = {}
     if present == challenger.spec.path:
         summary = _with_outcome(summary, True, "promoted")
-        _join_pool(config, home / challenger.spec.path.name, progress)
+        outside = _join_pool(config, home / challenger.spec.path.name, progress)
     else:
         who = present.name if present else "missing"
         summary = _with_outcome(
             summary, False, f"not promoted: {layout.CHAMPION} is {who} by now, the match was against {champion.name}"
         )
         progress.warn(summary.reason)
-    write_summary(folder, stored(summary))
+    write_summary(folder, {**stored(summary), **outside})
     return summary
 
 
@@ -304,12 +307,16 @@ def _why_not(config: EvaluateConfig, challenger: Entrant, champion: Entrant) -> 
     return "" if config.promote else "--no-promote"
 
 
-def _join_pool(config: EvaluateConfig, model: Path, progress: Progress) -> None:
-    """An error in the pool neither undoes a promotion nor keeps the summary from recording it."""
+def _join_pool(config: EvaluateConfig, model: Path, progress: Progress) -> dict[str, Any]:
+    """What the summary has to say of it. An error in the pool neither undoes a promotion nor keeps the summary from
+    recording it; the next run that begins with this champion tries again.
+    """
     try:
         pool("add", str(model), config.pool, config.ratings, progress=progress)
     except MuGoError as error:
         progress.warn(f"{model.name} was promoted, but doesn't join the pool: {error}")
+        return {NOT_IN_POOL: True}
+    return {}
 
 
 def _with_outcome(summary: EvaluateSummary, promoted: bool, outcome: str) -> EvaluateSummary:
@@ -317,7 +324,9 @@ def _with_outcome(summary: EvaluateSummary, promoted: bool, outcome: str) -> Eva
 
 
 def _finish_promotions(config: EvaluateConfig, champion: Entrant, progress: Progress) -> None:
-    """Complete the journal, and summaries of this champion's promotions, that a kill kept from their last write."""
+    """Complete the journal and the summaries of this champion's promotions that a kill kept from their last write, and
+    the pool that an error kept it out of.
+    """
     home = _home(config, champion)
     if home is not None:
         read_promotions(home)
@@ -327,8 +336,10 @@ def _finish_promotions(config: EvaluateConfig, champion: Entrant, progress: Prog
             continue
         atomic.sweep(folder)
         summary = read_summary(folder)
-        if summary is not None and summary.pop(PENDING, False):
-            if champion.spec.path is not None:
-                _join_pool(config, champion.spec.path, progress)
+        if summary is None or not (PENDING in summary or NOT_IN_POOL in summary):
+            continue
+        if summary.pop(PENDING, False):
             summary.update(promoted=True, reason=f"{summary.get('reason', '')}; promoted")
-            write_summary(folder, summary)
+        summary.pop(NOT_IN_POOL, None)
+        outside = _join_pool(config, champion.spec.path, progress) if champion.spec.path is not None else {}
+        write_summary(folder, {**summary, **outside})

@@ -132,7 +132,8 @@ def write_json(path: Path, value: Any, indent: int | None = None, folder_sync: b
 
 
 def append_line(path: Path, line: str) -> None:
-    """Add one line to a text file, and sync it. A failure leaves the file as it was.
+    """Add one line to a text file, and sync it. A failure leaves the file as it was; Ctrl-C or SIGTERM leave it so or
+    with the whole line.
 
     A kill can leave an unfinished line; the next append begins a line of its own. Doesn't lock: two writers need a
     file_lock. Raises FileError.
@@ -142,11 +143,14 @@ def append_line(path: Path, line: str) -> None:
         try:
             size = os.lseek(descriptor, 0, os.SEEK_END)
             torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+            data = (("\n" if torn else "") + line + "\n").encode()
             try:
-                _write_all(descriptor, memoryview((("\n" if torn else "") + line + "\n").encode()))
-            except BaseException:
+                _write_all(descriptor, memoryview(data))
+            except BaseException as error:
                 with suppress(OSError):
-                    os.ftruncate(descriptor, size)
+                    # A line that is whole when a signal comes may be on the disk already, where others have read it.
+                    if isinstance(error, OSError) or os.fstat(descriptor).st_size < size + len(data):
+                        os.ftruncate(descriptor, size)
                 raise
         finally:
             os.close(descriptor)

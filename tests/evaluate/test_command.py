@@ -23,6 +23,7 @@ from pipeline.players import builtin
 from pipeline.progress import Progress
 from pipeline.storage.matches import read_match
 from pipeline.storage.models import read_promotions, resolve_champion, set_champion
+from pipeline.storage.ratings import read_pool
 from tests.helpers import make_champion, make_model
 from tests.matches.helpers import Spoilt, seed_of_game
 from tests.players.scripted_engine import wait_until_gone
@@ -61,7 +62,7 @@ def made_up_networks(monkeypatch):
     """Networks that answer at once, a different one for each model; counts how often they are loaded."""
     loaded = []
 
-    def make(architecture, weights, max_batch, num_threads, backend, progress, calibration, name=""):
+    def make(architecture, weights, max_batch, num_threads, backend, progress, calibration, name, least_batch):
         loaded.append(max_batch)
         seed = int(np.abs(weights["stem.conv.weight"]).sum() * 1000)
         game = {9: "tictactoe", 25: "go:5", 42: "connect4"}[architecture.height * architecture.width]
@@ -688,6 +689,12 @@ def test_trouble_with_the_pool_does_not_hide_a_promotion(tmp_path, models, made_
     summary = evaluate(config_for(tmp_path, threshold=0.01), progress)
     assert summary.promoted and read_match(Path(summary.match)).summary["promoted"] is True
     assert ["doesn't join the pool" in text for text in progress.warnings] == [True]
+    (tmp_path / "pool.json").unlink()
+    with pytest.raises(NotYet):  # the champion has no new challenger, and joins now
+        evaluate(config_for(tmp_path), Once())
+    assert [member.name for member in read_pool(tmp_path / "pool.json").members] == ["000001-test"]
+    after = read_match(Path(summary.match)).summary
+    assert after["promoted"] is True and "not_in_pool" not in after
 
 
 def test_a_condition_is_no_match_that_was_asked_for_by_name(tmp_path, models, made_up_networks):

@@ -12,6 +12,7 @@ import sys
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -142,6 +143,19 @@ def test_append_line_takes_back_what_a_full_disk_cut(tmp_path: Path, monkeypatch
         with pytest.raises(FileError, match="disk is full"):
             atomic.append_line(path, "two")
     assert path.read_text() == "one\n"
+
+
+def test_append_line_keeps_a_line_that_is_whole_when_a_signal_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log"
+    atomic.append_line(path, "one")
+    for call, rest in (("write", "one\n"), ("fsync", "one\ntwo\n")):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, call, Mock(side_effect=KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                atomic.append_line(path, "two")
+        assert path.read_text() == rest
 
 
 def hold_lock(path: Path, held: multiprocessing.Event) -> None:  # type: ignore[valid-type]
