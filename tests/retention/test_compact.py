@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -26,6 +25,7 @@ from pipeline.storage import layout, packs
 from pipeline.storage.shards import newest_shards, read_shard, write_shard
 from pipeline.verify.findings import GAMES, Findings
 from pipeline.verify.games import check_games
+from tests.retention.killing import killed
 from tests.storage.random_games import random_games
 
 GAME = parse_game("tictactoe")
@@ -170,49 +170,22 @@ def test_what_is_damaged_stays_and_is_named(run):
 
 
 @pytest.mark.parametrize("call", ["write", "fsync", "rename", "unlink"])
-def test_a_kill_anywhere_loses_nothing_and_the_next_run_goes_on(tmp_path, monkeypatch, call):
+def test_a_kill_anywhere_loses_nothing_and_the_next_run_goes_on(tmp_path, call):
     """Before and after every write, sync, rename and removal. Whoever reads then sees every shard once."""
-
-    class Killed(BaseException):
-        pass
-
-    real: Callable[..., object] = getattr(os, call)
     for moment in range(1000):  # before the first call, after it, before the second …
         run = tmp_path / f"{moment}"
         for generation in (1, 2):
             play(run, generation, 4)
         before = content(run)
-        calls = 0
-
-        def dying(*args, moment=moment, **kwargs):
-            nonlocal calls
-            calls += 1
-            if 2 * (calls - 1) == moment:
-                raise Killed
-            result = real(*args, **kwargs)
-            if 2 * (calls - 1) + 1 == moment:
-                raise Killed
-            return result
-
-        with monkeypatch.context() as patch, suppress(Killed):
-            patch.setattr(os, call, dying)
-            patch.setattr(Path, "unlink", lambda self, missing_ok=False: _unlink(self, missing_ok))
+        with killed(call, moment) as calls:
             compact(CompactConfig(directory=run))
         assert content(run) == before
         compact(CompactConfig(directory=run))
         assert content(run) == before
         assert len(files(run, 1)) == 4 and not look_at(run).uncommitted and not look_at(run).temporaries
-        if moment >= 2 * calls:
+        if moment >= 2 * calls.count:
             break
     assert moment >= 8
-
-
-def _unlink(path: Path, missing_ok: bool) -> None:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        if not missing_ok:
-            raise
 
 
 def test_what_differs_from_its_pack_stays(run):

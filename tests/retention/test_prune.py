@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -26,6 +23,7 @@ from pipeline.storage.chunks import list_sets
 from pipeline.storage.order import newest_files
 from pipeline.storage.pruned import FILE, read_pruned
 from pipeline.storage.shards import newest_shards, read_shard
+from tests.retention.killing import killed
 from tests.retention.test_compact import READER, Heard, files, play, read_beside
 from tests.runs import make_run
 
@@ -177,11 +175,7 @@ def test_what_a_window_names_stays(run):
 
 @pytest.mark.parametrize("call", ["write", "fsync", "rename", "unlink"])
 def test_a_kill_anywhere_and_the_next_run_goes_on(tmp_path, monkeypatch, call):
-    class Killed(BaseException):
-        pass
-
     monkeypatch.setattr(module, "SAMPLE", 2)
-    real: Callable[..., object] = getattr(os, call)
     for moment in range(1000):  # before the first call, after it, before the second …
         if moment % 5 in (2, 3):  # there are many removals alike
             continue
@@ -198,21 +192,7 @@ def test_a_kill_anywhere_and_the_next_run_goes_on(tmp_path, monkeypatch, call):
             )
         )  # fmt: skip
         counts = shown_counts(run)
-        calls = 0
-
-        def dying(*args, moment=moment, **kwargs):
-            nonlocal calls
-            calls += 1
-            if 2 * (calls - 1) == moment:
-                raise Killed
-            result = real(*args, **kwargs)
-            if 2 * (calls - 1) + 1 == moment:
-                raise Killed
-            return result
-
-        with monkeypatch.context() as patch, suppress(Killed):
-            patch.setattr(os, call, dying)
-            patch.setattr(Path, "unlink", lambda self, missing_ok=False: _unlink(self, missing_ok))
+        with killed(call, moment) as calls:
             pruned(run, keep=0)
         assert shown_counts(run) == counts
         for meta in newest_shards(run / SELFPLAY, pytest.fail):
@@ -221,17 +201,9 @@ def test_a_kill_anywhere_and_the_next_run_goes_on(tmp_path, monkeypatch, call):
         assert shown_counts(run) == counts
         assert len(ids(run, 1)) == 4 and len(ids(run, 2)) == len(ids(run, 3)) == 2
         assert len(files(run, 1)) == 4 and not look_at(run).uncommitted and not look_at(run).temporaries
-        if moment >= 2 * calls:
+        if moment >= 2 * calls.count:
             break
     assert moment >= 8
-
-
-def _unlink(path: Path, missing_ok: bool) -> None:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        if not missing_ok:
-            raise
 
 
 def test_a_damaged_shard_keeps_its_place_as_it_is(run):
