@@ -41,7 +41,7 @@ from pipeline.protocols.board_page.analyst import Analyst, Refused
 from pipeline.protocols.board_page.gammon import GAMES as GAMMON_GAMES
 from pipeline.protocols.board_page.gammon import NO_MODELS, GammonTable, Models, opponents
 from pipeline.protocols.board_page.gammon import NOBODY as GAMMON_NOBODY
-from pipeline.protocols.board_page.limits import Guard, read_body
+from pipeline.protocols.board_page.limits import RequestCheck, read_body
 from pipeline.protocols.board_page.table import HEURISTIC, NOBODY, RANDOM, Table, Tables
 from pipeline.storage.sgf import SgfRecord, read_sgf
 
@@ -302,7 +302,7 @@ def make_app(lobby: Lobby) -> Starlette:
             Route("/api/games/{id}/sgf", sgf),
             Route("/api/games/{id}/{verb}", act, methods=["POST"]),
         ],
-        middleware=[Middleware(Guard)],
+        middleware=[Middleware(RequestCheck)],
         exception_handlers={
             HTTPException: _http_error,
             MuGoError: _foreseen,

@@ -28,7 +28,7 @@ _HEADERS = {
 }
 
 
-class Guard:
+class RequestCheck:
     """Answers 403 to requests that aren't the page's, and adds the headers that keep the page to itself."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -39,14 +39,14 @@ class Guard:
             await self._app(scope, receive, send)
             return
 
-        async def send_guarded(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
         problem = _stranger(Headers(scope=scope))
         app = self._app if problem is None else JSONResponse({"error": problem}, 403)
-        await app(scope, receive, send_guarded)
+        await app(scope, receive, send_with_headers)
 
 
 def _stranger(headers: Headers) -> str | None:
