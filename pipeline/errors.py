@@ -12,15 +12,27 @@ Anything else that escapes is a bug and shows its traceback.
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+MOST_CHARACTERS = 2_000  # of a message: what is quoted of a file may be as long as the file
+_BREAKS = re.compile(r"[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
+
 
 class MuGoError(Exception):
-    """Base of every error whose message is meant for a user. One line, no traceback."""
+    """Base of every error whose message is meant for a user. One line, no traceback.
+
+    Whatever a message quotes, it is one line, and a long one lacks its middle.
+    """
 
     exit_code = 1
+
+    def __init__(self, message: str = "") -> None:
+        text = _BREAKS.sub(" ", message)
+        half = MOST_CHARACTERS // 2
+        super().__init__(text if len(text) <= MOST_CHARACTERS else f"{text[:half]} … {text[-half:]}")
 
 
 class UsageError(MuGoError):

@@ -117,6 +117,34 @@ def test_mistake_in_a_preset_is_named_with_the_preset(tmp_path: Path, text: str,
     assert said in message and "wrong.yaml" in message and "\n" not in message
 
 
+BOMB = "\n".join([f"a0: &a0 [{'x, ' * 9}]", *(f"a{n}: &a{n} [{f'*a{n - 1}, ' * 9}]" for n in range(1, 12))])
+MERGED = "\n".join(
+    ["a0: &a0 {x: 1}", *(f"a{n}: &a{n} {{'<<': [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 12))]
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("selfplay: {games: " + "9" * 5000 + "}", "not readable as YAML"),
+        ("selfplay: {games: 2026-99-99}", "not readable as YAML"),
+        ("selfplay: {games: " + "[" * 30_000 + "}", "nested too deeply"),
+        ("selfplay: {games: " + "[" * 20 + "]" * 20 + "}", "nested too deeply"),
+        ("selfplay: &a {games: [*a]}", "nested too deeply"),
+        (BOMB, "more than 2000 values"),
+        (MERGED.replace("'<<'", "<<"), "more than 2000 lines"),
+        ("# " + "x" * 99_999, "more than 65536 bytes"),
+        ("selfplay: {games: \x00}", "not readable as YAML"),
+        ("selfplay: {? [1, 2] : 3}", "not readable as YAML"),
+    ],
+)
+def test_yaml_that_is_made_to_do_harm(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "wrong.yaml").write_text(text)
+    with pytest.raises(UsageError, match=said) as caught:
+        read_preset(str(tmp_path / "wrong.yaml"))
+    assert "wrong.yaml" in str(caught.value) and "\n" not in str(caught.value)
+
+
 def test_a_mistake_in_another_commands_section_is_found_at_once(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("selfplay:\n  games: 10\ntrain:\n  epochs: x\n")

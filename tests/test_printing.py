@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.errors import FileError, MuGoError
 from pipeline.printing import printable, write
 from pipeline.reports.progress import ConsoleProgress
 from tests.helpers import make_champion
@@ -29,6 +30,13 @@ def test_what_a_terminal_obeys_or_cannot_print(code: int) -> None:
     stream = io.StringIO()
     write(f"a{chr(code)}b", stream)
     assert stream.getvalue().encode() == "a\N{REPLACEMENT CHARACTER}b\n".encode()
+
+
+def test_a_message_is_one_line_whatever_it_quotes() -> None:
+    text = str(FileError("f.json", f"a\nb\r\nc\u2028d {'x' * 99_999} end; run it again"))
+    assert text.startswith("f.json: a b c d xxx") and text.endswith("xxx end; run it again")
+    assert len(text) < 2_100 and "\n" not in text
+    assert str(MuGoError("short; stays")) == "short; stays"
 
 
 def test_progress() -> None:

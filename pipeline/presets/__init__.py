@@ -8,7 +8,8 @@ schedules; never calls a command and knows no files but presets.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ from pipeline.config import CONFIGS, StageConfig, current_names
 from pipeline.errors import UsageError
 from pipeline.schedules import START, RunState, parse_schedule
 
+MOST_BYTES, MOST_LINES, MOST_NESTED = 1 << 16, 2_000, 8  # of a preset; ours have a twentieth of that, and three levels
 PRESET_FOLDER = Path(__file__).parent
 NUMBERS = (int, float, int | None, float | None)  # settings of these types can follow a schedule; others say so
 
@@ -55,10 +57,7 @@ def read_preset(name: str) -> dict[str, dict[str, Any]]:
         raise UsageError(
             f"preset {name!r}: no such preset; known: {', '.join(preset_names())}; or give a path to a .yaml file"
         )
-    try:
-        sections = yaml.safe_load(path.read_text()) or {}
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(f"preset {path}: not readable as YAML: {' '.join(str(error).split())}") from error
+    sections = _load(path) or {}
     if not isinstance(sections, dict) or not all(isinstance(lines, dict) for lines in sections.values()):
         raise UsageError(f"preset {path}: wanted sections {', '.join(CONFIGS)}, each with lines 'name: value'")
     sections = {stage: current_names(lines) for stage, lines in sections.items()}
@@ -74,6 +73,46 @@ def read_preset(name: str) -> dict[str, dict[str, Any]]:
             else:
                 _check_line(CONFIGS[stage], stage, field, lines[field], name)
     return sections
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML whose merged mappings (``<<``) can't grow without bound."""
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        super().flatten_mapping(node)
+        if len(node.value) > MOST_LINES:
+            raise ValueError(f"a mapping of more than {MOST_LINES} lines")
+
+
+def _load(path: Path) -> Any:
+    """The YAML in a file, whose depth and size are bounded, aliases counted as often as they stand there.
+
+    Raises UsageError.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise ValueError(f"more than {MOST_BYTES} bytes")
+        found = yaml.load(data.decode(), _Loader)
+        level = [found]
+        for _ in range(MOST_NESTED):
+            level = list(islice((inner for one in level for inner in _inside(one)), MOST_LINES + 1))
+            if len(level) > MOST_LINES:
+                raise ValueError(f"more than {MOST_LINES} values")
+        if level:
+            raise RecursionError
+    except RecursionError as error:
+        raise UsageError(f"preset {path}: not readable as YAML: lists or mappings nested too deeply") from error
+    except OSError as error:
+        raise UsageError(f"preset {path}: {error.strerror}; wanted a YAML file that can be read") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise UsageError(f"preset {path}: not readable as YAML: {' '.join(str(error).split())}") from error
+    return found
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list | set | tuple) else ()
 
 
 def _check_line(kind: type[StageConfig], stage: str, field: str, value: Any, preset: str) -> None:

@@ -27,6 +27,7 @@ from pipeline.protocols.dead_stones import dead_groups, groups, owner_of, score_
 from pipeline.protocols.findings import Findings
 from pipeline.protocols.lines import TOO_LONG, CommandLines
 from pipeline.protocols.session import SearchSession
+from pipeline.storage import atomic
 from pipeline.storage.sgf import read_sgf
 
 Write = Callable[[str], None]
@@ -171,8 +172,8 @@ class Gtp:
         if not 1 <= len(words) <= 2:
             raise GtpError("syntax error: wanted loadsgf FILE [MOVE]")
         try:
-            record = read_sgf(Path(words[0]).read_bytes(), self._game)
-        except (OSError, MuGoError) as error:
+            record = read_sgf(atomic.read_bytes(Path(words[0]), "a record in SGF"), self._game)
+        except MuGoError as error:
             raise GtpError(f"cannot load file: {' '.join(str(error).split())}") from error
         moves = record.moves if len(words) == 1 else record.moves[: max(0, _whole(words[1:], "move") - 1)]
         self.session.restart(record.start)

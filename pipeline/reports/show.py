@@ -90,7 +90,7 @@ def _match_of(path: Path) -> Path | None:
     """The folder of the match that path is, or that a file belongs to."""
     if path.is_dir():
         return path if any((path / name).exists() for name in MATCH_FILES) else None
-    is_record = path.suffix == SGF_SUFFIX and path.stem.isdigit() and path.parent.name == layout.MATCH_SGF
+    is_record = path.suffix == SGF_SUFFIX and path.stem.isdecimal() and path.parent.name == layout.MATCH_SGF
     if path.name not in MATCH_FILES and not is_record:
         return None
     folder = path.parent.parent if is_record else path.parent

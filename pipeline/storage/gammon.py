@@ -28,15 +28,16 @@ from pipeline.storage.sgf import SgfText, sgf_property
 
 MAT_SUFFIX = ".mat"
 COLUMN = 28  # characters of the first player's turns in a .mat
-MOST_BYTES = 16 << 20
+MOST_BYTES, MOST_LINE = 16 << 20, 500  # bytes of a file, characters of a line
 COLOURS = "WB"  # the first player's, as GNU Backgammon counts them
 
-_GAME = re.compile(r"\s*Game\s+(\d+)\s*", re.IGNORECASE)
-_MATCH = re.compile(r"\s*\d+ point match\s*", re.IGNORECASE)
-_PLAYERS = re.compile(r"\s*(\S.*?)\s*:\s*\d+\s+(\S.*?)\s*:\s*\d+\s*")
-_ROW = re.compile(r"\s*(\d+)\)(.*)")
-_TURN = re.compile(r"(\d)(\d):\s*([^:]*?)\s*(?=\d\d:|$)")
-_WINS = re.compile(r"\s*Wins\s+(\d+)\s+points?.*", re.IGNORECASE)
+_ANY_CASE = re.IGNORECASE | re.ASCII
+_GAME = re.compile(r"\s*Game\s+(\d{1,9})\s*", _ANY_CASE)
+_MATCH = re.compile(r"\s*\d+ point match\s*", _ANY_CASE)
+_PLAYERS = re.compile(r"\s*(\S.*?)\s*:\s*\d+\s+(\S.*?)\s*:\s*\d+\s*", re.ASCII)
+_ROW = re.compile(r"\s*(\d+)\)(.*)", re.ASCII)
+_TURN = re.compile(r"(\d)(\d):\s*([^:]*?)\s*(?=\d\d:|$)", re.ASCII)
+_WINS = re.compile(r"\s*Wins\s+(\d{1,9})\s+points?.*", _ANY_CASE)
 _NO_MOVE = re.compile(r"cannot move|can't move|\?{2,}", re.IGNORECASE)
 
 
@@ -127,6 +128,8 @@ def read_mat(path: Path, game: Backgammon) -> list[MatGame]:
     for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith(";"):
             continue
+        if current is not None and len(line) > MOST_LINE:
+            raise FileError(path, f"line {number}: {len(line):,} characters; wanted at most {MOST_LINE}")
         try:
             new_game = _GAME.fullmatch(line)
             if current is not None and (new_game or _MATCH.fullmatch(line)):

@@ -32,6 +32,7 @@ from pipeline.storage.matches import (
     MatchGame,
     MatchHeader,
     MatchLines,
+    MoreOpenings,
     begin_lines,
     read_lines,
     read_summary,
@@ -134,7 +135,7 @@ def read_results(folder: Path, checked: bool = False, keep: bool = False) -> Mat
         if kept.num_bytes == len(data):
             num_games = 2 * (len(found.openings) + kept.num_more)
             return MatchResults(folder, found.header, num_games, len(data), rows, tuple(kept.ends), failed)
-        found.openings += atomic.load_json(kept.more)
+        found.openings += _more(kept)
         found.before = frozenset(rows["index"].tolist())
         start, ends = kept.num_bytes, kept.ends
     take_lines(found, data, start)
@@ -161,6 +162,8 @@ def _kept(found: MatchLines, data: bytes, first: int) -> tuple[KeptResults | Non
     try:
         kept = atomic.read_record(path, KeptResults, "the results of a match")
         rows = np.frombuffer(base64.b64decode(kept.rows), ROW)
+        if len(_more(kept)) != kept.num_more:
+            return none
     except (FileError, ValueError):
         return none
     if kept.seal != kept.sealed() or not first <= kept.num_bytes <= len(data):
@@ -172,6 +175,11 @@ def _kept(found: MatchLines, data: bytes, first: int) -> tuple[KeptResults | Non
         return none
     begins = memoryview(data)[: kept.num_bytes]
     return (kept, rows) if hashlib.sha256(begins).hexdigest() == kept.sha256 else none
+
+
+def _more(kept: KeptResults) -> list[list[int]]:
+    """Openings added after the header's. Raises ValueError for anything else."""
+    return MoreOpenings.model_validate({"more": atomic.load_json(kept.more)}).more
 
 
 def _with_new(found: MatchLines, rows: NDArray[Any], ends: Sequence[str]) -> tuple[NDArray[Any], list[str]]:

@@ -236,7 +236,7 @@ def read_match(folder: Path, with_summary: bool = True) -> Match:
 
 
 def has_match(folder: Path) -> bool:
-    return (folder / layout.MATCH_GAMES).exists()
+    return os.path.exists(folder / layout.MATCH_GAMES)  # False also for a name that no file system takes
 
 
 def read_summary(folder: Path) -> dict[str, Any] | None:

@@ -176,7 +176,7 @@ def list_models(folder: Path) -> list[Path]:
 
 def has_model(path: Path) -> bool:
     """Whether a model stands there."""
-    return (path / layout.MODEL_JSON).is_file()
+    return os.path.isfile(path / layout.MODEL_JSON)  # False also for a name that no file system takes
 
 
 def newest_model(folder: Path) -> Path:

@@ -23,6 +23,9 @@ COLOURS = "BW"  # the first player is black
 SETUP = ("AB", "AW", "AE")
 MOST_BYTES = 4 << 20
 
+# Of the encodings that Python knows, those of texts: others (punycode, idna) take long or fail for some texts.
+_CHARSETS = b"utf|ascii|us|iso|latin|l1|cp|windows|gb|hz|big5|euc|shift|sjis|koi8|mac"
+_CHARSET = re.compile(rb"CA\[((?:%b)[\w-]{0,20})\]" % _CHARSETS, re.IGNORECASE)
 _TOKEN = re.compile(r"(?P<mark>[();])|(?P<name>[A-Za-z]+)|\[(?P<value>(?:[^\]\\]|\\.)*)\]", re.DOTALL)
 
 
@@ -167,7 +170,12 @@ def read_sgf(data: bytes, game: Game) -> SgfRecord:
 
 
 def _start(root: dict[str, list[str]], game: Game) -> States | None:
-    stones = [[point for text in root.get(name, []) for point in _points(text, game)] for name in SETUP[:2]]
+    stones: list[list[int]] = [[], []]
+    for name, of_player in zip(SETUP, stones, strict=False):
+        for text in root.get(name, []):
+            of_player += _points(text, game)
+            if len(of_player) > game.num_points:
+                raise MuGoError(f"SGF: {name} sets up more stones than {game.spec} has points")
     to_move = root.get("PL", ["W" if stones[0] and not stones[1] else "B"])[0].strip().upper()[:1]
     if not any(stones):
         return None
@@ -201,10 +209,10 @@ def _main_line(data: bytes) -> list[dict[str, list[str]]]:
     """The properties of the nodes from the root along the first variations."""
     if len(data) > MOST_BYTES:
         raise MuGoError(f"SGF: {len(data):,} bytes; at most {MOST_BYTES:,} are read")
-    charset = re.search(rb"CA\[([\w-]{1,20})\]", data)
+    charset = _CHARSET.search(data)
     try:
         text = data.decode(charset[1].decode() if charset else "utf-8", errors="replace")
-    except LookupError:
+    except (LookupError, UnicodeError):
         text = data.decode("utf-8", errors="replace")
     begin = text.find("(;")
     if begin < 0:

@@ -49,6 +49,7 @@ BOTH = 2  # learner: the model played both sides
 TRIAL_BYTES = 65_536  # about a shard's size
 MOST_GENERATION, MOST_EVALUATIONS = 2**31 - 1, 2**63 - 1
 MOST_NUMBER = 2**62  # of a game
+MOST_AXES, MOST_PER_MOVE = 8, 2**20  # of what a column of a method's own has for a move
 NAMES = order.ShardNames()
 SWEPT_GENERATIONS = 2  # of all workers: one that was killed may never come back
 
@@ -441,7 +442,8 @@ def _own_types(recorded: ColumnTypes) -> ColumnTypes:
 
 
 def _is_own(name: str, dtype: str, shape: tuple[int, ...]) -> bool:
-    return name.isidentifier() and name not in COLUMNS and dtype in OWN_TYPES and all(size > 0 for size in shape)
+    fits = len(shape) <= MOST_AXES and all(size > 0 for size in shape) and math.prod(shape) <= MOST_PER_MOVE
+    return name.isidentifier() and name not in COLUMNS and dtype in OWN_TYPES and fits
 
 
 def _listed(name: str, column: NDArray[Any], recorded: ColumnTypes) -> dict[str, Any]:

@@ -46,7 +46,10 @@ def _check_summary(match: Match, summary: Mapping[str, Any]) -> None:
     remedy = "remove it and run the same evaluate again: it is made from the games"
     rule = rule_of(match.header)
     if match.folder.parent.name == layout.REQUIRED:  # a share that each evaluate sets for itself
-        rule = Rule(rule.games, summary.get("threshold"), max_result=rule.max_result)
+        threshold = summary.get("threshold")
+        if isinstance(threshold, bool) or not isinstance(threshold, int | float | None):
+            raise FileError(path, f"its threshold is {str(threshold)[:40]!r}; wanted a share of points; {remedy}")
+        rule = Rule(rule.games, threshold, max_result=rule.max_result)
     games = {game.index: game for game in match.games}
     measured = summary.get("measured", rule.games)  # earlier versions measured all
     if measured not in (rule.games, deciding_games(rule, games)):
@@ -57,7 +60,11 @@ def _check_summary(match: Match, summary: Mapping[str, Any]) -> None:
     if said != score:
         raise FileError(path, f"its wins, draws and losses are {said}; the games say {score}; {remedy}")
     guards = summary.get("guards")
-    met = all(one.get("passed") for one in guards.values()) if isinstance(guards, dict) else True
+    met = (
+        all(isinstance(one, dict) and one.get("passed") for one in guards.values())
+        if isinstance(guards, dict)
+        else True
+    )
     if bool(summary.get("passed")) != (status.passed and met):
         found, wanted = ("passed", "not passed") if summary.get("passed") else ("not passed", "passed")
         raise FileError(path, f"it says that the challenger has {found}; by the games it has {wanted}; {remedy}")

@@ -229,6 +229,8 @@ def test_loadsgf(say, tmp_path):
         answer = say(f"loadsgf {path}")
         assert answer.startswith("? cannot load file") and problem in answer
     assert say("loadsgf /nowhere").startswith("? cannot load file")
+    os.mkfifo(tmp_path / "pipe")
+    assert "no regular file" in say(f"loadsgf {tmp_path / 'pipe'}")  # it would wait forever
 
 
 def test_other_board_games_have_the_commands_that_make_sense():

@@ -155,6 +155,11 @@ GOOD = """ 0 point match
         ("62: 24/18 13/11\n", "62: 24/18 13/11\n  9)                             11: 8/7 8/7 6/5 6/5\n",
          "line 6: 11: .*a turn of the player who has just moved"),
         ("Wins 1 point\n", "Wins 1 point\n  3) 11: 8/7\n", "line 8: a turn after the end"),
+        ("Wins 1 point", f"Wins {'9' * 5000} points", "line 7: 5,018 characters; wanted at most 500"),
+        ("Wins 1 point", f"Wins {'9' * 99} points", "line 7: 'Wins 9+'; wanted turns"),
+        ("Game 1\n", f"Game {'9' * 99}\n", "no line 'Game 1'"),
+        (" a : 0    ", f" {'a : 1 ' * 50_000}", "line 4: 300,0.. characters"),
+        ("31: 8/5", "٣١: 8/5", r"line 5: '٣١: 8/5"),
     ],
 )  # fmt: skip
 def test_damaged_and_illegal_files_say_what_is_wrong(tmp_path: Path, before: str, after: str, problem: str) -> None:

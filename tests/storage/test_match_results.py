@@ -189,6 +189,10 @@ def test_damaged_results_are_not_believed(folder, lines_read):
         {"num_bytes": 10**9},
         {"num_bytes": 3},
         {"num_more": 0},
+        {"more": "[[1"},
+        {"more": "7"},
+        {"more": '[["x"]]'},
+        {"more": "[]"},
         {"rows": ""},
         {"rows": "AAAA"},
         {"rows": "/" * 168},
@@ -212,6 +216,16 @@ def test_sealed_nonsense_is_not_believed(folder, change):
     assert facts(read_results(folder)) == expected
     read_results(folder, checked=True, keep=True)
     assert json.loads(path.read_text())["version"] == 1
+
+
+def test_sealed_nonsense_about_openings_is_not_believed_when_games_came_since(folder):
+    grow(rng := random.Random(6), writer := begin(folder, rng), 3)
+    read_results(folder, checked=True, keep=True)
+    path = folder / layout.MATCH_RESULTS
+    raw = json.loads(path.read_text()) | {"more": "[[1"}
+    path.write_text(json.dumps(raw | {"seal": KeptResults.model_validate(raw).sealed()}))
+    grow(rng, writer, 2)
+    assert facts(read_results(folder)) == facts(read_match(folder))
 
 
 def test_results_of_another_match_are_not_believed(tmp_path):

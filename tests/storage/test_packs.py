@@ -226,4 +226,5 @@ def test_names():
     assert layout.parse_pack_name(name.meta) == layout.parse_pack_name(name.shard) == name
     assert layout.parse_shard_name(name.shard) is None
     assert layout.parse_pack_name(last.shard) is None
+    assert layout.parse_pack_name("20261121T131500.123456-002000x00000.gz") is None  # of nothing
     assert layout.parse_pack_name("20269921T131500.123456-002000x01998.gz") is None

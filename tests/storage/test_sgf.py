@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.errors import IllegalMove
+from pipeline.errors import IllegalMove, MuGoError
 from pipeline.games.registry import parse_game
 from pipeline.storage.sgf import SgfText, game_sgf, line_sgf, read_sgf, sgf_name
 
@@ -22,6 +22,18 @@ def random_moves(game, seed):
         state = game.play(state, np.array(moves[-1:], np.int32), history)
         history.append(np.array([0]), game.keys(state))
     return moves, state
+
+
+@pytest.mark.parametrize("charset", ["idna", "punycode", "undefined", "rot13", "base64", "zip", "x", "gb18030"])
+def test_no_name_of_an_encoding_breaks_or_delays_it(charset):
+    """Some that Python knows are none of texts, raise what no other does, or take forever."""
+    text = f"(;GM[1]SZ[5]CA[{charset}]PB[{'é' * 50_000}];B[aa])".encode()
+    assert read_sgf(text, parse_game("go:5")).moves == [(0, 0)]
+
+
+def test_rectangles_set_up_no_more_stones_than_there_are_points():
+    with pytest.raises(MuGoError, match="AW sets up more stones than go:5 has points"):
+        read_sgf(b"(;GM[1]SZ[5]AB[aa]AW" + b"[aa:ee]" * 99_999 + b")", parse_game("go:5"))
 
 
 @pytest.mark.parametrize(("spec", "seed"), [("go:5", 1), ("go:9,komi=7", 2), ("go:19,moves=60", 3)])

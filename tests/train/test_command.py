@@ -24,6 +24,7 @@ from pipeline.storage.chunks import read_chunk, write_chunk
 from pipeline.storage.models import read_calibration, read_info, read_model, read_optimizer
 from pipeline.storage.priorities import Priorities, read_priorities
 from pipeline.train import command, trainer
+from pipeline.train.checkpoint import Checkpoint, State
 from pipeline.train.command import train
 from pipeline.train.init import init
 from pipeline.train.replay import Replay
@@ -292,6 +293,32 @@ class TestResume:
         progress = Stopper(-1)
         assert train(config(**paths("parts")), progress).resumed_from_step == 0
         assert any("damaged" in text for text in progress.warned)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda state: state.progress.update(step="x"),
+            lambda state: state.progress.update(step=10**6),
+            lambda state: state.progress.update(epoch_sums={"total": None}),
+            lambda state: state.progress.clear() or state.progress.update(step=None),
+            lambda state: state.weights.pop("score.bias"),
+            lambda state: state.replay.pop("priorities"),
+            lambda state: state.replay.update(priorities=np.zeros(80, np.float32)),
+        ],
+    )
+    def test_a_sealed_checkpoint_of_no_such_run_starts_over(self, folder: Path, monkeypatch, change) -> None:
+        def write(checkpoint: Checkpoint, state: State) -> None:
+            change(state)
+            whole(checkpoint, state)
+
+        whole = Checkpoint.write
+        options = {**paths("parts"), "priority_exponent": 0.6}
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(Checkpoint, "write", write)
+            train(config(**options), Stopper(5))
+        progress = Stopper(-1)
+        assert train(config(**options), progress).resumed_from_step == 0
+        assert any("damaged" in text and "starting over" in text for text in progress.warned)
 
     @pytest.mark.parametrize("name", ["step", "epoch_steps", "seconds", "total"])
     def test_a_flipped_digit_of_the_progress_starts_over(self, folder: Path, name: str) -> None:

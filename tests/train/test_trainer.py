@@ -114,7 +114,15 @@ def test_a_trainer_made_from_another_s_state_goes_on_equally(precision: str, ema
 def test_an_optimiser_that_does_not_fit_is_refused() -> None:
     state = trainer().optimizer_state
     name = "exp_avg.stem.conv.weight"
-    for damaged in ({**state, name: state[name][:1]}, {key: state[key] for key in state if key != name}, {}):
+    for damaged in (
+        {**state, name: state[name][:1]},
+        {**state, name: state[name].astype(np.complex64)},
+        {key: state[key] for key in state if key != name},
+        {**state, "step": np.array([np.inf])},
+        {**state, "step": np.array([-1])},
+        {**state, "step": np.array([2**62])},
+        {},
+    ):
         with pytest.raises(MuGoError, match=r"optimiser state: (exp_avg\.stem\.conv\.weight|step)"):
             trainer_of(ARCHITECTURE, random_weights(ARCHITECTURE, 0), FLOAT32, damaged)
 

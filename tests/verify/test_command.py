@@ -121,6 +121,7 @@ def test_a_file_with_a_checksum_that_is_damaged_or_missing(
         ("data/evaluate/*/summary.json", {"wins": 7}, "the games say"),
         ("data/evaluate/*/summary.json", {"passed": False}, "by the games it has passed"),
         ("data/evaluate/*/summary.json", {"measured": 1}, "they don't"),
+        ("data/evaluate/*/summary.json", {"guards": {"random>=0.9": 1}}, "by the games it has not|by the games it has"),
         ("saved_models/000001-*/model.json", {"number": 5}, "number 5"),
         ("saved_models/000001-*/model.json", {"parents": []}, "names no parent"),
         ("saved_models/000001-*/model.json", {"architecture": {}}, "architecture"),
@@ -131,6 +132,14 @@ def test_a_wrong_value(run: Path, pattern: str, values: dict[str, object], says:
     edit(one_of(run, pattern), **values)
     found = problems(run)
     assert len(found) == 1 and says in found[0], found
+
+
+def test_a_match_whose_name_no_file_system_takes_is_gone(run: Path) -> None:
+    path = run / "saved_models/promotions.jsonl"
+    *before, last = path.read_text().splitlines()
+    path.write_text("\n".join([*before, json.dumps({**json.loads(last), "match": "x" * 300})]) + "\n")
+    found = verify(VerifyConfig(directory=run))
+    assert found.problems == [] and any("is gone" in remark for remark in found.remarks)
 
 
 def rewrite(run: Path, **changes: object) -> None:
