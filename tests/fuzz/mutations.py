@@ -16,33 +16,9 @@ from tests.damage import VALUES, changed, places
 Parts = list[bytes]
 
 NUMBERS = (0, 1, 127, 128, 255)  # bytes that stand at the ends of what numbers can be
-WORDS = (
-    b"\x00" * 8,
-    b"\xff" * 8,
-    b"\xff" * 7 + b"\x7f",
-    b"\x00" * 6 + b"\xf0\x7f",
-    b"9" * 5000,
-    b"\xc2\xb2",
-    b"[" * 99,
-)
-TOKENS = (
-    "BF16",
-    "F8_E5M2",
-    "I64",
-    "U16",
-    "<i8",
-    "|O",
-    "gtp:x",
-    "go:19",
-    "-",
-    "1e9",
-    "random",
-    "../x",
-    "\n",
-    "٣",
-    "",
-    "x" * 300,
-)
+WORDS = (*(bytes.fromhex(word) for word in ("00" * 8, "ff" * 8, "ff" * 7 + "7f", "00" * 6 + "f07f")), b"9" * 5000)
+NAMES = "BF16 F8_E5M2 I64 U16 <i8 |O gtp:x go:19 - 1e9 random ../x ٣"  # that mean something in one file or another
+TOKENS = (*NAMES.split(), "\n", "", "x" * 300)
 MOST_CHANGES = 4
 
 

@@ -24,6 +24,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+import torch  # noqa: F401  readers of models load it, which is no part of what a file costs
 
 from pipeline.config import CONFIGS, SelfplayConfig, TrainConfig
 from pipeline.errors import MOST_CHARACTERS, MuGoError, naming
