@@ -6,9 +6,11 @@ Axes: n rows, O outcomes.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.counter_rng import uniforms
-from pipeline.games.base import Actions, AnyGame, KeyArray, States
+from pipeline.games.base import Actions, AnyGame, FloatArray, KeyArray, States
+from pipeline.kernels import kernel
 
 
 def outcomes(game: AnyGame, states: States, keys: KeyArray) -> Actions:
@@ -17,6 +19,22 @@ def outcomes(game: AnyGame, states: States, keys: KeyArray) -> Actions:
     keys [n] uint64: the stream of each game; games with equal keys that are at the same ply meet the same luck as far
     as their probabilities agree.
     """
-    bounds = np.cumsum(game.chance(states), axis=1, dtype=np.float64)
-    points = uniforms(keys, game.plies(states)) * bounds[:, -1]
-    return (bounds <= points[:, None]).sum(axis=1).astype(np.int32)
+    return _drawn(game.chance(states), uniforms(keys, game.plies(states)))
+
+
+@kernel
+def _drawn(odds: FloatArray, points: NDArray[np.float64]) -> Actions:
+    """[n] int32 the outcome in whose part of the sum of odds [n, O], in their order, each of points [n] in [0, 1) lies.
+
+    Plain twin: tests/games/test_chance.py.
+    """
+    found = np.zeros(len(odds), np.int32)
+    for row in range(len(odds)):
+        total = 0.0
+        for outcome in range(odds.shape[1]):
+            total += odds[row, outcome]
+        point, bound = points[row] * total, 0.0
+        for outcome in range(odds.shape[1]):
+            bound += odds[row, outcome]
+            found[row] += bound <= point
+    return found

@@ -157,7 +157,8 @@ class Column(NamedTuple):
 
     def unknown(self, count: int) -> NDArray[Any]:
         """The column of a shard or a game that lacks it: count along its axis, without visits along V."""
-        return np.full(0 if self.axis == "V" else count, self.lacking, self.dtype)
+        size = 0 if self.axis == "V" else count
+        return np.full(size, self.lacking, self.dtype) if self.lacking else np.zeros(size, self.dtype)
 
 
 def _column(dtype: str, axis: str, since: int = 1, lacking: int = 0, of_search: bool = False) -> dict[str, Column]:

@@ -51,6 +51,7 @@ THROWS = np.array([(high, low) for high in range(1, 7) for low in range(1, high 
 THROW_NAMES = [f"{high}{low}" for high, low in THROWS.tolist()]
 PROBABILITIES = np.where(THROWS[:, 0] == THROWS[:, 1], 1 / 36, 2 / 36).astype(np.float32)
 OPENING_PROBABILITIES = np.where(THROWS[:, 0] == THROWS[:, 1], 0, 1 / 15).astype(np.float32)
+_ODDS = np.stack([PROBABILITIES, OPENING_PROBABILITIES])
 
 
 class Backgammon(FeatureGame):
@@ -101,10 +102,10 @@ class Backgammon(FeatureGame):
         return after
 
     def chance(self, states: States) -> FloatArray:
-        return np.where(states[:, PLY, None] == 0, OPENING_PROBABILITIES, PROBABILITIES)
+        return _ODDS[(states[:, PLY] == 0).astype(np.intp)]
 
     def is_over(self, states: States) -> BoolArray:
-        return self._is_won(states) | (states[:, PLY] >= self.max_plies)
+        return kernels.ended(states, self.num_checkers, self.max_plies)
 
     def cut_short(self, states: States) -> BoolArray:
         return ~self._is_won(states) & (states[:, PLY] >= self.max_plies)

@@ -26,7 +26,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.games.base import FloatArray, KeyArray, States
+from pipeline.games.base import BoolArray, FloatArray, KeyArray, States
 from pipeline.kernels import kernel
 
 NUM_POINTS = 24
@@ -297,6 +297,16 @@ def unpack(state: NDArray[np.int16], high: int, low: int, checkers: int, after: 
     after[TURN] = 1 - mover
     after[HIGH_DIE] = after[LOW_DIE] = 0
     after[PLY] = state[PLY] + 1
+
+
+@kernel
+def ended(states: States, checkers: int, max_plies: int) -> BoolArray:
+    """-> [B] bool: whether somebody has borne off all checkers, or max_plies have been played."""
+    found = np.empty(len(states), np.bool_)
+    for b in range(len(states)):
+        state = states[b]
+        found[b] = (state[OFF] == checkers) | (state[OFF + 1] == checkers) | (state[PLY] >= max_plies)
+    return found
 
 
 @kernel

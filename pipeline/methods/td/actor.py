@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from pipeline.counter_rng import uniforms
 from pipeline.errors import UsageError
+from pipeline.games.base import States
 from pipeline.games.chance import outcomes
 from pipeline.methods.base import Actor, ActorJob, FinishedGame, Learner
 from pipeline.methods.td.records import MOST_OUTPUTS
@@ -44,29 +45,31 @@ class AfterstateActor(Actor):
         game, num_rows = job.game, job.num_rows
         self._job, self._game = job, game
         self._states = game.initial(num_rows)
-        self._said = np.zeros((num_rows, MOST_OUTPUTS), np.float32)  # by the network, of the states: s_t
         self._dice, self._draws = (np.zeros(num_rows, np.uint64) for _ in range(2))  # streams of random numbers
-        self._moves = np.zeros((num_rows, game.max_plies + 1), np.uint16)
-        self._chances = np.full((num_rows, game.max_plies + 1, MOST_OUTPUTS), np.nan, np.float16)
-        self._lengths = np.zeros(num_rows, np.int64)
+        most = game.max_plies // 2 + 1
+        self._moves = np.zeros((num_rows, most, 2), np.uint16)
+        self._chances = np.empty((num_rows, most, 2, MOST_OUTPUTS), np.float16)
+        self._turns = np.zeros(num_rows, np.int64)  # played so far
         self._game_ids = [0] * num_rows
         self._players: list[Learner | None] = [None] * num_rows
+        self._networks = np.zeros(num_rows, np.uint64)  # of the players, by id()
         self._live = np.zeros(num_rows, np.bool_)
         self._start(np.arange(num_rows))
 
     def step(self) -> None:
         """One turn of every game."""
         rows = np.flatnonzero(self._live)
-        networks = {id(player.evaluate): player.evaluate for player in self._players if player is not None}
-        for key, network in networks.items():
-            here = rows
-            if len(networks) > 1:  # a promotion: games that have begun are ended by the network that began them
-                here = rows[[id(player.evaluate) == key for player in self._players if player is not None]]
-            self._turn(network, here)
+        while rows.size:
+            player = self._players[rows[0]]
+            assert player is not None
+            # After a promotion there are two: games that have begun are ended by the network that began them.
+            same = self._networks[rows] == id(player.evaluate)
+            self._turn(player.evaluate, rows[same])
+            rows = rows[~same]
 
     def _turn(self, network: AfterstateNetwork, rows: Rows) -> None:
         game, config = self._game, self._job.config
-        states, plies = self._states[rows], self._lengths[rows]
+        states, turns = self._states[rows], self._turns[rows]
         search = Expectimax(network)
         expected = search.expected(states, 1) if config.value_plies else None
 
@@ -75,61 +78,63 @@ class AfterstateActor(Actor):
         chances = network.chances(states, found)
         scores = -network.values(chances)  # the mover's: the network sees what the opponent is left with
         if config.temperature:
-            points = uniforms(self._draws[rows], plies)
+            points = uniforms(self._draws[rows], 2 * turns)
             chosen = draw_of(found.offsets, scores, config.temperature, points)
         else:
             chosen = best_of(found.offsets, scores)
         said = chances[chosen]
         self.evaluations += len(scores) + search.evaluations
 
-        mine = seen_by_other(said)
-        self._moves[rows, plies] = thrown
-        self._moves[rows, plies + 1] = chosen - found.offsets[:-1]
-        self._chances[rows, plies, : network.outputs] = mine if expected is None else expected
-        self._chances[rows, plies + 1, : network.outputs] = mine
-        self._lengths[rows] += 2
+        kept = np.full((len(rows), 2, MOST_OUTPUTS), np.nan, np.float16)
+        kept[:, 1, : network.outputs] = mine = seen_by_other(said)
+        kept[:, 0, : network.outputs] = mine if expected is None else expected
+        self._chances[rows, turns] = kept
+        self._moves[rows, turns] = np.column_stack([thrown, chosen - found.offsets[:-1]])
+        self._turns[rows] += 1
         self.plies += 2 * len(rows)
         after = found.states[chosen]
         self._states[rows] = after
         over = game.is_over(after)
         if over.any():
-            ended, ends = rows[over], after[over]
-            for row, result, cut in zip(
-                ended.tolist(), game.returns(ends).tolist(), game.cut_short(ends).tolist(), strict=True
-            ):
-                self._finish(row, result, End.MOVE_LIMIT if cut else End.PLAYED_OUT, network.outputs)
-            self._start(ended)
+            self._finish(rows[over], after[over], network.outputs)
+            self._start(rows[over])
 
-    def _finish(self, row: int, result_first_player: float, end: End, num_outputs: int) -> None:
-        player, length = self._players[row], int(self._lengths[row])
-        assert player is not None
-        chances = self._chances[row, :length].copy()
-        record = GameRecord(
-            game_id=self._game_ids[row],
-            moves=self._moves[row, :length].copy(),
-            flags=np.zeros(length, np.uint8),
-            root_values=values_of(chances[:, :num_outputs].astype(np.float32), self._game.max_result),
-            own={"chances": chances},
-            result_first_player=result_first_player,
-            end=end,
-        )
-        self._players[row] = None
-        self._live[row] = False
-        self.live -= 1
-        self._job.on_finished(FinishedGame(record, player.name, -1, self._states[row].copy()))
+    def _finish(self, rows: Rows, ends: States, num_outputs: int) -> None:
+        """Hand over the games in these rows, which have come to ends [n, S]."""
+        turns = self._turns[rows].tolist()
+        chances = [self._chances[row, :count].reshape(-1, MOST_OUTPUTS) for row, count in zip(rows, turns, strict=True)]
+        together = np.concatenate(chances)
+        values = values_of(together[:, :num_outputs].astype(np.float32), self._game.max_result)
+        results, cut = self._game.returns(ends).tolist(), self._game.cut_short(ends).tolist()
+        start = 0
+        for i, row in enumerate(rows.tolist()):
+            player, length = self._players[row], 2 * turns[i]
+            assert player is not None
+            here = slice(start, start := start + length)
+            record = GameRecord(
+                game_id=self._game_ids[row],
+                moves=self._moves[row, : turns[i]].flatten(),
+                flags=np.zeros(length, np.uint8),
+                root_values=values[here],
+                own={"chances": together[here]},
+                result_first_player=results[i],
+                end=End.MOVE_LIMIT if cut[i] else End.PLAYED_OUT,
+            )
+            self._players[row] = None
+            self._live[row] = False
+            self.live -= 1
+            self._job.on_finished(FinishedGame(record, player.name, -1, ends[i].copy()))
 
     def _start(self, rows: Rows) -> None:
         """Begin the next games in free rows; rows stay empty when there are none left."""
-        for row in rows.tolist():
-            seed = next(self._job.seeds, None)
-            if seed is None:
-                break
-            self._players[row] = self._job.current_player()
+        begun = []
+        for row, seed in zip(rows.tolist(), self._job.seeds, strict=False):
+            self._players[row] = player = self._job.current_player()
+            self._networks[row] = id(player.evaluate)
             self._game_ids[row] = seed.game_id
             self._dice[row], self._draws[row] = seed.stream, seed.kinds
-            self._live[row] = True
-            self.live += 1
-        begun = rows[self._live[rows]]
+            begun.append(row)
         self._states[begun] = self._game.initial(len(begun))
-        self._lengths[begun] = 0
-        self._chances[begun] = np.nan  # a network with fewer outputs may follow
+        self._turns[begun] = 0
+        self._live[begun] = True
+        self.live += len(begun)
