@@ -8,11 +8,15 @@ import numpy as np
 import pytest
 
 from benchmarks import backgammon, hypergammon
+from pipeline.config import InitConfig
 from pipeline.games.backgammon.game import THROWS, Backgammon
-from pipeline.games.backgammon.kernels import HIGH_DIE, LOW_DIE, TURN
+from pipeline.games.backgammon.kernels import HIGH_DIE, LOW_DIE, PLY, TURN
 from pipeline.games.base import States, Successors
 from pipeline.networks.afterstate_kernels import best_of
-from tests.games.backgammon.boards import board, random_positions
+from pipeline.storage.models import read_model, write_model
+from pipeline.train.init import init
+from tests.games.backgammon.boards import board, mirrored, random_positions
+from tests.reference.backgammon import BackgammonReference
 
 HYPERGAMMON, BACKGAMMON = Backgammon("hypergammon"), Backgammon()
 
@@ -32,8 +36,10 @@ def test_hypergammons_best_turns_are_those_of_the_game() -> None:
     wanted = worth[best_of(found.offsets, worth)]
     sides = hypergammon.SIDES
     for i, (high, low) in enumerate(states[:, [HIGH_DIE, LOW_DIE]].tolist()):
-        got = hypergammon.best_turn(sides[one[i]].copy(), sides[other[i]].copy(), high, low, values, numbers)
-        assert got == wanted[i], HYPERGAMMON.diagram(states[i])
+        mine, theirs = sides[one[i]].copy(), sides[other[i]].copy()
+        place = hypergammon.best_turn(mine, theirs, high, low, values.ravel(), numbers)
+        assert hypergammon.worth(place, values.ravel()) == wanted[i], HYPERGAMMON.diagram(states[i])
+        assert (mine == sides[one[i]]).all() and (theirs == sides[other[i]]).all()
     assert over.any()
 
 
@@ -44,12 +50,62 @@ def test_sides_are_seen_by_the_player_about_to_throw(mover: int) -> None:
     assert hypergammon.SIDES[one[0]].tolist() == [0, 6, 25] and hypergammon.SIDES[other[0]].tolist() == [1, 24, 24]
 
 
-def test_a_sweep_knows_the_last_turns() -> None:
-    """Both have a checker on their own first point: who throws wins, a single game, since both have borne off."""
-    numbers, values = hypergammon.side_numbers(), np.zeros((len(hypergammon.SIDES),) * 2, np.float32)
-    last = numbers[0, 0, 1]
-    order = np.array([last * len(hypergammon.SIDES) + last], np.int64)
-    assert hypergammon.sweep(order, hypergammon.SIDES, THROWS, values, numbers) == 1.0 and values[last, last] == 1.0
+def test_sides_and_states_say_the_same() -> None:
+    one, other = (np.random.default_rng(seed).integers(1, len(hypergammon.SIDES), 500) for seed in (1, 2))
+    order = hypergammon.positions_in_order()
+    fitting = np.isin(one * len(hypergammon.SIDES) + other, order)
+    states = hypergammon.states_of(one[fitting], other[fitting])
+    assert len(states) > 100 and not HYPERGAMMON.is_over(states).any()
+    found = hypergammon.sides_of(states)
+    assert (found[0] == one[fitting]).all() and (found[1] == other[fitting]).all()
+    again = random_positions(HYPERGAMMON, 20, 2)[0]
+    again[:, [HIGH_DIE, LOW_DIE]] = 0
+    again = np.where(again[:, [TURN]] == 0, again, mirrored(again))
+    built = hypergammon.states_of(*hypergammon.sides_of(again))
+    assert (built[:, :PLY] == again[:, :PLY]).all()
+
+
+def test_a_model_is_compared_with_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A network that says 0 everywhere against a table that says 1/4: an error of 1/4 wherever it is asked."""
+    first, zero = tmp_path / "000000-first", tmp_path / "000001-zero"
+    init(InitConfig(game="hypergammon", method="td", network_size="h8", value_head="scalar", new_model=first))
+    read = read_model(first)
+    write_model(zero, read.info, {name: 0 * array for name, array in read.weights.items()})
+    values = np.full((len(hypergammon.SIDES),) * 2, 0.25, np.float32)
+    hypergammon.compare(zero, values, num_games=5, num_positions=300, seed=0)
+    said = capsys.readouterr().out
+    assert said.count("mean |error| 0.2500") == 2 and "300 of 7,953,353 positions" in said
+    assert said.count("points in") == 3 and "a move loses" in said
+
+
+def test_a_solution_equals_plain_value_iteration() -> None:
+    """One checker each, the others off: all 601 positions, with the twin's turns and numpy's means."""
+    order, sides = hypergammon.positions_in_order(), hypergammon.SIDES
+    has_one = sides[:, 1] == 0
+    order = order[has_one[order // len(sides)] & has_one[order % len(sides)]]
+    values = np.zeros(len(sides) ** 2, np.float32)
+    steps = list(hypergammon.improve(order, values, 1e-6))
+    assert steps[0][0] == 1 and steps[-1][0] <= 1e-6 and 1 < len(steps) < 8
+
+    mine, theirs = sides[order // len(sides), 2], sides[order % len(sides), 2]
+    index = {position: i for i, position in enumerate(zip(mine.tolist(), theirs.tolist(), strict=True))}
+    rows: list[tuple[int, float, list[int]]] = []  # position, chance of the throw, where its turns lead; -1: won
+    for (one, other), i in index.items():
+        both = [tuple((2 if p == 0 else 0) + (p == place) for p in range(26)) for place in (one, other)]
+        for high, low in THROWS.tolist():
+            ends = BackgammonReference(*both).successors(high, low)
+            places = [-1 if end.mine[0] == 3 else index[_last(end.theirs), _last(end.mine)] for end in ends]
+            rows.append((i, 1 / 36 if high == low else 2 / 36, places))
+    wanted = np.zeros(len(order))
+    for _ in range(60):
+        before = np.append(-wanted, 1.0)  # the last one, at -1: the game is won
+        wanted = np.bincount([i for i, _, _ in rows], [odds * before[places].max() for _, odds, places in rows])
+    assert len(order) == 601 and values[order] == pytest.approx(wanted, abs=2e-5)
+    assert wanted.min() < -0.9 and wanted.max() == pytest.approx(1)
+
+
+def _last(side: tuple[int, ...]) -> int:
+    return max(point for point in range(26) if side[point])
 
 
 def first(states: States, found: Successors) -> np.ndarray:
