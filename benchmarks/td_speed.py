@@ -1,23 +1,30 @@
-"""How fast a core plays backgammon by an afterstate network, beside the bare network.
+"""How fast a core plays backgammon by an afterstate network, beside the bare network, and two processes beside one.
 
     python -m benchmarks.td_speed [MODEL] [--network-size h80] [--value-head scalar] [--games 1024] [--seconds 3]
 
 One thread, in seconds of a core (other programs' time doesn't count, though they disturb the caches); medians of five
 rounds in which all are measured in turn:
 
-    dense      the network as two products of matrices on the positions' features, which are there already: what
-               self-play would be bound by if its network didn't follow the turns' changes
-    network    the network of self-play on positions whose successors are there already
-    self-play  whole turns: throws, rules, network, choice, recording
+    dense          the network as two products of matrices on the positions' features, which are there already: what
+                   self-play would be bound by if its network didn't follow the turns' changes
+    network        the network of self-play on positions whose successors are there already
+    rules          the successors of these positions, which self-play has to find
+    self-play      whole turns: throws, rules, network, choice, recording
+    two processes  self-play of two processes at the same time, as a multiple of one of them alone: in seconds of a core
+                   each, which shows what they take from each other's caches, and by the clock, which shows besides
+                   whether two cores were free
 
-Without MODEL the weights are random, and games are several times as long as those of a model that has learned.
+Without MODEL the weights are random, and so are the games; trained ones are about as long.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -55,6 +62,73 @@ def per_second(work: Callable[[], int], seconds: float) -> float:
     return done / spent
 
 
+class SelfPlay:
+    """Games of one thread at all stages. finished: those that are over."""
+
+    def __init__(self, game: Backgammon, network: AfterstateNetwork, num_games: int) -> None:
+        self.finished: list[FinishedGame] = []
+        seeds, learner = game_seeds(0, itertools.count(), 0.0), Learner("speed", network)
+        job = ActorJob(game, num_games, SelfplayConfig(), seeds, lambda: learner, self.finished.append)
+        self.actor = AfterstateActor(job)
+        for _ in range(WARM_TURNS):
+            self.actor.step()
+
+    def play(self) -> int:
+        """A turn of each; -> evaluations."""
+        before = self.actor.evaluations
+        self.actor.step()
+        return self.actor.evaluations - before
+
+
+class Child:
+    """Another process that plays when it is told to: a line of seconds in, a line of JSON out."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-m", "benchmarks.td_speed", *sys.argv[1:], "--child"]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.answer()  # it is warm
+
+    def begin(self, seconds: float) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{seconds}\n")
+        self._process.stdin.flush()
+
+    def answer(self) -> tuple[float, float]:
+        """(evaluations in a second of a core, in a second by the clock)."""
+        assert self._process.stdout is not None
+        core, clock = json.loads(self._process.stdout.readline())
+        return core, clock
+
+    def end(self) -> None:
+        self._process.communicate()
+
+
+def be_child(games: SelfPlay) -> None:
+    print(json.dumps([0, 0]), flush=True)
+    for line in sys.stdin:
+        done, clock, core = 0, time.perf_counter(), time.thread_time()
+        while (spent := time.perf_counter() - clock) < float(line):
+            done += games.play()
+        print(json.dumps([done / (time.thread_time() - core), done / spent]), flush=True)
+
+
+def two_beside_one(seconds: float) -> tuple[float, float]:
+    """Self-play of two processes as a multiple of one alone: in seconds of a core, and by the clock."""
+    children, ratios = [Child(), Child()], []
+    for turn in range(ROUNDS):
+        alone = children[turn % 2]
+        alone.begin(seconds)
+        one = alone.answer()
+        for child in children:
+            child.begin(seconds)
+        both = [child.answer() for child in children]
+        ratios.append([sum(rates) / rate for rates, rate in zip(zip(*both, strict=True), one, strict=True)])
+    for child in children:
+        child.end()
+    core, clock = (statistics.median(found) for found in zip(*ratios, strict=True))
+    return core, clock
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", nargs="?", type=Path)
@@ -62,6 +136,7 @@ def main() -> None:
     parser.add_argument("--value-head", default="scalar")
     parser.add_argument("--games", type=int, default=1024, help="Games at once.")
     parser.add_argument("--seconds", type=float, default=3.0, help="Of a core, for each measurement.")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     game, method = Backgammon(), TemporalDifference()
     if options.model:
@@ -70,20 +145,14 @@ def main() -> None:
         config = InitConfig(game=game.spec, network_size=options.network_size, value_head=options.value_head)
         weights = method.first_model(game, config)[1]
     network = AfterstateNetwork(game, weights)
-    finished: list[FinishedGame] = []
-    seeds, learner = game_seeds(0, itertools.count(), 0.0), Learner("speed", network)
-    job = ActorJob(game, options.games, SelfplayConfig(), seeds, lambda: learner, finished.append)
-    actor = AfterstateActor(job)
-    for _ in range(WARM_TURNS):
-        actor.step()
-    states = game.happen(actor._states, np.random.default_rng(0).integers(0, 21, options.games).astype(np.int32))
+    games = SelfPlay(game, network, options.games)
+    if options.child:
+        be_child(games)
+        return
+    throws = np.random.default_rng(0).integers(0, 21, options.games).astype(np.int32)
+    states = game.happen(games.actor._states, throws)
     found = game.successors(states)
     features = game.features(found.states)
-
-    def play() -> int:
-        before = actor.evaluations
-        actor.step()
-        return actor.evaluations - before
 
     def network_alone() -> int:
         return len(network.outputs_of(states, found))
@@ -91,24 +160,33 @@ def main() -> None:
     def dense() -> int:
         return len(dense_outputs(weights, features))
 
-    share = options.seconds / ROUNDS
-    rates: dict[str, list[float]] = {"dense": [], "network": [], "self-play": [], "games": []}
+    def rules() -> int:
+        return len(game.successors(states).states)
+
+    share, finished = options.seconds / ROUNDS, games.finished
+    rates: dict[str, list[float]] = {"dense": [], "network": [], "rules": [], "self-play": [], "games": []}
     for _ in range(ROUNDS):
         rates["dense"].append(per_second(dense, share))
         rates["network"].append(per_second(network_alone, share))
-        games, started = len(finished), time.thread_time()
-        rates["self-play"].append(per_second(play, share))
-        rates["games"].append((len(finished) - games) / (time.thread_time() - started))
+        rates["rules"].append(per_second(rules, share))
+        before, started = len(finished), time.thread_time()
+        rates["self-play"].append(per_second(games.play, share))
+        rates["games"].append((len(finished) - before) / (time.thread_time() - started))
     lengths = np.array([len(one.record.moves) / 2 for one in finished])
     middle = {name: statistics.median(found) for name, found in rates.items()}
     shares = {
         name: statistics.median(a / b for a, b in zip(rates["self-play"], rates[name], strict=True))
         for name in ("dense", "network")
     }
-    print(f"dense      {middle['dense']:,.0f} evaluations a second of a core")
-    print(f"network    {middle['network']:,.0f}")
-    print(f"self-play  {middle['self-play']:,.0f}: {shares['dense']:.2f} of dense, {shares['network']:.2f} of network")
-    print(f"           {middle['games']:,.0f} games, of {np.median(lengths):.0f} turns (median)")
+    print(f"dense          {middle['dense']:,.0f} evaluations a second of a core")
+    print(f"network        {middle['network']:,.0f}")
+    print(f"rules          {middle['rules']:,.0f}")
+    print(
+        f"self-play      {middle['self-play']:,.0f}: {shares['dense']:.2f} of dense, {shares['network']:.2f} of network"
+    )
+    print(f"               {middle['games']:,.0f} games, of {np.median(lengths):.0f} turns (median)")
+    core, clock = two_beside_one(share)
+    print(f"two processes  {core:.2f} times one in seconds of a core, {clock:.2f} by the clock")
 
 
 if __name__ == "__main__":
