@@ -8,14 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import GatherConfig, InitConfig, SelfplayConfig, TrainConfig
+from pipeline.config import EvaluateConfig, GatherConfig, InitConfig, SelfplayConfig, TrainConfig
 from pipeline.errors import UsageError
+from pipeline.evaluate.command import evaluate
 from pipeline.gather.command import gather
 from pipeline.progress import Progress
 from pipeline.reports.show import show
 from pipeline.selfplay.command import selfplay
 from pipeline.storage.chunks import newest_complete_set, read_header
-from pipeline.storage.models import newest_model, read_model, read_optimizer, set_champion
+from pipeline.storage.models import read_model, read_optimizer
 from pipeline.storage.shards import newest_shards
 from pipeline.train.command import train
 from pipeline.train.init import init
@@ -32,7 +33,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             selfplay(SelfplayConfig(games=300, seed=generation, threads=2, value_plies=generation))
             gather(GatherConfig(as_many_as_possible=True, positions_per_chunk=512, seed=generation, td_lambda=0.9))
             train(TrainConfig(epochs=4, batch_size=128, learning_rate=0.01, weight_decay=0))
-            set_champion(Path("saved_models"), newest_model(Path("saved_models")), {"reason": "the newest"})
+            match = evaluate(EvaluateConfig(games=200, readouts=0, threshold=0, seed=generation))
+            assert match.promoted and match.points is not None and match.points.per_game > 0
         yield folder
 
 
