@@ -88,6 +88,15 @@ class IllegalMove(MuGoError):
 
 
 @contextmanager
+def named_in(path: Path | str) -> Iterator[None]:
+    """Put the path of a file before the UsageError about what it names and nobody knows here: a game, a method."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+@contextmanager
 def naming(path: Path | str) -> Iterator[None]:
     """Put the path of a file before errors raised by code that knows arrays only."""
     try:

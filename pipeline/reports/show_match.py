@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.errors import FileError, IllegalMove, UsageError
+from pipeline.errors import FileError, IllegalMove, UsageError, named_in
 from pipeline.games.base import Game
 from pipeline.games.registry import recorded_game
 from pipeline.games.replay import move_names, replay_one
@@ -58,7 +58,8 @@ def show_match(path: Path, index: int | None, moves: bool) -> Iterator[str]:
     """A match's result, settings and games, then the end of its first game; with index, that game move by move."""
     match = read_match(path)
     header = match.header
-    game = recorded_game(header.game)
+    with named_in(path):
+        game = recorded_game(header.game)
     if index is not None:
         yield from _one(path, game, match, index, moves)
         return

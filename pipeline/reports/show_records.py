@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import FileError, IllegalMove, UsageError
+from pipeline.errors import FileError, IllegalMove, UsageError, named_in
 from pipeline.games.base import CHANCE, AnyGame, Game, Planes, States
 from pipeline.games.registry import recorded_game
 from pipeline.games.replay import replay_one
@@ -72,7 +72,8 @@ def show_shard(path: Path, index: int | None, moves: bool) -> Iterator[str]:
     """A shard's header and games, then the last positions of its first game; with index, that game move by move."""
     meta = sidecar_of(path)
     shard = read_shard(path, meta)
-    game = recorded_game(shard.game_spec)
+    with named_in(path):
+        game = recorded_game(shard.game_spec)
     if index is not None:
         checked_index(shard, index)
     if index is None:
@@ -271,8 +272,10 @@ def top_moves(game: Game, actions: NDArray[np.integer], weights: NDArray[np.numb
 def show_chunk(path: Path) -> Iterator[str]:
     """A chunk's attributes, the distribution of its labels, and examples from all over it."""
     header = read_header(path)
-    game = recorded_game(header.game)
-    chunk = read_chunk(path, game.spec, method_named(header.method).columns(game))
+    with named_in(path):
+        game = recorded_game(header.game)
+        types = method_named(header.method).columns(game)
+    chunk = read_chunk(path, game.spec, types)
     columns = chunk.columns
     part = "hold-out: games that are never trained on" if header.index < 0 else f"{header.index} of {header.num_chunks}"
     yield described(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.errors import FileError, IllegalMove, UsageError
+from pipeline.errors import FileError, IllegalMove, UsageError, named_in
 from pipeline.games.backgammon.game import STARTS, Backgammon
 from pipeline.games.base import AnyGame, Game
 from pipeline.games.registry import recorded_game
@@ -68,7 +68,8 @@ def match_records(path: Path, index: int | None, as_mat: bool = False) -> Iterat
 
 def _written(path: Path, spec: str, as_mat: bool) -> AnyGame:
     """The game, if it is written so."""
-    game: AnyGame = recorded_game(spec)
+    with named_in(path):
+        game: AnyGame = recorded_game(spec)
     if as_mat and not (isinstance(game, Backgammon) and game.num_checkers == MAT_CHECKERS):
         raise UsageError(f"show --mat: {path} holds games of {spec}; .mat is for backgammon")
     if game.sgf is None and not isinstance(game, Backgammon):

@@ -11,6 +11,7 @@ from pipeline.errors import FileError, UsageError
 from pipeline.games.registry import parse_game
 from pipeline.methods.alphazero.examples import column_types
 from pipeline.reports.show_records import show_chunk, show_shard, show_sidecar, top_moves
+from pipeline.reports.show_sgf import shard_records
 from pipeline.reports.tables import described, table
 from pipeline.storage.chunks import ORIGIN, ChunkHeader, write_chunk
 from pipeline.storage.layout import SetName, chunk_name, meta_path
@@ -81,6 +82,13 @@ def test_game_that_does_not_exist(shard: Path) -> None:
 def test_uncommitted_shard_is_called_so(shard: Path) -> None:
     meta_path(shard).unlink()
     assert "no stage reads it" in text_of(show_shard(shard, None, False))
+
+
+def test_an_unknown_game_is_said_with_the_file(tmp_path: Path) -> None:
+    path = write_shard(tmp_path / "selfplay", "000001-a", "w00", "chess", [record([0])], {"generation": 3})
+    for shown in (show_shard(path, None, False), shard_records(path, None)):
+        with pytest.raises(UsageError, match=rf"{path.name}: game 'chess': unknown name"):
+            list(shown)
 
 
 def test_illegal_move_in_a_shard_names_file_and_game(tmp_path: Path) -> None:
