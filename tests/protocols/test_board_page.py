@@ -84,7 +84,13 @@ def page() -> Page:
 
 
 def test_the_page_comes_with_a_strict_policy(page: Page) -> None:
-    for path, kind in (("/", "html"), ("/page.js", "javascript"), ("/page.css", "css"), ("/icon.svg", "svg")):
+    for path, kind in (
+        ("/", "html"),
+        ("/common.js", "javascript"),
+        ("/page.js", "javascript"),
+        ("/page.css", "css"),
+        ("/icon.svg", "svg"),
+    ):
         answer = page.client.get(path)
         assert answer.status_code == 200 and kind in answer.headers["content-type"]
         assert answer.headers["content-security-policy"].startswith("default-src 'self';")

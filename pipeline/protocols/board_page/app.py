@@ -1,6 +1,6 @@
 """The server's HTTP: the page's files, and JSON about tables.
 
-    GET   /                              the page; /page.js, /page.css, /icon.svg
+    GET   /                              the page; /common.js, /page.js, /page.css, /icon.svg
     GET   /api/options                   games, opponents and limits to choose from
     POST  /api/games                     begin a game (NewGame) → the table's view
     POST  /api/records?opponent=…        begin with an SGF record, the request's body
@@ -49,6 +49,7 @@ from pipeline.storage.sgf import SgfRecord, read_sgf
 GAMES = ("go:9", "go:13", "go:19", "gomoku:15", "othello:8", "connect4", "tictactoe")
 FILES = {
     "/": ("page.html", "text/html"),
+    "/common.js": ("common.js", "text/javascript"),
     "/page.js": ("page.js", "text/javascript"),
     "/page.css": ("page.css", "text/css"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),

@@ -1,27 +1,12 @@
 // The page of backgammon. The server keeps every game and says which single steps are possible (see gammon.py).
 "use strict";
 
-const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 640, HEIGHT = 500, POINT = 40, RADIUS = 18, LEFT = 20, BAR_X = LEFT + 6 * POINT, BAR_WIDTH = 40, TRAY_X = BAR_X + BAR_WIDTH + 6 * POINT + 12;
 const TOP = 28, GAP = 24, LONGEST = 5; // checkers that are drawn on a point
 const BAR = 25, OFF = 0;
 const ORDER = [13, 14, 15, 16, 17, 18, 25, 19, 20, 21, 22, 23, 24, 12, 11, 10, 9, 8, 7, 0, 6, 5, 4, 3, 2, 1]; // of the arrow keys
-const $ = (id) => document.getElementById(id);
 
 let options = null, view = null, taken = null, cursor = 6, thinking = false, epoch = 0;
-
-async function api(path, body) {
-  const request = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
-  let answer;
-  try {
-    answer = await fetch(path, request);
-  } catch {
-    throw new Error("The server doesn't answer: was it ended?");
-  }
-  const found = await answer.json();
-  if (!answer.ok) throw Object.assign(new Error(found.error), { status: answer.status });
-  return found;
-}
 
 const act = (verb, more = {}) => api(`/api/gammon/${view.id}/${verb}`, { ply: view.ply, ...more });
 

@@ -1,12 +1,10 @@
 // The board page. The server keeps every game and decides what is legal; this draws what it says (see app.py, table.py).
 "use strict";
 
-const SVG = "http://www.w3.org/2000/svg";
 const CELL = 40;
 const HEAT_FROM = 0.01; // policy below it isn't drawn
 const GAME_READOUTS = 100; // of each position, when a whole game is analysed
 const STEP_MILLISECONDS = 150; // a position that is only passed through isn't searched
-const $ = (id) => document.getElementById(id);
 
 let options = null;
 let view = null; // the table as the server described it last
@@ -18,19 +16,6 @@ let reviewing = false; // arrow keys step through the game
 let stopAnalysis = null;
 
 // The server
-
-async function api(path, body) {
-  const request = body === undefined ? {} : { method: "POST", body: body instanceof Blob ? body : JSON.stringify(body) };
-  let answer;
-  try {
-    answer = await fetch(path, request);
-  } catch {
-    throw new Error("The server doesn't answer: was it ended?");
-  }
-  const found = await answer.json();
-  if (!answer.ok) throw Object.assign(new Error(found.error), { status: answer.status });
-  return found;
-}
 
 const tablePath = (rest = "") => `/api/games/${view.id}${rest}`;
 const act = (verb, more = {}) => api(tablePath(`/${verb}`), { ply: view.moves.length, ...more });
