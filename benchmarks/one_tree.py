@@ -189,7 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         difference = lost[0] - lost[1]
         error = 1.96 * difference.std() / len(difference) ** 0.5
         print(f"{options.leaves} leaves lose {lost[0].mean():.4f} a move, 1 leaf {lost[1].mean():.4f}: "
-              f"{difference.mean():+.4f} ± {error:.4f} in {len(difference)} positions, {options.readouts} readouts")  # fmt: skip
+              f"{difference.mean():+.4f} ± {error:.4f}; {len(difference)} positions")  # fmt: skip
         return
     score = score_of(strength(model, options.leaves, options.readouts, options.games, options.seed, progress))
     low, elo, high = elo_interval(score)
