@@ -403,11 +403,11 @@ class EvaluateConfig(ArenaConfig):
     games: int = Field(400, ge=2, description="Games to play, half with each colour; an even number.")
     threshold: float | None = Field(
         None,
-        ge=0,
+        ge=-3,
         le=1,
         description="Share of the points that promotes, a draw counting half [default: 1/2 + 1/sqrt(games)]; 0 "
         "promotes every challenger without a game. Of games that count more than 1: points per game over whole pairs "
-        "[default: two standard errors above 0].",
+        "[default: two standard errors above 0]; -3 promotes every challenger after a pair.",
     )
     sprt: str | None = Field(
         None,

@@ -105,6 +105,11 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
         counts = f"{game.spec} counts up to {game.max_result:g} points, and the sequential test is about wins"
         raise UsageError(f"evaluate --sprt: {counts}; wanted --threshold, or nothing for the derived one")
     runner = MatchRunner(config, game, progress)
+    if config.threshold is not None and config.threshold < 0 and game.max_result == 1:
+        raise UsageError(
+            f"evaluate --threshold: found {config.threshold:g}; wanted at least 0, a share of the points: a game of "
+            f"{game.spec} counts 1"
+        )
     rule = Rule(config.games, config.threshold, sprt, config.exclude_duplicates, game.max_result)
     folder = config.output_dir / layout.match_name(challenger.name, champion.name)
     with match_lock(folder):

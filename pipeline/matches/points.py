@@ -101,6 +101,8 @@ def is_decided(found: PairPoints, left: int, most: float, threshold: float | Non
     if left == 0:
         return True
     if threshold is not None:
+        if not found.pairs:
+            return False  # nothing is passed without a pair
         reach = (found.total + left * most) / (found.pairs + left), (found.total - left * most) / (found.pairs + left)
         return reach[0] < threshold or reach[1] >= threshold
     n, z2 = found.pairs + left, DEVIATIONS**2

@@ -710,6 +710,11 @@ def test_a_condition_is_no_match_that_was_asked_for_by_name(tmp_path, models, ma
         evaluate(config.model_copy(update={"require_games": 12}))
 
 
+def test_a_negative_threshold_is_for_games_that_count_several_points(tmp_path, models, made_up_networks):
+    with pytest.raises(UsageError, match=r"--threshold: found -1; wanted at least 0, .*a game of tictactoe counts 1"):
+        evaluate(config_for(tmp_path, threshold=-1.0))
+
+
 def test_a_threshold_beside_a_sequential_test(tmp_path, models):
     with pytest.raises(UsageError, match=r"--threshold and --sprt: each decides"):
         evaluate(config_for(tmp_path, games=400, sprt="0,100,0.05,0.05", threshold=0.6))

@@ -55,6 +55,11 @@ def test_few_pairs_show_nothing() -> None:
     assert points.passes(PairPoints.of([2.0]), 1.0) and not points.passes(PairPoints(), 0.0)
 
 
+def test_the_lowest_threshold_needs_one_pair() -> None:
+    assert not points.is_decided(PairPoints(), 5, 3.0, -3.0)
+    assert points.is_decided(PairPoints.of([-3.0]), 5, 3.0, -3.0) and points.passes(PairPoints.of([-3.0]), -3.0)
+
+
 @pytest.mark.parametrize("threshold", [None, 0.0, 0.3])
 def test_a_match_ends_early_only_if_no_completion_decides_otherwise(threshold: float | None) -> None:
     rng, early = np.random.default_rng(1), {True: 0, False: 0}
