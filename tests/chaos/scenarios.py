@@ -15,10 +15,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.chaos.faults import POINTS, Fault
 from tests.chaos.stages import STAGES, committed, copy, games_of
-from tests.chaos.trials import VERIFY, Bench, Trial
+from tests.chaos.trials import VERIFY, Bench, Reference, Trial
 
 HOSTS = ("alpha", "beta")
 SPARE_BYTES = (0, 4_096, 12_288, 32_768, 65_536)  # on a disk that is nearly full
@@ -27,6 +28,25 @@ SLOW_SECONDS = 0.02  # for each call that changes files
 
 class Skip(Exception):
     """Not possible on this machine; says why."""
+
+
+class Disturbed(NamedTuple):
+    """A stage that is to be disturbed. before: what its folder holds that must never be lost."""
+
+    reference: Reference
+    trial: Trial
+    rng: random.Random
+    folder: Path
+    before: dict[str, str]
+
+
+@contextmanager
+def disturbed(bench: Bench, name: str, seed: int, what: str) -> Iterator[Disturbed]:
+    """A folder in which the block disturbs the stage; afterwards the stage is run to its end and compared."""
+    reference, trial = bench.reference(name), Trial(name, seed)
+    with bench.copy_of(name, f"{what.replace(' ', '-')}-{seed}") as folder:
+        yield Disturbed(reference, trial, random.Random(f"{what} {name} {seed}"), folder, committed(folder))
+        bench.finish(reference, folder, trial)
 
 
 # Disks
@@ -100,10 +120,7 @@ def read_only_disk(bench: Bench, name: str, seed: int) -> Trial:
 
 def slow_disk(bench: Bench, name: str, seed: int) -> Trial:
     """Every call takes long, and a signal comes in the middle of it."""
-    reference, trial = bench.reference(name), Trial(name, seed)
-    rng = random.Random(f"slow {name} {seed}")
-    with bench.copy_of(name, f"slow-{seed}") as folder:
-        before = committed(folder)
+    with disturbed(bench, name, seed, "slow") as (reference, trial, rng, folder, before):
         action, number = rng.choice((("kill", signal.SIGKILL), ("term", signal.SIGTERM), ("int", signal.SIGINT)))
         running = bench.workshop.start(reference.stage.arguments, folder, Fault("slow", seconds=SLOW_SECONDS))
         time.sleep(rng.uniform(0, reference.seconds + SLOW_SECONDS * reference.points / len(POINTS)))
@@ -112,7 +129,6 @@ def slow_disk(bench: Bench, name: str, seed: int) -> Trial:
         bench.check_end(done, action, f"{action} on a slow disk", trial)
         bench.check_kept(before, committed(folder), done, trial)
         bench.verify_after_fault(folder, trial, repair=False)
-        bench.finish(reference, folder, trial)
     return trial
 
 
@@ -121,11 +137,8 @@ def slow_disk(bench: Bench, name: str, seed: int) -> Trial:
 
 def two_at_once(bench: Bench, name: str, seed: int, hosts: tuple[str | None, str | None] = (None, None)) -> Trial:
     """Two of a stage in one folder, the second a moment later; on machines of their own if hosts are given."""
-    reference, trial = bench.reference(name), Trial(name, seed)
-    rng = random.Random(f"two {name} {seed}")
     what = "two at once" if hosts[0] is None else "two hosts at once"
-    with bench.copy_of(name, f"two-{what.replace(' ', '-')}-{seed}") as folder:
-        before = committed(folder)
+    with disturbed(bench, name, seed, what) as (reference, trial, rng, folder, before):
         running = []
         for host in hosts:
             running.append(bench.workshop.start(reference.stage.arguments, folder, Fault(), host))
@@ -142,7 +155,6 @@ def two_at_once(bench: Bench, name: str, seed: int, hosts: tuple[str | None, str
             trial.fail(f"{what}: neither did it")
         trial.faults.append(what)
         bench.verify_after_fault(folder, trial, repair=False)
-        bench.finish(reference, folder, trial)
     return trial
 
 
@@ -152,10 +164,7 @@ def two_hosts(bench: Bench, name: str, seed: int) -> Trial:
 
 def one_host_dies(bench: Bench, name: str, seed: int) -> Trial:
     """A machine dies in the middle; another one, which can't ask for its processes, goes on."""
-    reference, trial = bench.reference(name), Trial(name, seed)
-    rng = random.Random(f"host {name} {seed}")
-    with bench.copy_of(name, f"host-{seed}") as folder:
-        before = committed(folder)
+    with disturbed(bench, name, seed, "host") as (reference, trial, rng, folder, before):
         fault = Fault("kill", rng.randrange(reference.points))
         done = bench.workshop.run(reference.stage.arguments, folder, fault, HOSTS[0])
         if "PermissionError" in done.said:
@@ -164,7 +173,6 @@ def one_host_dies(bench: Bench, name: str, seed: int) -> Trial:
         bench.check_kept(before, committed(folder), done, trial)
         other = bench.workshop.run(reference.stage.arguments, folder, Fault(), HOSTS[1])
         bench.check_end(other, "twice", "", trial)
-        bench.finish(reference, folder, trial)
     return trial
 
 
@@ -199,10 +207,7 @@ def eight_workers(bench: Bench, name: str, seed: int) -> Trial:
 
 def wrong_clock(bench: Bench, name: str, seed: int) -> Trial:
     """A process whose clock is an hour ahead, or goes back by one, is killed; another, an hour behind, goes on."""
-    reference, trial = bench.reference(name), Trial(name, seed)
-    rng = random.Random(f"clock {name} {seed}")
-    with bench.copy_of(name, f"clock-{seed}") as folder:
-        before = committed(folder)
+    with disturbed(bench, name, seed, "clock") as (reference, trial, rng, folder, before):
         ahead = Fault("kill", rng.randrange(reference.points), clock=3600.0, back=rng.choice((0, 5, 20)))
         done = bench.workshop.run(reference.stage.arguments, folder, ahead)
         bench.check_end(done, "kill", "clock an hour ahead", trial)
@@ -210,7 +215,6 @@ def wrong_clock(bench: Bench, name: str, seed: int) -> Trial:
         behind = bench.workshop.run(reference.stage.arguments, folder, Fault(clock=-3600.0))
         bench.check_end(behind, "none", "", trial)
         trial.faults.append("clock goes back" if ahead.back else "clock an hour behind")
-        bench.finish(reference, folder, trial)
     return trial
 
 
