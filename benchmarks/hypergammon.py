@@ -114,6 +114,26 @@ def stands_before(mine: NDArray[np.int64], checker: int) -> bool:
 
 
 @kernel
+def better_turn(
+    dice: int,
+    found: tuple[int, float, int],
+    mine: NDArray[np.int64],
+    theirs: NDArray[np.int64],
+    values: NDArray[np.float32],
+    numbers: NDArray[np.int16],
+) -> tuple[int, float, int]:
+    """found: (how many dice, what it is worth, where it leads) of the best turn so far; or those of the turn that has
+    led here, if it plays more dice, or as many and is worth more.
+    """
+    most, best, _place = found
+    if dice < most:
+        return found
+    there = place_of(mine, theirs, numbers)
+    value = worth(there, values)
+    return (dice, value, there) if dice > most or value > best else found
+
+
+@kernel
 def best_turn(
     mine: NDArray[np.int64],
     theirs: NDArray[np.int64],
@@ -126,12 +146,12 @@ def best_turn(
 
     A double is played from the farthest checker on; see games/backgammon/kernels.py for why that leaves nothing out.
     """
-    most, place = 0, place_of(mine, theirs, numbers)
-    best = worth(place, values)
+    place = place_of(mine, theirs, numbers)
+    found = 0, worth(place, values), place
     doubled, entering = high == low, max(mine[0], max(mine[1], mine[2])) == 25
     for order in range(1 if doubled else 2):
         one, other = (high, low) if order == 0 else (low, high)
-        alone = most == 0  # whether this die may be played without the other: the lower one if the higher can't be
+        alone = found[0] == 0  # whether this die may be played without the other: the lower one if the higher can't be
         for a in range(3):
             from_a = mine[a]
             if stands_before(mine, a):
@@ -139,11 +159,8 @@ def best_turn(
             done_a = step(mine, theirs, a, one)
             if done_a == 0:
                 continue
-            if alone and most <= 1:
-                there = place_of(mine, theirs, numbers)
-                value = worth(there, values)
-                if most < 1 or value > best:
-                    most, best, place = 1, value, there
+            if alone:
+                found = better_turn(1, found, mine, theirs, values, numbers)
             farthest = max(mine[0], max(mine[1], mine[2]))
             known = (
                 order == 1 and not entering and farthest > 6
@@ -155,11 +172,7 @@ def best_turn(
                 done_b = step(mine, theirs, b, other)
                 if done_b == 0:
                     continue
-                if most <= 2:
-                    there = place_of(mine, theirs, numbers)
-                    value = worth(there, values)
-                    if most < 2 or value > best:
-                        most, best, place = 2, value, there
+                found = better_turn(2, found, mine, theirs, values, numbers)
                 if doubled:
                     for c in range(3):
                         from_c = mine[c]
@@ -168,11 +181,7 @@ def best_turn(
                         done_c = step(mine, theirs, c, high)
                         if done_c == 0:
                             continue
-                        if most <= 3:
-                            there = place_of(mine, theirs, numbers)
-                            value = worth(there, values)
-                            if most < 3 or value > best:
-                                most, best, place = 3, value, there
+                        found = better_turn(3, found, mine, theirs, values, numbers)
                         for d in range(3):
                             from_d = mine[d]
                             if from_d > from_c or stands_before(mine, d):
@@ -180,15 +189,12 @@ def best_turn(
                             done_d = step(mine, theirs, d, high)
                             if done_d == 0:
                                 continue
-                            there = place_of(mine, theirs, numbers)
-                            value = worth(there, values)
-                            if most < 4 or value > best:
-                                most, best, place = 4, value, there
+                            found = better_turn(4, found, mine, theirs, values, numbers)
                             take_back(mine, theirs, d, from_d, done_d)
                         take_back(mine, theirs, c, from_c, done_c)
                 take_back(mine, theirs, b, from_b, done_b)
             take_back(mine, theirs, a, from_a, done_a)
-    return place
+    return found[2]
 
 
 @kernel
