@@ -60,10 +60,12 @@ def load_tree_evaluator(model: Model, leaves: int, backend: str, progress: Progr
     threads = max(1, min(available_cores(), leaves // LEAST_SHARE))
     share = -(-leaves // threads)
     evaluators = load_evaluators(model, share, threads, backend, progress, LEAST_SHARE)
-    if len(evaluators) == 1 or evaluators[0].engine.device != "cpu":
-        return evaluators[0] if threads == 1 else load_evaluators(model, leaves, 1, backend, progress)[0]
+    if evaluators[0].engine.device != "cpu" and threads > 1:
+        return load_evaluators(model, leaves, 1, backend, progress)[0]
     for evaluator in evaluators:
         evaluator.warm_up()
+    if threads == 1:
+        return evaluators[0]
     pool = ThreadPoolExecutor(threads - 1, thread_name_prefix="evaluator")
 
     def evaluate(planes: Planes) -> Evaluation:

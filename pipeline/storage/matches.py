@@ -89,7 +89,10 @@ class MatchHeader(BaseModel, frozen=True):
     game: str = Field(description="Canonical game spec.")
     games: int = Field(description="Games to play, without those of openings added later; even.", ge=0, multiple_of=2)
     threshold: float | None = Field(
-        ge=-3, le=1, description="Share of games to win; None: derived from the number of games."
+        ge=-3,
+        le=1,
+        description="Share of games to win, or points per game where games count several; None: derived from the "
+        "number of games.",
     )
     settings: dict[str, Any] = Field(description="All else that the games depend on: search, opening plies, seed …")
     openings: list[Moves] = Field(description="Moves of opening k, which games 2k and 2k+1 begin with.")
