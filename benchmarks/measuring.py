@@ -16,13 +16,14 @@ from typing import Any
 from pipeline.config import SearchConfig, TournamentConfig
 from pipeline.errors import MuGoError
 from pipeline.games.registry import parse_game
-from pipeline.matches.statistics import measured_games, score_of, wilson_interval
+from pipeline.matches.statistics import Score, measured_games, repeated_games, score_of, wilson_interval
+from pipeline.players.specs import HANDICAP, parse_player
 from pipeline.presets import read_preset
 from pipeline.progress import Progress
 from pipeline.ratings.command import read_matches
 from pipeline.ratings.tournament import tournament
 from pipeline.storage import atomic, layout
-from pipeline.storage.matches import Match
+from pipeline.storage.matches import Match, handicap_suffix
 from pipeline.storage.models import read_info, read_promotions, resolve_champion
 from pipeline.storage.openings import WANTED, OpeningsFile
 
@@ -119,6 +120,35 @@ class Measurement:
         self._play(games, player=[one, other], pairs_per_round=-(-games // 2), seed=seed)
         return self.result(name_of(one), name_of(other))
 
+    def with_stones(self, one: str, other: str, stones: int, games: int) -> Score:
+        """So many games in all of one with white against the other with this handicap, and the first one's score.
+
+        0 stones: the even games in which the other one had black, of so many with either colour. Those begin with
+        openings; with a handicap the stones, which the other one places, are the opening.
+        """
+        if stones == 0:
+            self.play(one, other, games)
+            return self.score_as_white(one, other)
+        taker = handicap_player(other, stones)
+        even = self._terms
+        self._terms = {name: value for name, value in even.items() if name not in ("openings", "opening_plies")}
+        try:
+            self.play(one, taker, games)
+        finally:
+            self._terms = even
+        return self.score_as_white(one, taker)
+
+    def score_as_white(self, one: str, other: str) -> Score:
+        """What one made in the games in which the other one was black. Says so if some of them repeat others."""
+        match = self._match(name_of(one), name_of(other))
+        side = [info.rated_as for info in match.header.players].index(name_of(one))
+        games = [game for game in measured_games(match) if (game.challenger_player == 1) == (side == 0)]
+        repeats = len(repeated_games(games))
+        if repeats:
+            self._progress.warn(f"{match.folder}: {repeats} of {len(games)} games repeat others, so they say less")
+        score = score_of(games)
+        return score if side == 0 else score.reversed
+
     def _play(self, games: int, **players: Any) -> None:
         config = TournamentConfig(**self._terms, **players, game=self.game, games=games, output_dir=self._folder)
         tournament(config, self._progress)
@@ -128,21 +158,35 @@ class Measurement:
 
     def result(self, one: str, other: str) -> Result:
         """What one made against the other. Raises MuGoError if they haven't met."""
+        match = self._match(one, other)
+        score = score_of(measured_games(match))
+        if match.header.players[0].rated_as != one:
+            score = score.reversed
+        low, high = wilson_interval(score)
+        return Result(one, other, score.games, score.wins, score.draws, score.losses, score.share, low, high)
+
+    def _match(self, one: str, other: str) -> Match:
         for match in self.matches():
-            names = [info.rated_as for info in match.header.players]
-            if set(names) != {one, other}:
-                continue
-            score = score_of(measured_games(match))
-            if names[0] != one:
-                score = score.reversed
-            low, high = wilson_interval(score)
-            return Result(one, other, score.games, score.wins, score.draws, score.losses, score.share, low, high)
+            if {info.rated_as for info in match.header.players} == {one, other}:
+                return match
         raise MuGoError(f"{self._folder}: no games of {one} and {other}")
 
 
 def player(model: Path, readouts: int, run: str = "") -> str:
     """The spec of a model under a name of its own. run: a prefix that tells it from those of other runs."""
     return f"{run}{model.name}@{readouts}={model.resolve()}@{readouts}"
+
+
+def handicap_player(player: str, stones: int) -> str:
+    """The spec of a player with so many handicap stones. player: NAME=SPEC, or a name that is a spec itself."""
+    name, _, spec = player.partition("=")
+    return f"{name}{handicap_suffix(stones)}={HANDICAP}{stones}:{spec or name}"
+
+
+def named(player: str) -> str:
+    """NAME=SPEC of any spec, so that name_of() knows the name. Raises UsageError for none."""
+    spec = parse_player(player)
+    return player.strip() if spec.own_name or spec.name == player.strip() else f"{spec.name}={player.strip()}"
 
 
 def neutral_openings(game_spec: str) -> Path | None:
@@ -161,9 +205,13 @@ def measurement_of(run: Path, progress: Progress, folder: Path | None = None) ->
     preset = run / "preset.yaml"
     lines = read_preset(str(preset)).get("evaluate", {})
     terms = {name: lines[name] for name in [*SearchConfig.model_fields, "opening_plies"] if name in lines}
-    game = read_info(champion(run)).game
-    terms["openings"] = neutral_openings(game)
-    return Measurement(folder or run / "measured", game, terms, progress)
+    return measurement_with(terms, champion(run), folder or run / "measured", progress)
+
+
+def measurement_with(terms: dict[str, Any], model: Path, folder: Path, progress: Progress) -> Measurement:
+    """Of a model's game, with searches on these terms, in a folder."""
+    game = read_info(model).game
+    return Measurement(folder, game, {**terms, "openings": neutral_openings(game)}, progress)
 
 
 def last_player(run: Path, readouts: int) -> str:

@@ -14,7 +14,6 @@ The judges only turn lopsided openings down; they don't choose what is played. N
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,11 +22,10 @@ import numpy as np
 from benchmarks.measuring import gnugo
 from benchmarks.strength import HelpFormatter, ending
 from benchmarks.targets import NO_NOISE, searched
-from pipeline.errors import MuGoError
 from pipeline.games.base import FloatArray, Game
 from pipeline.games.registry import parse_game
-from pipeline.players.engine import COLOURS, SEED_COMMAND
-from pipeline.players.gtp import GtpEngine
+from pipeline.players.engine import COLOURS, set_up_board
+from pipeline.players.gtp import GtpEngine, parse_score
 from pipeline.players.loading import load_evaluators
 from pipeline.players.searching import Evaluate
 from pipeline.reports.progress import ConsoleProgress
@@ -38,7 +36,6 @@ BATCH = 256  # openings that the model judges at once
 LEVEL = 1  # of GNU Go: seven times as fast as level 10 and hardly weaker, so several playouts instead of one
 ENGINE_SECONDS = 60.0
 LONGEST = 2  # plies of a playout, in points of the board
-SCORE = re.compile(r"([BW])\+([0-9.]+)")
 
 
 def random_openings(game: Game, count: int, plies: int, rng: np.random.Generator) -> list[list[int]]:
@@ -75,9 +72,7 @@ def values(game: Game, evaluate: Evaluate, openings: list[list[int]], readouts: 
 
 def playout(engine: GtpEngine, game: Game, opening: Sequence[int], seed: int) -> float:
     """The score for black, komi included, after the engine has played both sides from an opening on."""
-    for command in (f"boardsize {game.board_shape[0]}", "clear_board", f"komi {game.gtp_komi:g}"):
-        engine.send(command)
-    engine.send(f"{SEED_COMMAND} {seed}")
+    set_up_board(engine, game, seed, engine.seconds)
     for ply, action in enumerate(opening):
         engine.send(f"play {COLOURS[ply % 2]} {game.action_name(action)}")
     passes, ply = 0, len(opening)
@@ -85,13 +80,7 @@ def playout(engine: GtpEngine, game: Game, opening: Sequence[int], seed: int) ->
         vertex = engine.send(f"genmove {COLOURS[ply % 2]}")
         passes = passes + 1 if vertex.lower() == "pass" else 0
         ply += 1
-    answer = engine.send("final_score")
-    if answer.startswith("0"):
-        return 0.0
-    found = SCORE.match(answer)
-    if found is None:
-        raise MuGoError(f"{engine.name}: final_score is {answer!r}; wanted e.g. B+3.5")
-    return float(found[2]) * (1 if found[1] == "B" else -1)
+    return parse_score(engine.name, engine.send("final_score"))
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:

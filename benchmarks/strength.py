@@ -1,16 +1,23 @@
 """How strong a recipe becomes in a given time: runs it from an empty folder, measures its champions, draws the curve.
 
     python -m benchmarks.strength run RUN --preset go9 --minutes 120
+    python -m benchmarks.strength handicap RUN … --games 200
+    python -m benchmarks.strength seeds RUN RUN RUN
     python -m benchmarks.strength meet RUN OTHER --games 200
     python -m benchmarks.strength plot RUN … --output curve.svg
 
 run     Trains in RUN with ./rl_loop.sh until the loop has had so many minutes on so many cores. Then its last
-        champion plays the verdict against the strongest anchor: with --readouts, with its raw policy and with 800.
-        Then every k-th champion meets anchors (Go: random, and levels 1, 5 and 10 of GNU Go if it is there; else random
-        and heuristic), champions before it and those of earlier runs (--against); the last one meets those whom it
-        hasn't met in the verdict. Nobody is measured while the loop runs. Stop it when you like: the same command goes
-        on where it stood, and with more --minutes a finished run goes on, its schedules by time from the smaller share
-        that is over then.
+        champion plays the verdict against the strongest anchor: with --readouts, with its raw policy and with 800. If
+        that is GNU Go, it goes on as "handicap" does, with the verdict for the even game. Then every k-th champion
+        meets anchors (Go: random, and levels 1, 5 and 10 of GNU Go if it is there; else random and heuristic),
+        champions before it and those of earlier runs (--against); the last one meets those whom it hasn't met in the
+        verdict. Nobody is measured while the loop runs. Stop it when you like: the same command goes on where it stood,
+        and with more --minutes a finished run goes on, its schedules by time from the smaller share that is over then.
+handicap  Which handicap makes the game even between champions of runs, or models, and GNU Go's level 10 or any other
+        engine: --opponent NAME=gtp:COMMAND. The engine has black in all games, first without, then with 2, 3 and 4
+        stones, until the player scores less than a tenth; it places them itself. The komi stays, and white gets no
+        points for stones. What is computed from that, and its interval: benchmarks/handicap.py.
+seeds   What runs that differ in nothing but their seeds come to: every figure of the verdict, and its spread.
 meet    The last champions of two runs, each opening played both ways: which recipe is better.
 plot    The curves of several runs in one picture.
 
@@ -32,14 +39,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from benchmarks.handicap import Estimate, Level, Spread, amount_of, estimate
 from benchmarks.loop_clock import CLOCK, Clock, run_loop, stopped_by_signals
 from benchmarks.measuring import (
     EARLIER,
@@ -53,24 +62,32 @@ from benchmarks.measuring import (
     known_anchors,
     last_player,
     measurement_of,
+    measurement_with,
     name_of,
+    named,
     player,
 )
 from benchmarks.strength_plot import draw
 from pipeline.config import CONFIGS, InitConfig, available_cores
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.registry import parse_game
+from pipeline.matches.statistics import wilson_interval
+from pipeline.phrases import results as played_results
+from pipeline.players.specs import GTP as ENGINE
 from pipeline.presets import make_config, read_preset
 from pipeline.progress import Progress
 from pipeline.ratings.command import match_result
 from pipeline.ratings.strength import BradleyTerry, MatchResult, bradley_terry, total_scores
 from pipeline.reports.progress import ConsoleProgress
 from pipeline.storage import atomic, layout
+from pipeline.storage.models import resolve_champion
 from pipeline.storage.shards import ShardMeta, newest_shards
 
 LOOP = Path(__file__).resolve().parent.parent / "rl_loop.sh"
 INTERRUPTED = 130  # exit code, as of a shell's command that Ctrl-C ended
 VERDICT_READOUTS = (0, 800)  # beside --readouts
+STONES = (0, 2, 3, 4)  # handicaps, from the even game on
+LEAST_SHARE = 0.1  # of the points: a player that scored less isn't asked about more stones
 
 
 @dataclass(frozen=True)
@@ -155,7 +172,15 @@ def train(run: Path, preset: Path, minutes: float, cores: int) -> Clock:
 # Measuring
 
 
-def measure(run: Path, options: argparse.Namespace, progress: Progress) -> tuple[Measurement, list[Result]]:
+@dataclass(frozen=True)
+class Verdict:
+    """What the last champion came to. handicap: None where it wasn't asked for, or nobody takes stones."""
+
+    results: tuple[Result, ...]
+    handicap: Estimate | None
+
+
+def measure(run: Path, options: argparse.Namespace, progress: Progress) -> tuple[Measurement, Verdict]:
     """Play what is missing of the verdict, which is asked for first, and of the curve."""
     promoted = champions(run, options.every)
     measurement = measurement_of(run, progress)
@@ -167,6 +192,10 @@ def measure(run: Path, options: argparse.Namespace, progress: Progress) -> tuple
             if opponent == fixed[-1] or readouts == options.readouts:
                 results.append(measurement.play(player(last, readouts), opponent, options.verdict_games, seed))
                 progress.say(str(results[-1]))
+    found = None
+    if options.handicap_games and ENGINE in fixed[-1]:
+        games = {stones: options.handicap_games if stones else options.verdict_games for stones in STONES}
+        found = handicap(measurement, player(last, options.readouts), fixed[-1], games, progress)
     models = [player(one.model, options.readouts) for one in promoted]
     for i, model in enumerate(models):
         progress.say(f"champion {i + 1} of {len(models)}: {name_of(model)}")
@@ -174,7 +203,23 @@ def measure(run: Path, options: argparse.Namespace, progress: Progress) -> tuple
         judges = [fixed[-1], *earlier] if i == len(models) - 1 else []
         others = [*fixed, *earlier, *models[max(0, i - EARLIER) : i]]
         measurement.place(model, [one for one in others if one not in judges], options.games)
-    return measurement, results
+    return measurement, Verdict(tuple(results), found)
+
+
+def handicap(measurement: Measurement, one: str, other: str, games: Mapping[int, int], progress: Progress) -> Estimate:
+    """At which handicap of the other player one scores half. games: to play with each number of stones, least first."""
+    levels = []
+    for stones, count in games.items():
+        score = measurement.with_stones(one, other, stones, count)
+        levels.append(Level(amount_of(stones), score))
+        low, high = wilson_interval(score)
+        progress.say(
+            f"{name_of(one)} with white against {name_of(other)} with {stones or 'no'} stones: "
+            f"{played_results(score.wins, score.draws, score.losses)}: {score.share:.1%} ({low:.1%} to {high:.1%})"
+        )
+        if score.share < LEAST_SHARE:
+            break
+    return estimate(levels)
 
 
 def shard_time(meta: ShardMeta) -> float:
@@ -212,7 +257,7 @@ def curve(
     return points
 
 
-def report(run: Path, clock: Clock, measurement: Measurement, results: Sequence[Result], readouts: int) -> None:
+def report(run: Path, clock: Clock, measurement: Measurement, verdict: Verdict, readouts: int) -> None:
     """Print what was measured; write curve.json and curve.svg."""
     settings = atomic.read_json(run / SETTINGS, "the settings of a run")
     names = [name_of(one) for one in known_anchors(run, measurement.game)]
@@ -228,7 +273,8 @@ def report(run: Path, clock: Clock, measurement: Measurement, results: Sequence[
         "minutes": clock.seconds / 60,
         "anchors": {name: {"elo": elo, "error": error} for name, (elo, error) in distances.items()},
         "points": [asdict(point) for point in points],
-        "verdict": [asdict(result) for result in results],
+        "verdict": [asdict(result) for result in verdict.results],
+        "handicap": verdict.handicap and {"opponent": names[-1], **verdict.handicap.as_json()},
         "profile": {name: vars(times) for name, times in clock.stages.items()},
     }
     atomic.write_json(run / "curve.json", written, indent=1)
@@ -241,8 +287,10 @@ def report(run: Path, clock: Clock, measurement: Measurement, results: Sequence[
         )
     anchored = (f"{name} {one['elo']:.0f} +- {one['error']:.0f}" for name, one in written["anchors"].items())
     print("anchors: " + ", ".join(anchored))
-    for result in results:
+    for result in verdict.results:
         print(result)
+    if verdict.handicap is not None:
+        print(half_of_the_points(verdict.results[0].player, names[-1], verdict.handicap))
     print(f"{'stage':<16}{'share of time':>14}{'cores busy':>11}")
     for name, times in sorted(clock.stages.items(), key=lambda item: -item[1].seconds):
         busy = f"{times.cpu_seconds / times.seconds:.2f}" if times.seconds else "-"  # seen once: no time between
@@ -262,8 +310,76 @@ def run_command(options: argparse.Namespace, progress: Progress) -> None:
         clock = train(options.run, preset, options.minutes, options.cores)
         if options.train_only:
             return
-        measurement, results = measure(options.run, options, progress)
-        report(options.run, clock, measurement, results, options.readouts)
+        measurement, verdict = measure(options.run, options, progress)
+        report(options.run, clock, measurement, verdict, options.readouts)
+
+
+def half_of_the_points(one: str, other: str, found: Estimate) -> str:
+    return f"handicap at which {one} scores half against {other}, in {found.unit}: {found}"
+
+
+def handicap_command(options: argparse.Namespace, progress: Progress) -> None:
+    default = anchors("go:9")[-1]
+    if options.opponent is None and ENGINE not in default:
+        raise UsageError("handicap --opponent: not given, and GNU Go isn't here (Debian: apt-get install gnugo)")
+    opponent = default if options.opponent is None else named(options.opponent)
+    found = []
+    for one in options.player:
+        if has_champion(one):
+            asked, model = last_player(one, options.readouts), champion(one)
+            measurement = measurement_of(one, progress, options.output)
+        elif options.output is None:
+            raise UsageError(f"handicap {one}: a model, no run, so say where its matches are to lie: --output FOLDER")
+        else:
+            model = resolve_champion(one)
+            asked = player(model, options.readouts)
+            measurement = measurement_with({}, model, options.output, progress)
+        games = dict.fromkeys(sorted(set(options.stones)), options.games)
+        found.append(handicap(measurement, asked, opponent, games, progress))
+        print(half_of_the_points(name_of(asked), name_of(opponent), found[-1]))
+    if len(found) > 1:
+        print(spread_of_handicaps(found))
+
+
+def spread_of_handicaps(found: Sequence[Estimate]) -> str:
+    halves = [one.half for one in found]
+    if None in halves:
+        return f"half at {'; '.join(map(str, found))}: no mean, because not all of them are numbers"
+    return f"half at {Spread(tuple(half for half in halves if half is not None)).text('.2f')}"
+
+
+def seeds_command(options: argparse.Namespace, progress: Progress) -> None:
+    curves = [atomic.read_json(run / "curve.json", "the curve of a run") for run in options.run]
+    for run, curve in zip(options.run, curves, strict=True):
+        for what in ("game", "readouts"):
+            if curve[what] != curves[0][what]:
+                raise UsageError(f"{run} has {what} {curve[what]}, {options.run[0]} {curves[0][what]}")
+        ours, first = ({**one["settings"], "seed": None} for one in (curve, curves[0]))
+        different = [name for name in first if ours.get(name) != first[name]]
+        if different:
+            raise UsageError(f"{run} and {options.run[0]} differ in {', '.join(different)}, not only in the seed")
+    seeds = [curve["settings"]["seed"] for curve in curves]
+    if len(set(seeds)) < len(seeds):
+        raise UsageError(f"seeds {', '.join(map(str, seeds))}: wanted runs of different ones")
+    print(f"{curves[0]['game']}, seeds {', '.join(map(str, seeds))}, {len(curves)} runs")
+    minutes = Spread(tuple(curve["minutes"] for curve in curves))
+    print(f"minutes on {curves[0]['settings']['cores']} cores: {minutes.text('.1f')}")
+    for index, opponent in enumerate(shared_verdict(curves)):
+        shares = Spread(tuple(curve["verdict"][index]["share"] for curve in curves))
+        print(f"against {opponent}: {', '.join(f'{share:.1%}' for share in shares.values)}; {shares.text('.1%')}")
+    handicaps = [curve.get("handicap") for curve in curves]
+    if all(handicaps) and len({one["opponent"] for one in handicaps}) == 1:
+        found = [Estimate.from_json(one) for one in handicaps]
+        print(f"against {handicaps[0]['opponent']}: {'; '.join(map(str, found))}; {spread_of_handicaps(found)}")
+
+
+def shared_verdict(curves: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The lines of the verdict that all runs have: against whom, with how many readouts."""
+    lines = [
+        [f"{one['opponent']} with {one['player'].rpartition('@')[2]} readouts" for one in curve["verdict"]]
+        for curve in curves
+    ]
+    return [here[0] for here in takewhile(lambda here: len(set(here)) == 1, zip(*lines, strict=False))]
 
 
 def meet_command(options: argparse.Namespace, progress: Progress) -> None:
@@ -287,7 +403,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         description=__doc__,
         formatter_class=HelpFormatter,
     )
-    commands = parser.add_subparsers(required=True, metavar="run | meet | plot")
+    commands = parser.add_subparsers(required=True, metavar="run | handicap | seeds | meet | plot")
 
     run = commands.add_parser("run", help="train for a given time, then measure", formatter_class=HelpFormatter)
     run.add_argument("run", type=Path, metavar="RUN", help="a folder; made if it isn't there")
@@ -301,8 +417,26 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     run.add_argument("--games", type=int, default=40, help="of every measured champion")
     run.add_argument("--readouts", type=int, default=200, help="simulations per move in matches")
     run.add_argument("--verdict-games", type=int, default=100, help="of the verdict, against each opponent")
+    text = "of the verdict with each number of stones, if GNU Go is there; 0 = none"
+    run.add_argument("--handicap-games", type=int, default=200, help=text)
     run.add_argument("--against", type=Path, action="append", default=[], metavar="RUN", help="an earlier run to meet")
     run.set_defaults(command=run_command)
+
+    text = "the handicap at which players score half"
+    stones = commands.add_parser("handicap", help=text, formatter_class=HelpFormatter)
+    stones.add_argument("player", type=Path, metavar="RUN", nargs="+", help="whose champion plays; or a model's folder")
+    stones.add_argument(
+        "--opponent", metavar="PLAYER", help="NAME=gtp:COMMAND, who takes the stones: GNU Go's level 10"
+    )
+    stones.add_argument("--stones", type=int, nargs="+", default=list(STONES), help="handicaps; 0 is the even game")
+    stones.add_argument("--games", type=int, default=200, help="with each number of stones; those there count")
+    stones.add_argument("--readouts", type=int, default=200, help="simulations per move")
+    stones.add_argument("--output", type=Path, help="where matches lie; None: in RUN/measured")
+    stones.set_defaults(command=handicap_command)
+
+    seeds = commands.add_parser("seeds", help="figures of runs with different seeds", formatter_class=HelpFormatter)
+    seeds.add_argument("run", type=Path, metavar="RUN", nargs="+", help="measured ones")
+    seeds.set_defaults(command=seeds_command)
 
     meet = commands.add_parser("meet", help="let the last champions of two runs meet", formatter_class=HelpFormatter)
     meet.add_argument("run", type=Path, metavar="RUN", help="whose champion is counted for")
@@ -328,11 +462,15 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
         parser.error(f"--cores {options.cores}: this process may use {available_cores()}")
     if given.get("every", 1) < 1:
         parser.error(f"--every {options.every}: wanted at least 1")
-    for name in ("games", "verdict_games"):
+    if any(stones < 0 or stones == 1 for stones in given.get("stones", [])):
+        parser.error(f"--stones {' '.join(map(str, options.stones))}: wanted 0, the even game, or from 2 on")
+    for name in ("games", "verdict_games", "handicap_games"):
+        if name == "handicap_games" and given.get(name) == 0:
+            continue
         if given.get(name, 2) < 2 or given.get(name, 2) % 2:
             wanted = "wanted an even number of at least 2: every opening is played both ways"
             parser.error(f"--{name.replace('_', '-')} {given[name]}: {wanted}")
-    for run in [*given.get("against", []), *([options.other] if "other" in given else [])]:
+    for run in [*(given.get("against") or []), *([options.other] if "other" in given else [])]:
         if not has_champion(run):
             parser.error(f"{run}: no run with a champion")
 

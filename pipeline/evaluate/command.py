@@ -28,7 +28,14 @@ from pipeline.evaluate.promotion import (
     summarise,
 )
 from pipeline.evaluate.sprt import Sprt
-from pipeline.matches.runner import Entrant, MatchRunner, common_game, load_entrant, write_sgfs
+from pipeline.matches.runner import (
+    Entrant,
+    MatchRunner,
+    common_game,
+    handicap_side_of,
+    load_entrant,
+    write_sgfs,
+)
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings.command import checked_results
 from pipeline.ratings.pool import pool
@@ -114,8 +121,10 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
     folder = config.output_dir / layout.match_name(challenger.name, champion.name)
     with match_lock(folder):
         settings = {"sprt": config.sprt, "exclude_duplicates": config.exclude_duplicates}
-        # Nobody is promoted over an engine: such a match is played to its end, unless a decision is asked for.
-        at_stake = bool(challenger.model and champion.model) or (config.threshold, sprt) != (None, None)
+        # Nobody is promoted over an engine or by a handicap: such a match is played to its end, unless a decision is
+        # asked for.
+        even_models = bool(challenger.model and champion.model) and handicap_side_of((challenger, champion)) is None
+        at_stake = even_models or (config.threshold, sprt) != (None, None)
         summary = _play(config, runner, folder, (challenger, champion), rule, settings, at_stake)
         for condition, opponent in further:
             if summary.passed:
@@ -132,7 +141,8 @@ def _home(config: EvaluateConfig, champion: Entrant) -> Path | None:
     if champion.spec.path is None:
         return None
     given = Path(config.black_model)
-    return given.parent if given.name == layout.CHAMPION else champion.spec.path.parent
+    linked = given.name == layout.CHAMPION and not champion.spec.handicap
+    return given.parent if linked else champion.spec.path.parent
 
 
 def _challenger(config: EvaluateConfig, champion: Entrant) -> str:
@@ -161,7 +171,9 @@ def _challenger(config: EvaluateConfig, champion: Entrant) -> str:
 
 def _check_different(challenger: Entrant, other: Entrant, where: str = "--white-model") -> None:
     """Raises UsageError. A player may meet itself only under another name, which shows that it is meant."""
-    same = challenger.info.weights == other.info.weights and challenger.info.readouts == other.info.readouts
+    same = all(
+        getattr(challenger.info, name) == getattr(other.info, name) for name in ("weights", "readouts", "handicap")
+    )
     if challenger.model and same and not (challenger.spec.own_name or other.spec.own_name):
         who = "champion" if where == "--white-model" else "challenger"
         raise UsageError(
@@ -307,6 +319,8 @@ def _why_not(config: EvaluateConfig, challenger: Entrant, champion: Entrant) -> 
     for entrant in (challenger, champion):
         if entrant.spec.path is None:
             return f"{entrant.name} is no model"
+        if entrant.spec.handicap:
+            return f"{entrant.name} took handicap stones"
     if challenger.spec.path == champion.spec.path:
         return f"{challenger.name} is the champion itself"
     return "" if config.promote else "--no-promote"

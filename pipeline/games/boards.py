@@ -33,6 +33,11 @@ class Boards:
         self.history.keys[row, : len(keys)] = keys
         self.history.lengths[row] = len(keys)
 
+    def set_up(self, rows: Rows, states: States) -> None:
+        """Put rows [n] at states [n, S], nothing before them."""
+        for row, state, key in zip(rows.tolist(), states, self.game.keys(states), strict=True):
+            self.place(row, state, np.array([key], np.uint64))
+
     def advance(self, rows: Rows, actions: Actions) -> None:
         """Play actions [n] in rows [n]. Raises IllegalMove; then nothing has changed."""
         after = self.game.play(self.states[rows], np.asarray(actions, np.int32), self.history.select(rows))

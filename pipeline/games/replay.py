@@ -1,7 +1,8 @@
 """Replaying recorded games, and finding the one whose move is illegal.
 
-Axes: G games, T plies of the longest one, S the size of a state. Doesn't judge how a game ended: callers compare the
-last states with what was recorded.
+Axes: G games, T plies of the longest one, S the size of a state. A game begins at its initial position, or after
+handicap stones (``handicap_start``): then its record of positions for the repetition rules begins there, too. Doesn't
+judge how a game ended: callers compare the last states with what was recorded.
 """
 
 from __future__ import annotations
@@ -23,14 +24,30 @@ class IllegalRecord(IllegalMove):
         self.row, self.ply = row, ply
 
 
-def replay(game: AnyGame, moves: NDArray[np.integer], lengths: NDArray[np.integer]) -> Iterator[tuple[States, History]]:
+def handicap_start(game: AnyGame, stones: Sequence[int]) -> States:
+    """[1, S] where a game begins whose first player has these handicap stones: the second moves first. Without stones
+    the initial position.
+
+    Raises IllegalMove for stones that can't stand together, and for a game that knows no handicap.
+    """
+    if not stones:
+        return game.initial(1)
+    if game.gtp_komi is None or not game.can_set_up:
+        raise IllegalMove(f"{game.spec}: no handicap stones are known in this game")
+    return game.position(stones, [], 1)
+
+
+def replay(
+    game: AnyGame, moves: NDArray[np.integer], lengths: NDArray[np.integer], starts: States | None = None
+) -> Iterator[tuple[States, History]]:
     """Play recorded games in lockstep: yields states [g, S] and history [g] for each ply from 0 to T.
 
     moves [T, G] actions; entries after a game's end are ignored. lengths [G]: plies of each game, longest first, so the
     g games that last at least that many plies are always the first rows. The history is changed by the next step.
+    starts [G, S]: where they begin; None: all at the initial position.
     Raises IllegalRecord for the first row whose move is illegal at the first ply that has an illegal move.
     """
-    states = game.initial(len(lengths))
+    states = game.initial(len(lengths)) if starts is None else starts
     history = game.initial_history(states)
     yield states, history
     for ply, row_moves in enumerate(moves):
@@ -45,22 +62,28 @@ def replay(game: AnyGame, moves: NDArray[np.integer], lengths: NDArray[np.intege
         yield states, history
 
 
-def replay_one(game: AnyGame, moves: Sequence[int] | NDArray[np.integer]) -> Iterator[States]:
-    """The T + 1 states [1, S] of one game, from the start to its end. Raises IllegalRecord as replay does."""
+def replay_one(
+    game: AnyGame, moves: Sequence[int] | NDArray[np.integer], stones: Sequence[int] = ()
+) -> Iterator[States]:
+    """The T + 1 states [1, S] of one game, from the start to its end. stones: the first player's handicap.
+
+    Raises IllegalRecord as replay does, IllegalMove as handicap_start does.
+    """
     column = np.array(moves, np.int32).reshape(-1, 1)
-    return (states for states, _ in replay(game, column, np.array([len(column)])))
+    found = replay(game, column, np.array([len(column)]), handicap_start(game, stones))
+    return (states for states, _ in found)
 
 
-def movers(game: AnyGame, moves: Sequence[int] | NDArray[np.integer]) -> list[int]:
-    """Who made each of the T moves of one game: 0, 1, or CHANCE. Raises IllegalRecord as replay does."""
-    return [int(game.to_move(state)[0]) for state in replay_one(game, moves)][: len(moves)]
+def movers(game: AnyGame, moves: Sequence[int] | NDArray[np.integer], stones: Sequence[int] = ()) -> list[int]:
+    """Who made each of the T moves of one game: 0, 1, or CHANCE. Raises as replay_one does."""
+    return [int(game.to_move(state)[0]) for state in replay_one(game, moves, stones)][: len(moves)]
 
 
-def move_names(game: AnyGame, moves: Sequence[int]) -> list[str]:
+def move_names(game: AnyGame, moves: Sequence[int], stones: Sequence[int] = ()) -> list[str]:
     """The moves of one game in its notation. ``#N`` for those that it can't name, and for all behind an illegal one."""
     names = []
     try:
-        for move, state in zip(moves, replay_one(game, moves), strict=False):
+        for move, state in zip(moves, replay_one(game, moves, stones), strict=False):
             names.append(game.move_name(state[0], move))
     except (IllegalMove, IndexError):
         pass

@@ -5,7 +5,8 @@ About half of each player's rows are active at a time. A game depends on its ope
 the two players, not on thread, row or neighbours, as long as the players' arithmetic doesn't. So an interrupted match,
 or one spread over threads and processes, is the same match.
 
-Sides: CHALLENGER = 0, CHAMPION = 1; players of a game: 0 moves first, 1 second. Axes: R rows, n rows. Writes no files.
+Sides: CHALLENGER = 0, CHAMPION = 1; players of a game: 0 moves first, 1 second. A side that takes a handicap is player
+0 of every game, and player 1 moves first. Axes: R rows, n rows. Writes no files.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from numpy.typing import NDArray
 from pipeline.errors import IllegalMove
 from pipeline.games.base import CHANCE, AnyGame
 from pipeline.games.chance import outcomes
+from pipeline.games.replay import handicap_start
 from pipeline.players.base import RESIGN, Boards, Decisions, MakePlayer, Player, PlayerFault, Rows
-from pipeline.storage.matches import MatchFailure, MatchGame
+from pipeline.storage.matches import MatchFailure, MatchGame, challenger_player, games_per_opening
 
 Outcome = MatchGame | MatchFailure
 
@@ -32,13 +34,23 @@ PATIENCE_SECONDS = 0.02  # how long a thread waits for an engine before it asks 
 
 @dataclass(frozen=True)
 class Pairing:
-    """What is played: the game, what makes each side's player, their names, the match's seed and its openings."""
+    """What is played: the game, what makes each side's player, their names, the match's seed and its openings.
+
+    handicap_side: who takes a handicap in every game; None: nobody. stones: of each opening, if somebody does.
+    """
 
     game: AnyGame
     makers: tuple[MakePlayer, MakePlayer]  # challenger's, champion's
     names: tuple[str, str]
     seed: int
     openings: Sequence[Sequence[int]]
+    handicap_side: int | None = None
+    stones: Sequence[Sequence[int]] = ()
+
+    def opening(self, index: int) -> tuple[list[int], list[int]]:
+        """(handicap stones, moves) that game `index` begins with."""
+        number = index // games_per_opening(self.handicap_side)
+        return list(self.stones[number]) if self.stones else [], list(self.openings[number])
 
 
 class GameQueue:
@@ -83,6 +95,7 @@ class _Unfinished:
     """A game being played in some row."""
 
     index: int
+    stones: list[int]
     moves: list[int]
     opening_plies: int
     values: list[float | None]
@@ -235,9 +248,9 @@ class MatchThread:
             index = self._queue.take()
             if index is None:
                 break
-            opening = list(self._pairing.openings[index // 2])
-            self._rows[row] = _Unfinished(index, opening, len(opening), [None] * len(opening))
-            self._challenger_player[row] = index % 2
+            stones, opening = self._pairing.opening(index)
+            self._rows[row] = _Unfinished(index, stones, opening, len(opening), [None] * len(opening))
+            self._challenger_player[row] = challenger_player(index, self._pairing.handicap_side)
             begun.append(row)
         if not begun:
             return
@@ -248,6 +261,12 @@ class MatchThread:
         for side, player in enumerate(self.players):
             seeds = np.array([stream.generate_state(2, np.uint64)[side] for stream in streams], np.uint64)
             player.new_games(started, seeds)
+        if self._pairing.stones:
+            placed = [self._playing(row).stones for row in begun]
+            states = np.concatenate([handicap_start(self._pairing.game, points) for points in placed])
+            self._boards.set_up(started, states)
+            for player in self.players:
+                player.set_up(started, states, placed)
         lengths = np.array([self._playing(row).opening_plies for row in begun])
         for ply in range(int(lengths.max())):
             moving = started[lengths > ply]
@@ -262,8 +281,9 @@ class MatchThread:
         playing = self._playing(row)
         game = {
             "index": playing.index,
-            "challenger_player": playing.index % 2,
+            "challenger_player": int(self._challenger_player[row]),
             "opening_plies": playing.opening_plies,
+            "stones": playing.stones,
             "moves": playing.moves,
             "values_to_move": playing.values,
             "result_first_player": whole if whole == result_first_player else result_first_player,

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import UsageError
 from pipeline.games.base import CHANCE, AnyGame, FloatArray, Game, States
+from pipeline.games.replay import handicap_start
 from pipeline.players.searching import Evaluate
 
 MOST_RANDOM = 2
@@ -32,8 +33,11 @@ def make_openings(
     seed: int,
     max_batch: int,
     known: Sequence[Sequence[int]] = (),
+    stones: Sequence[Sequence[int]] = (),
 ) -> list[list[int]]:
     """Openings of `plies` moves each for num_pairs pairs, to follow those already known.
+
+    stones: the first player's handicap in each of the new openings, whose moves follow it; empty: none has any.
 
     None of them ends the game, and they differ as far as possible: an opening that exists already or ends the game is
     sampled again, a little warmer each time; after ATTEMPTS a repetition is accepted, and so is an opening cut short
@@ -51,7 +55,9 @@ def make_openings(
         for start in range(0, len(waiting), max_batch):
             pairs = waiting[start : start + max_batch]
             streams = [np.random.default_rng([seed, pair, attempt]) for pair in pairs]
-            for pair, moves in zip(pairs, _sample(game, policies, plies, WARMING**attempt, streams), strict=True):
+            begun = [stones[pair - before] if stones else [] for pair in pairs]
+            sampled = _sample(game, policies, plies, WARMING**attempt, streams, begun)
+            for pair, moves in zip(pairs, sampled, strict=True):
                 last_try = attempt == ATTEMPTS - 1
                 if last_try or (len(moves) == plies and tuple(moves) not in taken):
                     openings[pair] = moves
@@ -77,10 +83,15 @@ def choose_openings(listed: Sequence[list[int]], num_pairs: int, seed: int, num_
 
 
 def _sample(
-    game: AnyGame, policies: Sequence[Evaluate], plies: int, temperature: float, streams: Sequence[np.random.Generator]
+    game: AnyGame,
+    policies: Sequence[Evaluate],
+    plies: int,
+    temperature: float,
+    streams: Sequence[np.random.Generator],
+    stones: Sequence[Sequence[int]],
 ) -> list[list[int]]:
-    """One opening per stream; it stops before a move that would end the game."""
-    states = game.initial(len(streams))
+    """One opening per stream, after its handicap stones; it stops before a move that would end the game."""
+    states = np.concatenate([handicap_start(game, points) for points in stones])
     history = game.initial_history(states)
     openings: list[list[int]] = [[] for _ in streams]
     num_random = np.array([stream.integers(0, MOST_RANDOM + 1) for stream in streams])

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pipeline.config import ArenaConfig, available_cores
 from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.base import Game
@@ -28,8 +30,9 @@ from pipeline.matches.worker_pool import ProcessPool, ThreadPool, WorkerPool, co
 from pipeline.methods.registry import method_named
 from pipeline.players.base import MakePlayer
 from pipeline.players.builtin import BUILT_INS, make_builtin, make_plugin
+from pipeline.players.handicap import by_engine, by_table, check_handicap
 from pipeline.players.searching import Evaluate
-from pipeline.players.specs import PlayerSpec, parse_player
+from pipeline.players.specs import HANDICAP, PlayerSpec, parse_player
 from pipeline.progress import SILENT, Progress
 from pipeline.storage import atomic, layout
 from pipeline.storage.matches import (
@@ -38,6 +41,7 @@ from pipeline.storage.matches import (
     MatchHeader,
     MatchWriter,
     PlayerInfo,
+    games_per_opening,
     has_match,
     open_match,
     verify_games,
@@ -49,6 +53,7 @@ from pipeline.storage.sgf import SgfText, game_sgf, sgf_name
 ENGINE_ROWS = 4  # games of a thread against an engine: it thinks about one, the others make a batch for the network
 LEAST_BATCH = 16  # below, networks may round differently (backends.MIN_BATCH), and games depend on how many there are
 NETWORKS_KEPT = 6
+STONES = 0x57  # keeps the seeds of placements apart from those of games and openings
 DIGEST = 16  # characters that tell one file of openings from another
 GAMES_NAMED = 8  # of those that failed for the same reason, in a warning
 BEAT_SECONDS = 1.0  # the longest time between two reports of a worker's progress
@@ -71,7 +76,8 @@ class Entrant:
         """A spec that means the same player to any process on this machine."""
         if self.spec.path is None:
             return f"{self.name}={self.spec.text.split('=', 1)[1] if self.spec.own_name else self.spec.text}"
-        return f"{self.name}={self.spec.path.resolve()}@{self.info.readouts}"
+        stones = f"{HANDICAP}{self.spec.handicap}:" if self.spec.handicap else ""
+        return f"{self.name}={stones}{self.spec.path.resolve()}@{self.info.readouts}"
 
 
 def load_entrant(text: str, readouts: int) -> Entrant:
@@ -81,7 +87,8 @@ def load_entrant(text: str, readouts: int) -> Entrant:
     """
     spec = parse_player(text)
     if spec.path is None:
-        return Entrant(spec, PlayerInfo(name=spec.name, kind=spec.kind, spec=spec.text), None)
+        plain = PlayerInfo(name=spec.name, kind=spec.kind, spec=spec.text, handicap=spec.handicap)
+        return Entrant(spec, plain, None)
     model = read_model(spec.path)
     own = readouts if spec.readouts is None else spec.readouts
     info = PlayerInfo(
@@ -91,8 +98,18 @@ def load_entrant(text: str, readouts: int) -> Entrant:
         readouts=own,
         weights=model.info.files[layout.WEIGHTS].sha256,
         parents=[f"{parent}@{own}" for parent in model.info.parents],
+        handicap=spec.handicap,
     )
     return Entrant(spec, info, model)
+
+
+def handicap_side_of(entrants: Sequence[Entrant]) -> int | None:
+    """Which of two entrants takes handicap stones; None: neither. Raises UsageError if both do."""
+    sides = [side for side, entrant in enumerate(entrants) if entrant.spec.handicap]
+    if len(sides) > 1:
+        names = " and ".join(entrant.name for entrant in entrants)
+        raise UsageError(f"{names}: both take handicap stones; wanted one of them to give them")
+    return sides[0] if sides else None
 
 
 def common_game(asked: str | None, entrants: Sequence[Entrant]) -> Game:
@@ -119,6 +136,8 @@ def common_game(asked: str | None, entrants: Sequence[Entrant]) -> Game:
 
             gnubg.check_game(game, entrant.spec.text)
             gnubg.command(int(entrant.spec.command))  # likewise
+        if entrant.spec.handicap:
+            check_handicap(game, entrant.spec.text, entrant.spec.handicap)
     return game
 
 
@@ -154,11 +173,17 @@ class PlayerFactory:
         loaded, search, readouts = self._loaded(entrant), self._config.search_config(), entrant.info.readouts or 0
         return lambda game, rows, thread: method.player(game, rows, loaded[thread], search, readouts)
 
-    def pairing(self, game: Game, entrants: Sequence[Entrant], openings: Sequence[Sequence[int]]) -> Pairing:
-        """entrants: challenger, champion."""
+    def pairing(
+        self,
+        game: Game,
+        entrants: Sequence[Entrant],
+        openings: Sequence[Sequence[int]],
+        stones: Sequence[Sequence[int]],
+    ) -> Pairing:
+        """entrants: challenger, champion. stones: of the one that takes a handicap, in each opening."""
         challenger, champion = entrants
-        makers = (self.maker(challenger), self.maker(champion))
-        return Pairing(game, makers, (challenger.name, champion.name), self._config.seed, openings)
+        makers, names = (self.maker(challenger), self.maker(champion)), (challenger.name, champion.name)
+        return Pairing(game, makers, names, self._config.seed, openings, handicap_side_of(entrants), stones)
 
     def policies(self, entrants: Sequence[Entrant]) -> list[Evaluate]:
         """The policy networks of those entrants that have one, for the calling thread."""
@@ -197,9 +222,6 @@ class MatchRunner:
         self._progress = progress
         self._factory: PlayerFactory | None = None
         self._listed = None if config.openings is None else read_openings(config.openings, game)
-        # Dice keep the games apart, and a pair has the same: openings aren't needed unless somebody asks for them.
-        dice_alone = game.has_chance and "opening_plies" not in config.model_fields_set
-        self._opening_plies = 0 if dice_alone else config.opening_plies
 
     def open(
         self,
@@ -214,23 +236,27 @@ class MatchRunner:
         entrants: challenger, champion. settings: what else the decision depends on.
         """
         config = self.config
-        openings: list[list[int]] = [[]] * (num_games // 2)
+        side = handicap_side_of(entrants)
+        num_openings = num_games // games_per_opening(side)
+        openings: list[list[int]] = [[]] * num_openings
+        stones = [] if side is None else [[0] * entrants[side].spec.handicap] * num_openings
         if not has_match(folder):
             # A match exists once it has its openings, and those come from the players.
-            openings = self._openings(entrants, num_games // 2, [])
+            openings, stones = self._openings(entrants, num_openings, [])
         header = MatchHeader(
             players=(entrants[0].info, entrants[1].info),
             game=self.game.spec,
             games=num_games,
             threshold=threshold,
             settings={
-                **self._opening_settings(),
+                **self._opening_settings(side),
                 "seed": config.seed,
                 **config.search_config().stored(),
                 **(settings or {}),
             },
             openings=openings,
-            version=2 if self.game.max_result == 1 else 3,
+            stones=stones,
+            version=4 if side is not None else 2 if self.game.max_result == 1 else 3,
             max_result=self.game.max_result,
         )
         writer = open_match(folder, header)
@@ -238,8 +264,9 @@ class MatchRunner:
         return writer
 
     def extend(self, writer: MatchWriter, entrants: tuple[Entrant, Entrant], num_pairs: int) -> None:
-        """Add openings to a match that grows."""
-        writer.extend(self._openings(entrants, num_pairs, writer.openings))
+        """Add openings for so many pairs of games to a match that grows."""
+        num_openings = 2 * num_pairs // games_per_opening(handicap_side_of(entrants))
+        writer.extend(*self._openings(entrants, num_openings, writer.openings))
 
     def play(
         self, writer: MatchWriter, entrants: tuple[Entrant, Entrant], settled: Callable[[MatchWriter], bool]
@@ -282,21 +309,44 @@ class MatchRunner:
             )
 
     def _openings(
-        self, entrants: tuple[Entrant, Entrant], num_pairs: int, known: Sequence[Sequence[int]]
-    ) -> list[list[int]]:
-        if num_pairs == 0:
-            return []
+        self, entrants: tuple[Entrant, Entrant], number: int, known: Sequence[Sequence[int]]
+    ) -> tuple[list[list[int]], list[list[int]]]:
+        """(moves, handicap stones) of so many openings, to follow those known; no stones if nobody takes any."""
+        side = handicap_side_of(entrants)
+        if side is not None and self._listed is not None:
+            taker = entrants[side].name
+            raise UsageError(f"--openings: {taker} takes handicap stones, with which its games begin; leave it out")
+        if number == 0:
+            return [], []
         if self._listed is not None:
-            return choose_openings(self._listed, num_pairs, self.config.seed, len(known))
-        threads, rows = self._threads_and_rows(entrants, 2 * num_pairs)
-        policies = self._factory_for(threads, rows).policies(entrants) if self._opening_plies else []
+            return choose_openings(self._listed, number, self.config.seed, len(known)), []
+        stones = [] if side is None else self._stones(entrants[side], number, len(known))
+        plies = self._opening_plies(side)
+        threads, rows = self._threads_and_rows(entrants, 2 * number)
+        policies = self._factory_for(threads, rows).policies(entrants) if plies else []
         batch = max(LEAST_BATCH, rows)
-        return make_openings(self.game, policies, num_pairs, self._opening_plies, self.config.seed, batch, known)
+        return make_openings(self.game, policies, number, plies, self.config.seed, batch, known, stones), stones
 
-    def _opening_settings(self) -> dict[str, Any]:
+    def _stones(self, taker: Entrant, number: int, num_known: int) -> list[list[int]]:
+        """The handicap stones of so many games, to follow those known, as the player places them that takes them."""
+        spec = taker.spec
+        if spec.kind != "gtp":
+            return [by_table(self.game, spec.handicap) for _ in range(number)]
+        streams = [np.random.SeedSequence([self.config.seed, STONES, num_known + one]) for one in range(number)]
+        seeds = [int(stream.generate_state(1, np.uint32)[0]) for stream in streams]
+        return by_engine(self.game, spec.command, taker.name, spec.handicap, seeds, self.config.engine_seconds)
+
+    def _opening_plies(self, side: int | None) -> int:
+        """Dice keep the games apart, and a pair has the same; an engine's stones do. There openings aren't needed
+        unless somebody asks for them.
+        """
+        apart = self.game.has_chance or side is not None
+        return 0 if apart and "opening_plies" not in self.config.model_fields_set else self.config.opening_plies
+
+    def _opening_settings(self, side: int | None) -> dict[str, Any]:
         """What a match's openings depend on beside players and seed."""
         if self.config.openings is None or self._listed is None:
-            return {"opening_plies": self._opening_plies}
+            return {"opening_plies": self._opening_plies(side)}
         digest = hashlib.sha256(json.dumps(self._listed).encode()).hexdigest()[:DIGEST]
         return {
             "opening_plies": max(map(len, self._listed)),
@@ -308,7 +358,7 @@ class MatchRunner:
         threads, rows = self._threads_and_rows(entrants, num_games)
         if config.workers == 0:
             factory = self._factory_for(threads, rows)
-            return ThreadPool(factory.pairing(self.game, entrants, writer.openings), threads, rows)
+            return ThreadPool(factory.pairing(self.game, entrants, writer.openings, writer.stones), threads, rows)
         workers = min(config.workers, num_games)
         each = max(1, threads // workers)
         rows = min(rows, -(-config.parallel_games // (workers * each)))
@@ -318,6 +368,7 @@ class MatchRunner:
             "players": [entrant.full_spec for entrant in entrants],
             "weights": [entrant.info.weights for entrant in entrants],
             "openings": writer.openings,
+            "stones": writer.stones,
             "threads": each,
             "rows": rows,
             "beat_seconds": min(BEAT_SECONDS, config.hang_seconds / 4),
@@ -364,7 +415,7 @@ def write_sgfs(game: Game, writer: MatchWriter, directory: Path | None) -> None:
             for ply, value in enumerate(one.values_to_move)
         ]
         text = SgfText(black, white, event=writer.folder.name, round=str(one.index), comment=f"end: {one.end}")
-        record = game_sgf(game, one.moves, text, comments, resigned=one.end == "resigned")
+        record = game_sgf(game, one.moves, text, comments, resigned=one.end == "resigned", stones=one.stones)
         atomic.write_text(path, record, folder_sync=False)
     atomic.sync(folder)
 
@@ -393,4 +444,4 @@ def job_pairing(job: dict[str, Any]) -> Pairing:
                 entrant.spec.path or entrant.name, "its weights changed since the match began; restore them"
             )
     factory = PlayerFactory(ArenaConfig(**job["config"]), job["threads"], job["rows"])
-    return factory.pairing(parse_game(job["game"]), entrants, job["openings"])
+    return factory.pairing(parse_game(job["game"]), entrants, job["openings"], job["stones"])

@@ -12,14 +12,14 @@ asked.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from pipeline.errors import MuGoError
-from pipeline.games.base import Actions, FloatArray, KeyArray, Rows
+from pipeline.errors import MuGoError, UsageError
+from pipeline.games.base import Actions, FloatArray, KeyArray, Rows, States
 from pipeline.games.boards import Boards as Boards  # for players and referees
 
 RESIGN = -1  # instead of an action: the player resigns
@@ -69,6 +69,14 @@ class Player(ABC):
     @abstractmethod
     def new_games(self, rows: Rows, seeds: KeyArray) -> None:
         """Begin new games in rows [n], at the initial position; earlier games there are over. seeds [n] uint64."""
+
+    def set_up(self, rows: Rows, states: States, stones: Sequence[Sequence[int]]) -> None:
+        """Put rows [n], whose games have just begun, at states [n, S]: those with these handicap stones of the first
+        player. What the repetition rules know begins there.
+
+        Raises UsageError unless a player can; those of other packages may not.
+        """
+        raise UsageError(f"{type(self).__name__}: it begins at the initial position only; wanted a game without stones")
 
     @abstractmethod
     def advance(self, rows: Rows, actions: Actions) -> None:

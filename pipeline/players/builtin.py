@@ -8,13 +8,14 @@ opinion on values.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline import entry_points
 from pipeline.errors import UsageError
-from pipeline.games.base import Actions, Game, KeyArray
+from pipeline.games.base import Actions, Game, KeyArray, States
 from pipeline.players.base import Boards, Decisions, MakePlayer, Player, Rows
 
 
@@ -35,6 +36,9 @@ class ScoringPlayer(Player):
         self._wanted[rows] = False
         for row, seed in zip(rows.tolist(), seeds.tolist(), strict=True):
             self._generators[row] = np.random.default_rng(seed)
+
+    def set_up(self, rows: Rows, states: States, stones: Sequence[Sequence[int]]) -> None:
+        self._boards.set_up(rows, states)
 
     def advance(self, rows: Rows, actions: Actions) -> None:
         self._boards.advance(rows, actions)

@@ -8,10 +8,15 @@ and kept for the row's later games. The player remembers the position on an engi
 just before the engine must move; the engine's own moves are on its board already. An engine whose board isn't the
 beginning of the game at hand is cleared and sent all moves.
 
-Rules and komi: boardsize, clear_board and komi are sent; all other rules must be set by the command line (gnugo:
-``--chinese-rules --capture-all-dead --positional-superko``; with ``--never-resign`` the board decides every game). An
-engine that knows ``set_random_seed`` (not part of the protocol; GNU Go has it) gets the game's seed, so that the game
-can be repeated. Engines aren't told any time limit.
+Rules and komi: boardsize, clear_board and komi are sent, and handicap stones (set_free_handicap, or as black's moves
+where an engine doesn't know that); all other rules must be set by the command line (gnugo: ``--chinese-rules
+--capture-all-dead --positional-superko``; with ``--never-resign`` the board decides every game). By our rules white
+gets no points for handicap stones. Many engines give a point for each (GNU Go by Chinese rules): how many is found out
+once, on a board that is all black, and the komi is that much lower, so that both count alike. That takes an engine that
+knows ``final_score``; of another one it is believed that it gives none.
+
+An engine that knows ``set_random_seed`` (not part of the protocol; GNU Go has it) gets the game's seed, so that the
+game can be repeated. Engines aren't told any time limit.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ import queue
 import threading
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -29,10 +34,12 @@ import numpy as np
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.games.base import Actions, AnyGame, Game, History, KeyArray, States
 from pipeline.players.base import RESIGN, Boards, Decisions, Player, PlayerFault, Rows
-from pipeline.players.gtp import START_SECONDS, GtpEngine, close_engines, find_program
+from pipeline.players.gtp import START_SECONDS, GtpEngine, close_engines, find_program, parse_score
 
 COLOURS = ("black", "white")
 SEED_COMMAND = "set_random_seed"
+SET_COMMAND = "set_free_handicap"
+SCORE_COMMAND = "final_score"
 NUM_SEEDS = 1 << 31  # GNU Go reads a C int
 JOIN_SECONDS = 10.0  # the thread ends sooner, unless the system itself is stuck
 
@@ -45,6 +52,7 @@ class Question:
     game_number: int  # of this row's games
     seed: int
     moves: tuple[int, ...]
+    stones: tuple[int, ...]  # the first player's handicap
     state: States  # [1, S] after the moves
     history: History  # of that game
     dropped: bool = False  # the answer is no longer needed
@@ -62,6 +70,7 @@ class ProcessPlayer(Player):
         self._name = name
         self._boards = Boards(game, num_rows)
         self._moves: list[list[int]] = [[] for _ in range(num_rows)]
+        self._stones: list[tuple[int, ...]] = [()] * num_rows
         self._seeds = np.zeros(num_rows, np.uint64)
         self._game_numbers = [0] * num_rows
         self._waiting: dict[int, Question] = {}  # by row
@@ -92,7 +101,13 @@ class ProcessPlayer(Player):
         self._seeds[rows] = seeds
         for row in rows.tolist():
             self._moves[row] = []
+            self._stones[row] = ()
             self._game_numbers[row] += 1
+
+    def set_up(self, rows: Rows, states: States, stones: Sequence[Sequence[int]]) -> None:
+        self._boards.set_up(rows, states)
+        for row, points in zip(rows.tolist(), stones, strict=True):
+            self._stones[row] = tuple(points)
 
     def advance(self, rows: Rows, actions: Actions) -> None:
         self._boards.advance(rows, actions)
@@ -108,6 +123,7 @@ class ProcessPlayer(Player):
                 self._game_numbers[row],
                 int(self._seeds[row]),
                 tuple(self._moves[row]),
+                self._stones[row],
                 self._boards.states[[row]],
                 self._boards.history.select(np.array([row])),
             )
@@ -189,6 +205,65 @@ class ProcessPlayer(Player):
                 self._asked = None
 
 
+def set_up_board(engine: GtpEngine, game: Game, seed: int, seconds: float, bonus: float = 0.0) -> None:
+    """The empty board of this game, and the seed if the engine takes one. Raises PlayerFault.
+
+    The komi is the game's, less what the engine gives white besides.
+    """
+    assert game.gtp_komi is not None
+    engine.send(f"boardsize {game.board_shape[0]}", seconds)
+    engine.send("clear_board", seconds)
+    engine.send(f"komi {game.gtp_komi - bonus:g}", seconds)
+    if SEED_COMMAND in engine.commands:
+        engine.send(f"{SEED_COMMAND} {seed % NUM_SEEDS}", seconds)
+
+
+def set_up_stones(
+    engine: GtpEngine, game: Game, stones: Sequence[int], seed: int, seconds: float, bonus: float = 0.0
+) -> None:
+    """The same with these handicap stones of black's on it: as a handicap, if the engine knows that, or as moves."""
+    set_up_board(engine, game, seed, seconds, bonus)
+    named = [game.action_name(point) for point in stones]
+    if SET_COMMAND in engine.commands:
+        engine.send(f"{SET_COMMAND} {' '.join(named)}", seconds)
+    else:
+        for vertex in named:
+            engine.send(f"play {COLOURS[0]} {vertex}", seconds)
+
+
+def white_bonus(engine: GtpEngine, game: Game, stones: Sequence[int], seconds: float) -> float:
+    """How many points the engine gives white for these handicap stones; 0 if it knows no final_score.
+
+    Black fills a board but for two eyes while white passes, so that nobody can count it in two ways. Raises PlayerFault
+    "protocol" for what can't be such a bonus: then its rules aren't ours.
+    """
+    if SCORE_COMMAND not in engine.commands:
+        return 0.0
+    set_up_stones(engine, game, stones, 0, seconds)
+    left = [point for point in range(game.num_points) if point not in stones]
+    eyes = [left[0], next(point for point in left[1:] if point - left[0] not in (1, game.board_shape[1]))]
+    for point in left:
+        if point not in eyes:
+            engine.send(f"play {COLOURS[1]} pass", seconds)
+            engine.send(f"play {COLOURS[0]} {game.action_name(point)}", seconds)
+    assert game.gtp_komi is not None
+    wanted = game.num_points - game.gtp_komi
+    found = parse_score(engine.name, engine.send(SCORE_COMMAND, seconds))
+    if not 0 <= wanted - found <= len(stones):
+        problem = (
+            f"counts {found:+g} for black, with {len(stones)} handicap stones and komi {game.gtp_komi:g}, where the "
+            f"whole board is black's; wanted {wanted:+g}, or up to {len(stones)} less for the stones; are the engine's "
+            "rules ours (area scoring)?"
+        )
+        raise PlayerFault("protocol", engine.name, problem)
+    return wanted - found
+
+
+def _colour(question: Question, ply: int) -> str:
+    """Who makes the move of this ply: by turns, white first where black has handicap stones."""
+    return COLOURS[(ply + bool(question.stones)) % 2]
+
+
 @dataclass
 class _RowEngine:
     """A row's process, and the game on its board."""
@@ -214,6 +289,7 @@ class EnginePlayer(ProcessPlayer):
         self._command = command
         self._seconds = seconds
         self._row_engines: dict[int, _RowEngine] = {}  # the thread's alone
+        self._bonus: float | None = None  # points that it gives white for handicap stones; None: not known yet
         super().__init__(game, num_rows, name)
 
     def _discard(self, question: Question) -> None:
@@ -232,7 +308,7 @@ class EnginePlayer(ProcessPlayer):
             if is_new:
                 row_engine.engine.handshake()
             self._bring_up_to_date(row_engine, question)
-            colour = COLOURS[len(question.moves) % 2]
+            colour = _colour(question, len(question.moves))
             vertex = row_engine.engine.send(f"genmove {colour}")
         if vertex.lower() == "resign":
             return RESIGN
@@ -246,15 +322,16 @@ class EnginePlayer(ProcessPlayer):
         known = len(row_engine.moves)
         if row_engine.game_number != question.game_number or tuple(row_engine.moves) != question.moves[:known]:
             limit = max(self._seconds, START_SECONDS)  # an engine may load something for a new board
-            engine.send(f"boardsize {self._go.board_shape[0]}", limit)
-            engine.send("clear_board", limit)
-            engine.send(f"komi {self._go.gtp_komi:g}", limit)
-            if SEED_COMMAND in engine.commands:
-                engine.send(f"{SEED_COMMAND} {question.seed % NUM_SEEDS}", limit)
+            if question.stones:
+                if self._bonus is None:
+                    self._bonus = white_bonus(engine, self._go, question.stones, limit)
+                set_up_stones(engine, self._go, question.stones, question.seed, limit, self._bonus)
+            else:
+                set_up_board(engine, self._go, question.seed, limit)
             row_engine.game_number, row_engine.moves = question.game_number, []
         for ply in range(len(row_engine.moves), len(question.moves)):
             action = question.moves[ply]
-            engine.send(f"play {COLOURS[ply % 2]} {self._go.action_name(action)}")
+            engine.send(f"play {_colour(question, ply)} {self._go.action_name(action)}")
             row_engine.moves.append(action)
 
     def _check_move(self, question: Question, vertex: str) -> int:
@@ -268,9 +345,9 @@ class EnginePlayer(ProcessPlayer):
             self._go.play(question.state, np.array([action], np.int32), question.history)
         except IllegalMove as error:
             ply = len(question.moves)
-            reason = str(error).rsplit(": ", 1)[-1]
+            reason, colour = str(error).rsplit(": ", 1)[-1], _colour(question, ply)
             problem = (
-                f"chose {self._go.action_name(action)} for {COLOURS[ply % 2]} at ply {ply}, which {self._go.spec} "
+                f"chose {self._go.action_name(action)} for {colour} at ply {ply}, which {self._go.spec} "
                 f"forbids: {reason}; are the engine's rules ours (area scoring, positional superko, no suicide)?"
             )
             raise PlayerFault("illegal", self._name, problem) from None

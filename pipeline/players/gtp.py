@@ -43,9 +43,18 @@ MAX_STDERR_BYTES = 4096
 MAX_QUOTED = 200  # characters of an engine's output in a message
 LAST_LINES = 3  # of standard error in a message
 
+_SCORE = re.compile(r"([BW])\+(\d{1,4}(?:\.\d{1,4})?)|0|jigo|draw", re.IGNORECASE)
 _REPLY = re.compile(r"([=?])(\d*)(?: (.*))?")
 _CONTROLS = bytes(code for code in (*range(32), 127) if code not in b"\t\n")
 _TAB_TO_BLANK = bytes.maketrans(b"\t", b" ")
+
+
+def parse_score(name: str, answer: str) -> float:
+    """Black's lead in an answer to final_score, ``B+3.5``, ``W+0.5`` or ``0``. Raises PlayerFault for anything else."""
+    found = _SCORE.fullmatch(answer.strip())
+    if found is None:
+        raise PlayerFault("protocol", name, f"answered final_score with {_quote(answer)}; wanted e.g. B+3.5")
+    return float(found[2]) * (1 if found[1].upper() == "B" else -1) if found[1] else 0.0
 
 
 def find_program(command: str) -> list[str]:

@@ -5,10 +5,12 @@ Axes as in base.py. Knows the network as a callable only.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from pipeline.config import SearchConfig
-from pipeline.games.base import Actions, Evaluate, Game, KeyArray
+from pipeline.games.base import Actions, Evaluate, Game, KeyArray, States
 from pipeline.players.base import Decisions, Player, Rows
 from pipeline.search.batch import BatchSearch
 
@@ -52,6 +54,9 @@ class SearchPlayer(Player):
 
     def new_games(self, rows: Rows, seeds: KeyArray) -> None:
         self.search.new_games(rows, seeds)
+
+    def set_up(self, rows: Rows, states: States, stones: Sequence[Sequence[int]]) -> None:
+        self.search.set_up(rows, states)
 
     def advance(self, rows: Rows, actions: Actions) -> None:
         self.search.advance(rows, actions)

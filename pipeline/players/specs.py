@@ -6,6 +6,7 @@
     heuristic        the move that a heuristic evaluation of the game prefers, one ply deep
     gtp:COMMAND      an engine behind a pipe, started by this command line
     gnubg:PLIES      GNU Backgammon, looking so many plies ahead: 0, 1, 2 …
+    handicap:N:SPEC  any of the others in Go, with N handicap stones, so black, in every game; its opponent begins
     PLUGIN           a player that an installed package offers as an entry point of mugo.players
     NAME=SPEC        any of these under a given name
 
@@ -20,22 +21,23 @@ import hashlib
 import os
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from pipeline import entry_points
 from pipeline.errors import UsageError
 from pipeline.storage import layout
-from pipeline.storage.matches import PlayerKind
+from pipeline.storage.matches import PlayerKind, handicap_suffix
 from pipeline.storage.models import resolve_champion
 
 KNOWN: tuple[Literal["random", "heuristic"], ...] = ("random", "heuristic")  # players that are just a name
-POLICY, GTP, GNUBG = "policy:", "gtp:", "gnubg:"
+POLICY, GTP, GNUBG, HANDICAP = "policy:", "gtp:", "gnubg:", "handicap:"
 MOST_PLIES = 4  # of gnubg; more take minutes a move
 
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._@-]*)=(.*)", re.DOTALL)
 _READOUTS = re.compile(r"(.+)@([0-9]{1,9})", re.DOTALL)
+_HANDICAP = re.compile(HANDICAP + r"([0-9]{1,2}):(.*)", re.DOTALL)
 _WANTED = "PATH, PATH@READOUTS or policy:PATH of a model, gtp:COMMAND, gnubg:PLIES, " + " or ".join(KNOWN)
 
 
@@ -49,6 +51,7 @@ class PlayerSpec:
     path      a model's real directory, links resolved, since best_model may be re-pointed later; None for others
     readouts  a model's own number; None: the command's. None for others
     command   an engine's command line, gnubg's plies, a plugin's own name; empty for others
+    handicap  stones that it takes in every game
     """
 
     text: str
@@ -58,12 +61,15 @@ class PlayerSpec:
     path: Path | None = None
     readouts: int | None = None
     command: str = ""
+    handicap: int = 0
 
 
 def is_engine(text: str) -> bool:
     """Whether this spec would run another program."""
     match = _NAMED.fullmatch(text.strip())
-    return (match[2].strip() if match else text.strip()).startswith((GTP, GNUBG))
+    body = match[2].strip() if match else text.strip()
+    stones = _HANDICAP.fullmatch(body)
+    return (stones[2].strip() if stones else body).startswith((GTP, GNUBG))
 
 
 def parse_player(text: str) -> PlayerSpec:
@@ -74,6 +80,8 @@ def parse_player(text: str) -> PlayerSpec:
         layout.check_player_name(own_name)
         if own_name in KNOWN and body != own_name:
             raise UsageError(f"player {text!r}: the name {own_name!r} is the built-in player's; choose another")
+    if body.startswith(HANDICAP):
+        return _with_handicap(text, own_name, body)
     for kind in KNOWN:
         if body == kind:
             return PlayerSpec(text, kind, own_name or kind, own_name is not None)
@@ -91,6 +99,19 @@ def parse_player(text: str) -> PlayerSpec:
     path, readouts = _resolve_model(text, body)
     name = own_name or _model_name(text, path, readouts)
     return PlayerSpec(text, "model", name, own_name is not None, path, readouts)
+
+
+def _with_handicap(text: str, own_name: str | None, body: str) -> PlayerSpec:
+    """Of ``handicap:N:SPEC``; the name says the stones unless the spec gives another."""
+    match = _HANDICAP.fullmatch(body)
+    stones = int(match[1]) if match else 0
+    inner = match[2].strip() if match else ""
+    if stones < 2 or inner.startswith((HANDICAP, GNUBG)) or _NAMED.fullmatch(inner):
+        wanted = f"{HANDICAP}N:PLAYER with N from 2 on, e.g. {HANDICAP}3:gtp:gnugo --mode gtp; a name stands before it"
+        raise UsageError(f"player {text!r}: wanted {wanted}")
+    player = parse_player(inner)
+    name = own_name or layout.check_player_name(player.name + handicap_suffix(stones))
+    return replace(player, text=text, name=name, own_name=own_name is not None, handicap=stones)
 
 
 def _engine_name(text: str, command: str) -> str:

@@ -31,7 +31,7 @@ import numpy as np
 import trueskill
 
 from pipeline.errors import FileError, UsageError
-from pipeline.players.specs import parse_player
+from pipeline.players.specs import HANDICAP, parse_player
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings.strength import resolve_name
 from pipeline.storage.ratings import Member, Pool, RatedPlayer, pool_lock, read_pool, read_ratings, write_pool
@@ -160,6 +160,8 @@ def make_member(spec: str) -> Member:
     Raises UsageError for anything but a player, FileError for a path without a model.
     """
     player = parse_player(spec)
+    if player.handicap:
+        raise UsageError(f"pool add {spec!r}: members meet in even games; wanted the player without {HANDICAP!r}")
     if player.path is None:
         return Member(name=player.name, spec=player.text.strip())
     path = player.path

@@ -91,6 +91,9 @@ def _facts(match: Match) -> dict[str, object]:
         "champion": _player(header.players[1]),
         "games": f"{len(match.games)} of {match.num_games}" + _status(match),
     }
+    if header.handicap_side is not None:
+        taker = header.players[header.handicap_side].name
+        facts["handicap"] = f"{header.handicap} stones, which {taker} has as black in every game; white moves first"
     if ended_by_time(match):
         facts["ended early"] = (
             "by an earlier version, with the games that were over first: who wins fast looks stronger"
@@ -101,8 +104,8 @@ def _facts(match: Match) -> dict[str, object]:
         facts["repeated games"] = _repeated(match, len(games))
     facts |= {
         "challenger in all": _score(games),
-        "  moving first": _score(game for game in games if game.challenger_player == 0),
-        "  moving second": _score(game for game in games if game.challenger_player == 1),
+        "  moving first": _score(game for game in games if game.challenger_began),
+        "  moving second": _score(game for game in games if not game.challenger_began),
     }
     if games:
         pairs = pair_counts(pair_scores(games, match.num_games // 2))
@@ -188,7 +191,8 @@ def _line(failure: MatchFailure) -> str:
 def _games_table(game: Game, games: Sequence[MatchGame]) -> str:
     rows = []
     for one in games[:GAMES_LISTED]:
-        opening = " ".join(move_names(game, one.moves[: one.opening_plies])) or "-"
+        named = move_names(game, one.moves[: one.opening_plies], one.stones)
+        opening = " ".join([*stone_names(game, one.stones), *named]) or "-"
         points = one.challenger_result
         result = "won" if points > 0 else "lost" if points < 0 else "drawn"
         if (name := game.result_names.get(abs(points))) is not None:
@@ -196,6 +200,11 @@ def _games_table(game: Game, games: Sequence[MatchGame]) -> str:
         end = "" if one.end == "played_out" else ENDS[one.end]
         rows.append((str(one.index), "XO"[one.challenger_player], result, str(one.length), end, opening))
     return table(rows, ("game", "challenger", "result", "plies", "end", "opening"), len(games) - len(rows))
+
+
+def stone_names(game: Game, stones: Sequence[int]) -> list[str]:
+    """Handicap stones as words to stand before the moves of a game."""
+    return [f"({' '.join(game.action_name(point) for point in stones)})"] if stones else []
 
 
 def _one(path: Path, game: Game, match: Match, index: int, moves: bool) -> Iterator[str]:
@@ -210,7 +219,8 @@ def _one(path: Path, game: Game, match: Match, index: int, moves: bool) -> Itera
             f"{failure.problem}"
         )
         if failure.moves:
-            yield indented(" ".join(move_names(game, failure.moves)))
+            stones = match.stones[index] if match.stones else []
+            yield indented(" ".join([*stone_names(game, stones), *move_names(game, failure.moves, stones)]))
     for one in games:
         yield from _game(path, game, match, one, moves, brief=False)
 
@@ -223,7 +233,7 @@ def _game(path: Path, game: Game, match: Match, one: MatchGame, moves: bool, bri
     yield f"game {one.index}: X {first}, O {second}; {result} after {one.length} plies"
     state = None
     try:
-        for ply, state in enumerate(replay_one(game, one.moves)):
+        for ply, state in enumerate(replay_one(game, one.moves, one.stones)):
             if brief or ply == one.length:
                 continue
             if moves:
@@ -236,7 +246,8 @@ def _game(path: Path, game: Game, match: Match, one: MatchGame, moves: bool, bri
     except IllegalMove as error:
         raise FileError(path, f"damaged: game {one.index}: {error}") from error
     if brief:
-        shown = " ".join(move_names(game, one.moves[:MOVES_LISTED]))
+        named = move_names(game, one.moves[:MOVES_LISTED], one.stones)
+        shown = " ".join([*stone_names(game, one.stones), *named])
         yield f"    {shown}{' …' if one.length > MOVES_LISTED else ''}"
     if state is not None:
         yield from final_board(game, state, scored=one.end != "resigned")

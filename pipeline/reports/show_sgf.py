@@ -125,13 +125,13 @@ def _match_record(path: Path, game: Any, one: MatchGame, text: SgfText, as_mat: 
         if isinstance(game, Backgammon):
             said = ["" if value is None else f"value {value:+.3f} to move" for value in one.values_to_move]
             return _gammon_record(game, one.moves, text, said, one.end == "resigned", as_mat)
-        made_by = movers(game, one.moves)
+        made_by = movers(game, one.moves, one.stones)
         comments = [
             _comment(value, mover, "opening" if ply < one.opening_plies else "")
             for ply, (value, mover) in enumerate(zip(one.values_to_move, made_by, strict=True))
         ]
         winrates = [_black_winrate(value, mover) for value, mover in zip(one.values_to_move, made_by, strict=True)]
-        return game_sgf(game, one.moves, text, comments, one.end == "resigned", winrates)
+        return game_sgf(game, one.moves, text, comments, one.end == "resigned", winrates, one.stones)
     except IllegalMove as error:
         raise FileError(path, f"damaged: game {one.index}: {error}") from error
 

@@ -207,6 +207,9 @@ class OpponentSource:
         found = Candidates(rated=rated, champions=champions)
         for member in pool.members:
             spec = parse_player(member.spec)
+            if spec.handicap:
+                found_one = f"{self.config.pool}: {member.name} takes {spec.handicap} handicap stones"
+                raise UsageError(f"{found_one}; wanted even games: `python main.py pool remove {member.name}`")
             if spec.kind in ("gtp", "gnubg", "plugin"):
                 what, why = ("a plugin", NO_PLUGINS) if spec.kind == "plugin" else ("an engine", NO_ENGINES)
                 if any(mode.kind == "fixed" and mode.name == member.name for mode in modes):

@@ -54,10 +54,7 @@ class GameResult:
     end: str
     result_first_player: int | float
     moves_checksum: int
-
-    @property
-    def challenger_player(self) -> int:
-        return self.index % 2
+    challenger_player: int
 
     @property
     def challenger_result(self) -> float:
@@ -66,7 +63,7 @@ class GameResult:
 
     @property
     def identity(self) -> object:
-        """The same for games with the same moves and colours."""
+        """The same for games with the same moves, colours and handicap stones."""
         return self.challenger_player, self.moves_checksum
 
 
@@ -95,7 +92,14 @@ class MatchResults:
     def games(self) -> list[GameResult]:
         """By index."""
         return [
-            GameResult(index, length, self.ends[end], int(result) if result.is_integer() else result, moves)
+            GameResult(
+                index,
+                length,
+                self.ends[end],
+                int(result) if result.is_integer() else result,
+                moves,
+                self.header.challenger_player(index),
+            )
             for index, length, end, result, moves in self.rows.tolist()
         ]
 
@@ -108,7 +112,10 @@ class KeptResults(BaseModel, frozen=True, extra="forbid"):
     num_bytes: int = Field(ge=0, description="Of games.jsonl, from its beginning; whole lines.")
     sha256: str = Field(description="Of those bytes.")
     num_more: int = Field(ge=0, description="Number of openings added after the header's.")
-    more: str = Field(description="Those openings, as JSON in a text: only games that are added need them.")
+    more: str = Field(
+        description="Those openings, as JSON in a text: only games that are added need them. With a handicap, what "
+        "lines of openings say."
+    )
     ends: list[str] = Field(description="How games ended.")
     failed: list[int] = Field(description="Games that failed at least once.")
     rows: str = Field(description="ROW per game, by index, in base64.")
@@ -133,9 +140,9 @@ def read_results(folder: Path, checked: bool = False, keep: bool = False) -> Mat
     if kept is not None:
         failed = frozenset(kept.failed)
         if kept.num_bytes == len(data):
-            num_games = 2 * (len(found.openings) + kept.num_more)
+            num_games = _num_games(found, kept)
             return MatchResults(folder, found.header, num_games, len(data), rows, tuple(kept.ends), failed)
-        found.openings += _more(kept)
+        found.take_more(_more(kept))
         found.before = frozenset(rows["index"].tolist())
         start, ends = kept.num_bytes, kept.ends
     take_lines(found, data, start)
@@ -146,7 +153,9 @@ def read_results(folder: Path, checked: bool = False, keep: bool = False) -> Mat
     results = MatchResults(folder, found.header, found.num_games, len(data), rows, tuple(ends), failed)
     if checked and keep:
         with suppress(FileError):
-            _keep(results, found.openings[len(found.header.openings) :], data)
+            begun = len(found.header.openings)
+            added = MoreOpenings(more=found.openings[begun:], stones=found.stones[len(found.header.stones) :])
+            _keep(results, added, data)
     return results
 
 
@@ -162,13 +171,15 @@ def _kept(found: MatchLines, data: bytes, first: int) -> tuple[KeptResults | Non
     try:
         kept = atomic.read_record(path, KeptResults, "the results of a match")
         rows = np.frombuffer(base64.b64decode(kept.rows), ROW)
-        if len(_more(kept)) != kept.num_more:
+        added = _more(kept)
+        found.header.check_stones(added.more, added.stones)
+        if len(added.more) != kept.num_more:
             return none
     except (FileError, ValueError):
         return none
     if kept.seal != kept.sealed() or not first <= kept.num_bytes <= len(data):
         return none
-    num_games = 2 * (len(found.openings) + kept.num_more)
+    num_games = _num_games(found, kept)
     if (np.diff(rows["index"].astype(np.int64), append=num_games) <= 0).any():
         return none
     if (rows["end"] >= len(kept.ends)).any() or not (np.abs(rows["result"]) <= found.header.max_result).all():
@@ -177,9 +188,15 @@ def _kept(found: MatchLines, data: bytes, first: int) -> tuple[KeptResults | Non
     return (kept, rows) if hashlib.sha256(begins).hexdigest() == kept.sha256 else none
 
 
-def _more(kept: KeptResults) -> list[list[int]]:
+def _num_games(found: MatchLines, kept: KeptResults) -> int:
+    """Played or still to be played. found: before the openings that were added are."""
+    return found.header.games_per_opening * (len(found.openings) + kept.num_more)
+
+
+def _more(kept: KeptResults) -> MoreOpenings:
     """Openings added after the header's. Raises ValueError for anything else."""
-    return MoreOpenings.model_validate({"more": atomic.load_json(kept.more)}).more
+    added = atomic.load_json(kept.more)
+    return MoreOpenings.model_validate(added if isinstance(added, dict) else {"more": added})
 
 
 def _with_new(found: MatchLines, rows: NDArray[Any], ends: Sequence[str]) -> tuple[NDArray[Any], list[str]]:
@@ -195,16 +212,18 @@ def _with_new(found: MatchLines, rows: NDArray[Any], ends: Sequence[str]) -> tup
 
 
 def moves_checksum(game: MatchGame) -> int:
-    moves = np.array(game.moves, "<u2").tobytes()
+    """Of handicap stones and moves; all games of a match have as many stones."""
+    moves = np.array([*game.stones, *game.moves], "<u2").tobytes()
     return int.from_bytes(hashlib.blake2b(moves, digest_size=8).digest(), "little")
 
 
-def _keep(results: MatchResults, more: Sequence[list[int]], data: bytes) -> None:
+def _keep(results: MatchResults, added: MoreOpenings, data: bytes) -> None:
+    """added: the openings after the header's."""
     kept = KeptResults(
         num_bytes=results.num_bytes,
         sha256=hashlib.sha256(data).hexdigest(),
-        num_more=len(more),
-        more=json.dumps(more),
+        num_more=len(added.more),
+        more=json.dumps(added.model_dump() if added.stones else added.more),
         ends=list(results.ends),
         failed=sorted(results.failed),
         rows=base64.b64encode(results.rows.tobytes()).decode(),

@@ -6,8 +6,10 @@
     summary.json  the result, written when the match is decided
     sgf/          game records, if the game has SGF
 
-Games 2k and 2k+1 are pair k and play opening k; the challenger moves first in the even one. Openings that are added
-later continue the numbers. A game may fail and be played again: failures don't count.
+Games 2k and 2k+1 are pair k and play opening k; the challenger moves first in the even one. Where a player takes a
+handicap it is the first player (black) of every game, and game k plays opening k: its stones, then its moves, of which
+white makes the first. Openings that are added later continue the numbers. A game may fail and be played again: failures
+don't count.
 
 Sides: 0 the challenger, 1 the champion; players: 0 moves first, 1 second. Results are seen by the first player, values
 of a move by the player who made it; the names say so. Plays nothing, and doesn't know what a result means: see matches/
@@ -36,10 +38,10 @@ from pydantic import (
     model_validator,
 )
 
-from pipeline.errors import FileError, NotYet, UsageError
-from pipeline.games.base import Game
+from pipeline.errors import FileError, IllegalMove, NotYet, UsageError
+from pipeline.games.base import Game, States
 from pipeline.games.registry import recorded_game
-from pipeline.games.replay import IllegalRecord, replay
+from pipeline.games.replay import IllegalRecord, handicap_start, replay
 from pipeline.storage import atomic, layout
 
 FORMAT, VERSION = "mugo-match", 2
@@ -63,6 +65,13 @@ class PlayerInfo(BaseModel, frozen=True):
     readouts: int | None = Field(None, description="Simulations per move; models only.")
     weights: str = Field("", description="SHA-256 of a model's weights.")
     parents: list[str] = Field([], description="The models it was trained from, as they are rated.")
+    handicap: int = Field(
+        0, ge=0, le=99, description="Stones that it has on the board, as black, when white begins; left out where 0."
+    )
+
+    @model_serializer(mode="wrap")
+    def _as_ever(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return _without(plain(self), "handicap", 0)
 
     @field_validator("name")
     @classmethod
@@ -74,17 +83,43 @@ class PlayerInfo(BaseModel, frozen=True):
 
     @property
     def rated_as(self) -> str:
-        """The name in ratings. A model's has its readouts, which determine how strong it is."""
-        if self.kind != "model" or re.search(r"@\d+$", self.name):
-            return self.name
-        return f"{self.name}@{self.readouts}"
+        """The name in ratings. A model's has its readouts, which determine how strong it is, and so do its stones."""
+        stones = handicap_suffix(self.handicap)
+        name = self.name.removesuffix(stones)
+        if self.kind == "model" and not re.search(r"@\d+$", name):
+            name = f"{name}@{self.readouts}"
+        return name + stones
+
+
+def handicap_suffix(stones: int) -> str:
+    """What the name of a player ends with that takes so many handicap stones; empty for none."""
+    return f"-h{stones}" if stones else ""
+
+
+def challenger_player(index: int, handicap_side: int | None) -> int:
+    """Which player of game `index` the challenger is: by turns, or always the same where a side takes a handicap."""
+    return index % 2 if handicap_side is None else handicap_side
+
+
+def games_per_opening(handicap_side: int | None) -> int:
+    """Two, with colours swapped; one where a side takes a handicap, since it is black in all games."""
+    return 2 if handicap_side is None else 1
+
+
+def _without(fields: dict[str, Any], name: str, nothing: object) -> dict[str, Any]:
+    """Fields to be written, without one that says nothing: so that lines are what they were before it came."""
+    if name in fields and fields[name] == nothing:
+        del fields[name]
+    return fields
 
 
 class MatchHeader(BaseModel, frozen=True):
     """The first line of games.jsonl: what is played. Two runs with the same settings play the same match."""
 
     format: Literal["mugo-match"] = "mugo-match"
-    version: Literal[2, 3] = Field(2, description="3: of a game that counts more than 1.")
+    version: Literal[2, 3, 4] = Field(
+        2, description="3: of a game that counts more than 1; 4: a player takes a handicap."
+    )
     players: tuple[PlayerInfo, PlayerInfo] = Field(description="Challenger, champion.")
     game: str = Field(description="Canonical game spec.")
     games: int = Field(description="Games to play, without those of openings added later; even.", ge=0, multiple_of=2)
@@ -95,7 +130,12 @@ class MatchHeader(BaseModel, frozen=True):
         "number of games.",
     )
     settings: dict[str, Any] = Field(description="All else that the games depend on: search, opening plies, seed …")
-    openings: list[Moves] = Field(description="Moves of opening k, which games 2k and 2k+1 begin with.")
+    openings: list[Moves] = Field(
+        description="Moves of opening k, which games 2k and 2k+1 begin with; with a handicap, game k."
+    )
+    stones: list[Moves] = Field(
+        [], description="Points of the handicap stones of game k, as their player placed them; left out without."
+    )
     max_result: float = Field(1.0, gt=0, lt=1000, description="The most that a game counts; left out where it is 1.")
     created: str = Field(default_factory=atomic.utc_now)
 
@@ -103,19 +143,47 @@ class MatchHeader(BaseModel, frozen=True):
     def _fits_together(self) -> MatchHeader:
         if self.challenger == self.champion:
             raise ValueError(f"both players are called {self.champion}")
-        if len(self.openings) * 2 != self.games:
+        if len(self.openings) * games_per_opening(self.handicap_side) != self.games:
             raise ValueError(f"{len(self.openings)} openings for {self.games} games")
-        if (self.version == 2) != (self.max_result == 1):
-            raise ValueError(f"version {self.version} for games that count up to {self.max_result:g}")
+        wanted = 4 if self.handicap else 2 if self.max_result == 1 else 3
+        if self.version != wanted:
+            handicap = f" with {self.handicap} handicap stones" if self.handicap else ""
+            raise ValueError(f"version {self.version} for games that count up to {self.max_result:g}{handicap}")
+        if self.handicap and (self.max_result != 1 or all(player.handicap for player in self.players)):
+            raise ValueError(f"handicaps of {[player.handicap for player in self.players]} stones")
+        self.check_stones(self.openings, self.stones)
         return self
+
+    def check_stones(self, openings: Sequence[Moves], stones: Sequence[Moves]) -> None:
+        """Raises ValueError unless these openings have the handicap stones that this match wants."""
+        wanted = len(openings) if self.handicap else 0
+        if len(stones) != wanted or any(len(points) != self.handicap for points in stones):
+            raise ValueError(
+                f"stones for {len(stones)} openings; wanted {self.handicap} each for {wanted} of {len(openings)}"
+            )
 
     @model_serializer(mode="wrap")
     def _as_ever(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Without what says nothing, so that lines of games that count 1 are what they were before others came."""
-        found: dict[str, Any] = plain(self)
-        if self.max_result == 1:
-            del found["max_result"]
-        return found
+        return _without(_without(plain(self), "max_result", 1), "stones", [])
+
+    @property
+    def handicap(self) -> int:
+        """Stones that one of the players takes; 0: an even match."""
+        return max(player.handicap for player in self.players)
+
+    @property
+    def handicap_side(self) -> int | None:
+        """Which side takes them."""
+        return None if not self.handicap else int(self.players[1].handicap > 0)
+
+    @property
+    def games_per_opening(self) -> int:
+        return games_per_opening(self.handicap_side)
+
+    def challenger_player(self, index: int) -> int:
+        """Which player of game `index` the challenger is."""
+        return challenger_player(index, self.handicap_side)
 
     @property
     def challenger(self) -> str:
@@ -130,8 +198,9 @@ class MatchGame(BaseModel, frozen=True, extra="forbid"):
     """One finished game: a line of games.jsonl. Its opening is the first opening_plies of moves."""
 
     index: int = Field(ge=0)
-    challenger_player: Literal[0, 1] = Field(description="0: the challenger moved first.")
+    challenger_player: Literal[0, 1] = Field(description="0: the challenger is the first player, black.")
     opening_plies: int = Field(ge=0)
+    stones: Moves = Field([], description="Of black, there when white makes the first move; left out where none.")
     moves: Moves
     values_to_move: list[float | None] = Field(
         description="Root value at each move, by its mover; None: opening, or the mover had no opinion."
@@ -142,6 +211,10 @@ class MatchGame(BaseModel, frozen=True, extra="forbid"):
         "last move gave up; full_length: of earlier versions, as many plies as the game allows (Go: the move limit)."
     )
 
+    @model_serializer(mode="wrap")
+    def _as_ever(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return _without(plain(self), "stones", [])
+
     @property
     def length(self) -> int:
         """Plies, the opening included."""
@@ -149,8 +222,13 @@ class MatchGame(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def identity(self) -> object:
-        """The same for games with the same moves and colours."""
-        return self.challenger_player, tuple(self.moves)
+        """The same for games with the same moves, colours and handicap stones."""
+        return self.challenger_player, tuple(self.stones), tuple(self.moves)
+
+    @property
+    def challenger_began(self) -> bool:
+        """Whether the challenger made the first move: as the first player, or against handicap stones."""
+        return (self.challenger_player == 0) != bool(self.stones)
 
     @property
     def challenger_result(self) -> float:
@@ -170,9 +248,14 @@ class MatchFailure(BaseModel, frozen=True, extra="forbid"):
 
 
 class MoreOpenings(BaseModel, frozen=True, extra="forbid"):
-    """Openings added to the match: a line of games.jsonl."""
+    """Openings added to the match: a line of games.jsonl. stones: as in the header."""
 
     more: list[Moves]
+    stones: list[Moves] = []
+
+    @model_serializer(mode="wrap")
+    def _as_ever(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return _without(plain(self), "stones", [])
 
 
 # Matches
@@ -186,8 +269,8 @@ class UnknownGame(FileError):
 class Match:
     """A match as it is on disk.
 
-    openings: of pair 0, 1, 2 …; games: sorted by index; failures: as they happened; summary: None before the match is
-    decided.
+    openings: of pair 0, 1, 2 …, with a handicap of game 0, 1, 2 …; games: sorted by index; failures: as they happened;
+    summary: None before the match is decided; stones: of each opening, with a handicap.
     """
 
     folder: Path
@@ -196,11 +279,12 @@ class Match:
     games: list[MatchGame]
     failures: list[MatchFailure]
     summary: dict[str, Any] | None
+    stones: Sequence[Sequence[int]] = ()
 
     @property
     def num_games(self) -> int:
         """Played or still to be played."""
-        return 2 * len(self.openings)
+        return self.header.games_per_opening * len(self.openings)
 
     @property
     def failed(self) -> frozenset[int]:
@@ -235,7 +319,7 @@ def read_match(folder: Path, with_summary: bool = True) -> Match:
     found, _ = _read_games(folder)
     games = sorted(found.games.values(), key=lambda game: game.index)
     summary = read_summary(folder) if with_summary else None
-    return Match(folder, found.header, found.openings, games, found.failures, summary)
+    return Match(folder, found.header, found.openings, games, found.failures, summary, found.stones)
 
 
 def has_match(folder: Path) -> bool:
@@ -253,7 +337,7 @@ class MatchLines:
     """The contents of games.jsonl.
 
     openings: all of them; games: finished ones by index; failures: as they happened; before: indexes of finished games
-    in lines that were read earlier, and aren't among games.
+    in lines that were read earlier, and aren't among games; stones: as in the header, of all openings.
     """
 
     folder: Path
@@ -262,16 +346,17 @@ class MatchLines:
     games: dict[int, MatchGame] = field(default_factory=dict)
     failures: list[MatchFailure] = field(default_factory=list)
     before: frozenset[int] = frozenset()
+    stones: list[list[int]] = field(default_factory=list)
 
     @property
     def num_games(self) -> int:
         """Played or still to be played."""
-        return 2 * len(self.openings)
+        return self.header.games_per_opening * len(self.openings)
 
     def check(self, line: MatchGame | MatchFailure) -> None:
         """Raises ValueError if it can't be of this match."""
         if isinstance(line, MatchGame):
-            check_game(self.openings, line, self.header.max_result)
+            check_game(self.openings, line, self.header.max_result, self.header.handicap_side, self.stones)
         elif line.failed >= self.num_games:
             raise ValueError(f"game {line.failed} of {self.num_games}")
 
@@ -281,7 +366,7 @@ class MatchLines:
         if not isinstance(raw, dict):
             raise ValueError(f"a JSON {type(raw).__name__}")
         if "more" in raw:
-            self.openings += MoreOpenings.model_validate(raw).more
+            self.take_more(MoreOpenings.model_validate(raw))
         elif "failed" in raw:
             failure = MatchFailure.model_validate(raw)
             self.check(failure)
@@ -292,6 +377,12 @@ class MatchLines:
             if game.index in self.games or game.index in self.before:
                 raise ValueError(f"game {game.index} stands twice")
             self.games[game.index] = game
+
+    def take_more(self, added: MoreOpenings) -> None:
+        """Add openings. Raises ValueError for such as this match can't have."""
+        self.header.check_stones(added.more, added.stones)
+        self.openings += added.more
+        self.stones += added.stones
 
 
 def _read_games(folder: Path) -> tuple[MatchLines, int]:
@@ -312,7 +403,7 @@ def begin_lines(folder: Path, data: bytes) -> tuple[MatchLines, int]:
     """What the first line of data says, which read_lines found, and where the others begin. Raises FileError."""
     end = data.find(b"\n")
     header = _header(folder / layout.MATCH_GAMES, data[: max(end, 0)])
-    return MatchLines(folder, header, list(header.openings)), end + 1
+    return MatchLines(folder, header, list(header.openings), stones=list(header.stones)), end + 1
 
 
 def take_lines(found: MatchLines, data: bytes, start: int) -> None:
@@ -368,8 +459,9 @@ def _verify(path: Path, game: Game, games: Sequence[MatchGame]) -> None:
     for row, one in enumerate(games):
         moves[: one.length, row] = one.moves
     states = np.empty((len(games), game.state_size), np.int16)
+    starts = _starts(path, game, games)
     try:
-        for reached, _ in replay(game, moves, lengths):
+        for reached, _ in replay(game, moves, lengths, starts):
             states[: len(reached)] = reached
     except IllegalRecord as error:
         found = f"game {games[error.row].index}, ply {error.ply}: {error}"
@@ -383,16 +475,44 @@ def _verify(path: Path, game: Game, games: Sequence[MatchGame]) -> None:
         raise FileError(path, f"{found}; wanted the games of this match; remove that line to replay it")
 
 
-def check_game(openings: Sequence[Sequence[int]], game: MatchGame, max_result: float = 1.0) -> None:
-    """Raises ValueError if a game can't be one of a match with these openings whose games count so much."""
+def _starts(path: Path, game: Game, games: Sequence[MatchGame]) -> States | None:
+    """[G, S] where these games begin; None: without handicap stones. Raises FileError for stones that can't stand."""
+    if not any(one.stones for one in games):
+        return None
+    starts = []
+    for one in games:
+        try:
+            starts.append(handicap_start(game, one.stones))
+        except IllegalMove as error:
+            wanted = "wanted handicap stones on free points of a board of Go; remove that line to replay it"
+            raise FileError(path, f"game {one.index}: {error}; {wanted}") from error
+    return np.concatenate(starts)
+
+
+def check_game(
+    openings: Sequence[Sequence[int]],
+    game: MatchGame,
+    max_result: float = 1.0,
+    handicap_side: int | None = None,
+    stones: Sequence[Sequence[int]] = (),
+) -> None:
+    """Raises ValueError if a game can't be one of a match with these openings whose games count so much.
+
+    handicap_side: who takes the stones of each opening; None: nobody.
+    """
+    num_games = games_per_opening(handicap_side) * len(openings)
     if not abs(game.result_first_player) <= max_result or (max_result == 1 and game.result_first_player % 1):
         raise ValueError(f"game {game.index}: a result of {game.result_first_player:g}; it counts {max_result:g}")
-    if game.index >= 2 * len(openings):
-        raise ValueError(f"game {game.index} of {2 * len(openings)}")
-    if game.challenger_player != game.index % 2:
-        found, wanted = ("first", "second") if game.index % 2 else ("second", "first")
+    if game.index >= num_games:
+        raise ValueError(f"game {game.index} of {num_games}")
+    if game.challenger_player != challenger_player(game.index, handicap_side):
+        began = (game.challenger_player == 0) == (handicap_side is None)
+        found, wanted = ("first", "second") if began else ("second", "first")
         raise ValueError(f"game {game.index}: the challenger moves {found}, it must move {wanted}")
-    opening = openings[game.index // 2]
+    number = game.index // games_per_opening(handicap_side)
+    opening = openings[number]
+    if list(game.stones) != (list(stones[number]) if stones else []):
+        raise ValueError(f"game {game.index}: it doesn't begin with the handicap stones of its opening")
     if game.moves[: game.opening_plies] != opening or game.opening_plies != len(opening):
         raise ValueError(f"game {game.index}: it doesn't begin with its opening")
     if len(game.values_to_move) != len(game.moves):
@@ -429,11 +549,13 @@ class MatchWriter(MatchLines):
         self._append([failure])
         self.failures.append(failure)
 
-    def extend(self, openings: Sequence[list[int]]) -> None:
-        """Add two games per opening. Raises FileError; then none was added."""
+    def extend(self, openings: Sequence[list[int]], stones: Sequence[list[int]] = ()) -> None:
+        """Add the games of these openings. Raises FileError; then none was added."""
         if openings:
-            self._append([MoreOpenings(more=list(openings))])
-            self.openings += openings
+            added = MoreOpenings(more=list(openings), stones=list(stones))
+            self.header.check_stones(added.more, added.stones)
+            self._append([added])
+            self.take_more(added)
 
     def missing(self) -> list[int]:
         """Indexes of the games still to be played."""
@@ -476,13 +598,13 @@ def open_match(folder: Path, header: MatchHeader) -> MatchWriter:
     atomic.sweep(folder)
     if not path.exists():
         atomic.write_text(path, header.model_dump_json() + "\n")
-        return MatchWriter(folder, header, list(header.openings))
+        return MatchWriter(folder, header, list(header.openings), stones=list(header.stones))
     found, num_bytes = _read_games(folder)
     check_same_match(path, found.header, header)
     with atomic.os_errors(path):
         if path.stat().st_size > num_bytes:
             os.truncate(path, num_bytes)
-    return MatchWriter(folder, found.header, found.openings, found.games, found.failures)
+    return MatchWriter(folder, found.header, found.openings, found.games, found.failures, stones=found.stones)
 
 
 def check_same_match(path: Path, found: MatchHeader, wanted: MatchHeader) -> None:
@@ -506,7 +628,8 @@ def _identity(header: MatchHeader) -> dict[str, Any]:
     """The facts that two descriptions of one match agree on, by names for the user."""
     facts: dict[str, Any] = {"game": header.game}
     for side, player in zip(SIDES, header.players, strict=True):
-        facts |= {f"{side}'s {name}": getattr(player, name) for name in ("kind", "name", "readouts", "weights")}
+        same = ("kind", "name", "readouts", "weights", "handicap")
+        facts |= {f"{side}'s {name}": getattr(player, name) for name in same}
         if player.kind in ("gtp", "gnubg"):
             facts[f"{side}'s command"] = player.spec
     facts |= {"games": header.games, "threshold": header.threshold}

@@ -52,12 +52,14 @@ def game_sgf(
     comments: Sequence[str] = (),
     resigned: bool = False,
     winrates: Sequence[float | None] = (),
+    stones: Sequence[int] = (),
 ) -> str:
-    """The record of one game from the initial position whose players took turns; see line_sgf.
+    """The record of one game from the initial position, or after black's handicap stones, whose players took turns; see
+    line_sgf.
 
     Raises IllegalMove for a move that the rules forbid.
     """
-    states = list(replay_one(game, moves))
+    states = list(replay_one(game, moves, stones))
     played = [(int(game.to_move(here)[0]), move) for here, move in zip(states, moves, strict=False)]
     return line_sgf(game, states, played, text, comments, resigned, winrates)
 

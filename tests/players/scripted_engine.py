@@ -20,6 +20,13 @@ import sys
 import time
 
 COLUMNS = "ABCDEFGHJKLMNOPQRST"
+FREE = ["place_free_handicap", "set_free_handicap", "fixed_handicap"]
+HANDICAP = {
+    **dict.fromkeys(("free", "few", "twice", "off"), FREE),
+    "fixed": ["fixed_handicap"],
+    "bonus": [*FREE, "final_score"],  # counts an area of black alone, less a point for each handicap stone
+    "territory": [*FREE, "final_score"],
+}  # by mode
 COMMANDS = ["protocol_version", "name", "list_commands", "boardsize", "clear_board", "komi", "play", "genmove", "quit"]
 
 
@@ -62,7 +69,8 @@ class Engine:
         self.mode, self.at, self.seconds = mode, at, seconds
         self.size = 19
         self.stones: set[str] = set()  # captured ones too: it never plays where a stone once was
-        self.num_genmoves = 0
+        self.num_genmoves = self.placements = self.handicap = 0
+        self.komi = 0.0
         self.random = random.Random(1)
 
     def answer(self, words: list[str]) -> str:
@@ -74,7 +82,8 @@ class Engine:
             return self.mode
         if command == "list_commands":
             known = [name for name in COMMANDS if self.mode != "poor" or name not in ("komi", "genmove")]
-            return "\n".join(known + (["set_random_seed"] if self.mode == "seeded" else []))
+            known += ["set_random_seed"] if self.mode == "seeded" else HANDICAP.get(self.mode, [])
+            return "\n".join(known)
         if command == "boardsize":
             if self.mode == "small" and words[1] != "5":
                 raise ValueError("unacceptable size")
@@ -87,9 +96,25 @@ class Engine:
             self.stones.add(words[2].upper())
         elif command == "genmove":
             return self.genmove()
+        elif command in ("place_free_handicap", "fixed_handicap"):
+            return self.place(int(words[1]))
+        elif command == "komi":
+            self.komi = float(words[1])
+        elif command == "final_score":
+            return f"B+{self.size**2 - self.komi - self.handicap - (10 if self.mode == 'territory' else 0):g}"
+        elif command == "set_free_handicap":
+            self.handicap = len(words) - 1
+            self.stones.update(vertex.upper() for vertex in words[1:])
         elif command not in (*COMMANDS, "set_random_seed"):
             raise ValueError("unknown command")
         return ""
+
+    def place(self, number: int) -> str:
+        """Other points each time, along the second line."""
+        self.placements += 1
+        points = [self.name((self.placements + one) % self.size, 1) for one in range(number)]
+        changed = {"few": points[1:], "twice": [points[0]] * number, "off": ["Z9"] * number}
+        return " ".join(changed.get(self.mode, points))
 
     def genmove(self) -> str:
         self.num_genmoves += 1

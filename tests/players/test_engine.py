@@ -16,6 +16,7 @@ from pipeline.errors import UsageError
 from pipeline.games.base import Game
 from pipeline.games.go.game import Go
 from pipeline.games.registry import parse_game
+from pipeline.games.replay import handicap_start
 from pipeline.players import gtp
 from pipeline.players.base import RESIGN, Boards, Decisions, PlayerFault
 from pipeline.players.engine import EnginePlayer
@@ -176,6 +177,78 @@ def test_a_game_begun_elsewhere_is_told_from_the_start(make_player: MakeEngines,
     commands = told(tmp_path)[0]
     assert commands[: len(GREETING) + 3] == [*GREETING, *FRESH_BOARD]
     assert commands[-5:] == [*FRESH_BOARD, "play black pass", "genmove white"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "wanted"),
+    [("free", ["set_free_handicap B2 D4"]), ("play", ["play black B2", "play black D4"])],
+)
+def test_handicap_stones_come_first_and_white_begins(
+    make_player: MakeEngines, go5: Go, tmp_path: Path, mode: str, wanted: list[str]
+) -> None:
+    player = make_player(mode)
+    stones = [go5.parse_action(vertex) for vertex in ("B2", "D4")]
+    player.set_up(rows(0), handicap_start(go5, stones), [stones])
+    player.advance(rows(0), np.array([go5.parse_action("C3")]))  # white's
+    move(player)
+    player.advance(rows(0), np.array([go5.pass_action]))
+    move(player)
+    commands = told(tmp_path)[0]
+    assert commands[len(GREETING) :] == [
+        *FRESH_BOARD, *wanted, "play white C3", "genmove black", "play white pass", "genmove black",
+    ]  # fmt: skip
+
+    player.new_games(rows(0), np.array([5], np.uint64))  # the next game is even
+    move(player)
+    assert told(tmp_path)[0][-4:] == [*FRESH_BOARD, "genmove black"]
+
+
+def test_points_that_an_engine_gives_for_stones_are_taken_from_the_komi(
+    make_player: MakeEngines, go5: Go, tmp_path: Path
+) -> None:
+    """Found out once, on a board that is all black; each game then has the lower komi, and even ones the whole."""
+    player = make_player("bonus", num_rows=2)
+    for row, stones in enumerate(([6, 18], [8, 16])):
+        player.set_up(rows(row), handicap_start(go5, stones), [stones])
+        player.advance(rows(row), np.array([go5.pass_action]))
+        assert move(player, row) not in stones
+    first, second = told(tmp_path)
+    assert [line for line in first if line.startswith("komi")] == ["komi 7.5", "komi 5.5"]
+    assert first.count("final_score") == 1 and first.count("play white pass") == 25 - 4 + 1
+    assert [line for line in first if line.startswith("play black")][:2] == ["play black B5", "play black D5"]
+    assert "final_score" not in second and [line for line in second if line.startswith("komi")] == ["komi 5.5"]
+    player.new_games(rows(0), np.array([5], np.uint64))
+    move(player)
+    assert [line for line in told(tmp_path)[0] if line.startswith("komi")][-1] == "komi 7.5"
+
+
+def test_an_engine_with_other_rules_is_found_out(make_player: MakeEngines, go5: Go) -> None:
+    player = make_player("territory")
+    player.set_up(rows(0), handicap_start(go5, [6, 18]), [[6, 18]])
+    found = fault(player)
+    assert found.kind == "protocol"
+    assert "counts +5.5 for black, with 2 handicap stones and komi 7.5" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("answer", "score"), [("B+3.5", 3.5), ("W+0.5", -0.5), ("0", 0.0), ("w+12", -12.0), (" Jigo ", 0.0)]
+)
+def test_scores(answer: str, score: float) -> None:
+    assert gtp.parse_score("fake", answer) == score
+
+
+@pytest.mark.parametrize("answer", ["", "B", "B+", "B+x", "3.5", "B+3.5 W+1", "B+1e9", "B+R"])
+def test_what_is_no_score(answer: str) -> None:
+    with pytest.raises(PlayerFault, match="answered final_score with"):
+        gtp.parse_score("fake", answer)
+
+
+def test_an_engine_may_have_white_against_handicap_stones(make_player: MakeEngines, go5: Go, tmp_path: Path) -> None:
+    player = make_player("free")
+    stones = [go5.parse_action(vertex) for vertex in ("B2", "D4")]
+    player.set_up(rows(0), handicap_start(go5, stones), [stones])
+    assert move(player) not in stones
+    assert told(tmp_path)[0][-2:] == ["set_free_handicap B2 D4", "genmove white"]
 
 
 def test_rows_play_their_own_games(make_player: MakeEngines, go5: Go) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import FileError, UsageError
-from pipeline.players.specs import PlayerSpec, parse_player
+from pipeline.players.specs import PlayerSpec, is_engine, parse_player
 from pipeline.storage import layout
 from pipeline.storage.models import ModelInfo, write_model
 
@@ -73,6 +73,43 @@ def test_paths_may_hold_what_specs_use(tmp_path: Path) -> None:
     for folder in ("a@5", "b=c"):
         assert parse_player(f"{tmp_path}/{folder}/m").path == (tmp_path / folder / "m").resolve()
     assert parse_player(f"x={tmp_path}/b=c/m").name == "x"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "name", "own_name", "command"),
+    [
+        ("handicap:2:random", "random", "random-h2", False, ""),
+        ("strong=handicap:9:heuristic", "heuristic", "strong", True, ""),
+        ("g=handicap:3:gtp:gnugo --mode gtp", "gtp", "g", True, "gnugo --mode gtp"),
+        (" handicap:4: gtp:gnugo --mode gtp", "gtp", "gnugo-…-h4", False, "gnugo --mode gtp"),
+    ],
+)
+def test_a_handicap(text: str, kind: str, name: str, own_name: bool, command: str) -> None:
+    found = parse_player(text)
+    if not own_name and kind == "gtp":
+        name = parse_player("gtp:gnugo --mode gtp").name + "-h4"
+    assert (found.kind, found.name, found.own_name, found.command) == (kind, name, own_name, command)
+    assert found.handicap == int(text.partition("handicap:")[2][0]) and found.text == text
+    assert is_engine(text) == (kind == "gtp")
+
+
+def test_a_model_takes_a_handicap(saved_models: Path) -> None:
+    found = parse_player("handicap:2:saved_models/best_model@16")
+    assert (found.kind, found.name, found.readouts, found.handicap) == ("model", f"{MODEL}@16-h2", 16, 2)
+    assert found.path == (saved_models / MODEL).resolve()
+    assert parse_player("handicap:2:policy:saved_models/best_model").name == f"{MODEL}@0-h2"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "handicap:1:random", "handicap:0:random", "handicap:x:random", "handicap:2", "handicap:2:", "handicap:random",
+        "handicap:2:handicap:2:random", "handicap:2:g=random", "handicap:2:gnubg:0", "handicap:100:random",
+    ],
+)  # fmt: skip
+def test_what_is_no_handicap(text: str) -> None:
+    with pytest.raises(UsageError, match="player"):
+        parse_player(text)
 
 
 def test_built_ins_come_before_directories_of_their_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ Gumbel's target.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -40,6 +40,7 @@ class Chosen:
     policies: list[list[tuple[int, float]]]  # (action, share), most first
     result_first_player: float
     end: str
+    stones: Sequence[int] = ()  # the first player's handicap
 
 
 Choose = Callable[[], Chosen]
@@ -77,7 +78,7 @@ def _of_matches(facts: Facts) -> Iterator[Choose]:
 
 
 def _of_match(one: MatchGame, names: tuple[str, str], game: str, title: str) -> Chosen:
-    made_by = movers(recorded_game(game), one.moves)
+    made_by = movers(recorded_game(game), one.moves, one.stones)
     values = [
         None if value is None else value if mover == 0 else -value
         for value, mover in zip(one.values_to_move, made_by, strict=True)
@@ -85,7 +86,7 @@ def _of_match(one: MatchGame, names: tuple[str, str], game: str, title: str) -> 
     players = names if one.challenger_player == 0 else (names[1], names[0])
     at_limit = "at the limit of moves"
     end = {"resigned": "resignation", "move_limit": at_limit, "full_length": at_limit, "played_out": ""}[one.end]
-    return Chosen(title, players, game, one.moves, values, [], one.result_first_player, end)
+    return Chosen(title, players, game, one.moves, values, [], one.result_first_player, end, one.stones)
 
 
 def _of_selfplay(facts: Facts) -> Iterator[Choose]:
@@ -178,7 +179,7 @@ def _policies(record: GameRecord) -> list[list[tuple[int, float]]]:
 def _replay(one: Chosen) -> dict[str, Any]:
     """Raises IllegalMove."""
     game = recorded_game(one.game)
-    states = list(replay_one(game, one.moves))
+    states = list(replay_one(game, one.moves, one.stones))
     on_points = isinstance(game, BoardGame)
     board = np.zeros(game.num_points, np.int16) if on_points else None
     plies: list[dict[str, Any]] = []

@@ -1,0 +1,216 @@
+"""What handicap makes a game even: a model of scores at several handicaps, and its interval. Plays nothing.
+
+A *yardstick* goes on where an even game has nothing left to say, because one side nearly always wins: the other one
+gets an advantage of some *amount*, and the amount is sought at which the player scores half. Its unit is handicap
+stones today. Nothing here depends on that: points of komi would be amounts of another unit.
+
+In stones: black's first move in an even game is its first stone, so the even game is an amount of 1 (``amount_of``),
+and n handicap stones are n. In all of them white makes the next move, the komi is the same and white is the player.
+
+    P(a point at amount x) = 1 / (1 + exp(-slope · (half - x)))        slope from 0 to STEEPEST
+
+A draw is half a point. half is where the likelihood is largest; its interval is that of the *profile likelihood*: every
+amount at which 2 · (log L(half) - log L(amount)) is at most 3.84, L with the slope that suits the amount best. Games
+count as independent. Source: Venzon and Moolgavkar, "A method for computing profile-likelihood-based confidence
+intervals", 1988. Only what lies between the smallest and the largest amount is stated; beyond them it is only said on
+which side. The interval is about one player: how much runs differ is what several of them show (``Spread``).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.matches.statistics import Score
+from pipeline.phrases import counted
+
+STEEPEST = 8.0  # of the slope: from 98 % to 2 % within a stone
+LIMIT_95 = 3.841458820694124  # of χ² with one degree of freedom
+FAR = 8.0  # how far beyond the measured amounts the largest likelihood is looked for
+STEPS = 40  # of every search, at most; by then a range of 2 FAR is down to 1e-7
+NEAR = 1e-9  # of a slope
+
+
+def amount_of(stones: int) -> int:
+    """Black stones on the board when white moves: in the even game, without handicap, black's first move."""
+    return max(stones, 1)
+
+
+@dataclass(frozen=True)
+class Level:
+    """The player's score against an opponent with an advantage of this amount."""
+
+    amount: float
+    score: Score
+
+    def as_json(self) -> dict[str, Any]:
+        return {"amount": self.amount, **vars(self.score)}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The amount at which the player scores half.
+
+    half       None: it isn't between the smallest and the largest amount, or the scores don't say
+    low, high  the interval of 95 %; None: it goes on beyond the measured amounts there
+    side       where half is None: "above" or "below" the measured amounts; "" if scores don't say that either
+    """
+
+    levels: tuple[Level, ...]
+    half: float | None
+    low: float | None
+    high: float | None
+    side: str
+    unit: str = "stones"
+
+    def __str__(self) -> str:
+        least, most = self.levels[0].amount, self.levels[-1].amount
+        ends = {"above": f"above {most:g}", "below": f"below {least:g}", "": "not known"}
+        low = f"below {least:g}" if self.low is None else f"{self.low:.2f}"
+        high = f"above {most:g}" if self.high is None else f"{self.high:.2f}"
+        found = ends[self.side] if self.half is None else f"{self.half:.2f}"
+        if self.low is None and self.high is None and self.half is None:
+            return found
+        return f"{found} ({low} to {high})"
+
+    def as_json(self) -> dict[str, Any]:
+        fields = {name: getattr(self, name) for name in ("unit", "half", "low", "high", "side")}
+        return {**fields, "levels": [level.as_json() for level in self.levels]}
+
+    @staticmethod
+    def from_json(found: dict[str, Any]) -> Estimate:
+        levels = [
+            Level(one["amount"], Score(*(one[name] for name in ("wins", "draws", "losses")))) for one in found["levels"]
+        ]
+        return Estimate(tuple(levels), *(found[name] for name in ("half", "low", "high", "side", "unit")))
+
+
+def estimate(levels: Sequence[Level], unit: str = "stones") -> Estimate:
+    """See the module docstring. Raises ValueError without a game."""
+    played = tuple(sorted((level for level in levels if level.score.games), key=lambda level: level.amount))
+    if not played:
+        raise ValueError("no game was played at any amount")
+    least, most = played[0].amount, played[-1].amount
+    if not _falls(played):  # then no slope that falls suits better than none
+        shares = [level.score.share for level in played]
+        side = "above" if min(shares) > 0.5 else "below" if max(shares) < 0.5 else ""
+        return Estimate(played, None, None, None, side, unit)
+
+    half = _highest(played, least - FAR, most + FAR)
+    top = _profile(played, half)
+
+    def outside(amount: float) -> bool:
+        return 2 * (top - _profile(played, amount)) > LIMIT_95
+
+    middle = min(max(half, least), most)
+    low = _crossing(least, middle, outside) if outside(least) and not outside(middle) else None
+    high = _crossing(most, middle, outside) if outside(most) and not outside(middle) else None
+    if outside(middle):  # the whole measured range is excluded
+        low, high = (most, None) if half > most else (None, least)
+    side = "above" if half > most else "below" if half < least else ""
+    return Estimate(played, None if side else half, low, high, side, unit)
+
+
+def deviance(levels: Sequence[Level], half: float) -> float:
+    """2 · (the largest log-likelihood less that of this half): what the interval compares with LIMIT_95."""
+    least, most = min(level.amount for level in levels), max(level.amount for level in levels)
+    return 2 * (_profile(levels, _highest(levels, least - FAR, most + FAR)) - _profile(levels, half))
+
+
+def _falls(levels: Sequence[Level]) -> bool:
+    """Whether scores fall with the amount: the derivative by the slope, where it is 0 and all shares are alike."""
+    share = sum((level.score for level in levels), Score()).share
+    away = (level.amount * (level.score.half_points / 2 - level.score.games * share) for level in levels)
+    return sum(away) < -1e-9
+
+
+def _log_likelihood(levels: Sequence[Level], half: float, slope: float) -> float:
+    total = 0.0
+    for level in levels:
+        logit, score = slope * (half - level.amount), level.score
+        won = score.half_points / 2
+        total -= won * _log1pexp(-logit) + (score.games - won) * _log1pexp(logit)
+    return total
+
+
+def _log1pexp(x: float) -> float:
+    return x + math.log1p(math.exp(-x)) if x > 0 else math.log1p(math.exp(x))
+
+
+def _profile(levels: Sequence[Level], half: float) -> float:
+    """The log-likelihood with the slope that suits this half best."""
+    return _log_likelihood(levels, half, _best_slope(levels, half))
+
+
+def _best_slope(levels: Sequence[Level], half: float) -> float:
+    """From 0 to STEEPEST. The log-likelihood is concave in it: Newton's steps, or halves where one would leave what is
+    left.
+    """
+    low, high, slope = 0.0, STEEPEST, 1.0
+    for _ in range(STEPS):
+        first = second = 0.0
+        for level in levels:
+            away = half - level.amount
+            expected = 1 / (1 + math.exp(-slope * away))
+            first += (level.score.half_points / 2 - level.score.games * expected) * away
+            second += level.score.games * expected * (1 - expected) * away * away
+        low, high = (slope, high) if first > 0 else (low, slope)
+        step = slope + first / second if second > 0 else -1.0
+        if abs(step - slope) < NEAR:
+            break
+        slope = step if low < step < high else (low + high) / 2
+    return slope
+
+
+def _highest(levels: Sequence[Level], low: float, high: float) -> float:
+    """The half of the largest likelihood: the profile has one hill, because the likelihood is concave in (slope · half,
+    slope), so that amounts above any height are an interval. Golden section.
+    """
+    golden = (math.sqrt(5) - 1) / 2
+    one, other = high - golden * (high - low), low + golden * (high - low)
+    of_one, of_other = _profile(levels, one), _profile(levels, other)
+    for _ in range(STEPS):
+        if of_one >= of_other:
+            high, other, of_other = other, one, of_one
+            one = high - golden * (high - low)
+            of_one = _profile(levels, one)
+        else:
+            low, one, of_one = one, other, of_other
+            other = low + golden * (high - low)
+            of_other = _profile(levels, other)
+    return (low + high) / 2
+
+
+def _crossing(outer: float, inner: float, outside: Any) -> float:
+    """Where the interval ends between an amount outside it and one inside."""
+    for _ in range(STEPS):
+        middle = (outer + inner) / 2
+        outer, inner = (middle, inner) if outside(middle) else (outer, middle)
+    return inner
+
+
+# Several runs
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One figure of several runs that differ in their seeds only. deviation: between runs (n - 1); None for one run."""
+
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.values)
+
+    @property
+    def deviation(self) -> float | None:
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+    def text(self, form: str) -> str:
+        """form: of one value, e.g. ``.1%``."""
+        spread = "" if self.deviation is None else f", standard deviation between runs {self.deviation:{form}}"
+        low, high = min(self.values), max(self.values)
+        return f"mean {self.mean:{form}}{spread}, {low:{form}} to {high:{form}}, {counted(len(self.values), 'run')}"

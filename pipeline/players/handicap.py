@@ -1,0 +1,72 @@
+"""Who takes handicap stones places them: an engine as it likes best, every other player by GTP's table.
+
+Placed before a match, so that it can be recorded, and resumed, with the stones that it began with. An engine is asked
+for each game with a seed of its own: GNU Go has many placements and chooses by it. Knows nothing of matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipeline.errors import IllegalMove, UsageError
+from pipeline.games.base import Game
+from pipeline.games.go.handicap import fixed_handicap, most_handicap
+from pipeline.games.replay import handicap_start
+from pipeline.players.base import PlayerFault
+from pipeline.players.engine import set_up_board
+from pipeline.players.gtp import GtpEngine
+
+# Asked for in this order; the second is the same table as ours, the answer of an engine that knows no other.
+PLACE_COMMANDS = ("place_free_handicap", "fixed_handicap")
+
+
+def check_handicap(game: Game, player: str, stones: int) -> None:
+    """Raises UsageError unless this game can begin with so many stones. player: the spec of who takes them."""
+    if game.gtp_komi is None:
+        raise UsageError(f"player {player!r}: handicap stones are for Go; the game is {game.spec}")
+    try:
+        fixed_handicap(game.board_shape[0], stones)
+    except ValueError as error:
+        raise UsageError(f"player {player!r}: {error}") from error
+
+
+def by_table(game: Game, stones: int) -> list[int]:
+    """The points of GTP's fixed handicap. Raises ValueError for a number that it doesn't place."""
+    return fixed_handicap(game.board_shape[0], stones)
+
+
+def by_engine(
+    game: Game, command: str, name: str, stones: int, seeds: Sequence[int], seconds: float
+) -> list[list[int]]:
+    """So many points for each seed, as the engine of this command line places them on an empty board.
+
+    An engine that knows neither of GTP's commands gets the table's. seconds: limit of each answer. Raises PlayerFault,
+    UsageError if there is no such program.
+    """
+    assert stones <= most_handicap(game.board_shape[0])
+    engine = GtpEngine(command, name, seconds)
+    try:
+        engine.handshake()
+        place = next((one for one in PLACE_COMMANDS if one in engine.commands), None)
+        if place is None:
+            return [by_table(game, stones) for _ in seeds]
+        found = []
+        for seed in seeds:
+            set_up_board(engine, game, seed, seconds)
+            found.append(_points(game, name, place, stones, engine.send(f"{place} {stones}")))
+        return found
+    finally:
+        engine.close()
+
+
+def _points(game: Game, name: str, place: str, stones: int, answer: str) -> list[int]:
+    """Raises PlayerFault for anything but so many free points: GTP lets an engine place fewer, a match doesn't."""
+    try:
+        points = [game.parse_action(vertex) for vertex in answer.split()]
+        handicap_start(game, points)
+    except IllegalMove as error:
+        raise PlayerFault("protocol", name, f"answered {place} {stones} with {answer[:40]!r}: {error}") from None
+    if len(points) != stones:
+        problem = f"answered {place} {stones} with {answer[:40]!r}, {len(points)} stones; wanted {stones}"
+        raise PlayerFault("protocol", name, problem)
+    return points

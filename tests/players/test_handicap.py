@@ -1,0 +1,58 @@
+"""Who places handicap stones, and what an engine's answer must be."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.errors import UsageError
+from pipeline.games.registry import parse_game
+from pipeline.players.base import PlayerFault
+from pipeline.players.handicap import by_engine, by_table, check_handicap
+from tests.players.scripted_engine import engine_command
+
+GAME = parse_game("go:9")
+LONG = 60.0
+
+
+def placed(mode: str, stones: int = 3, log: str = "", number: int = 2) -> list[list[str]]:
+    command = engine_command(mode, *(["--log", log] if log else []))
+    found = by_engine(GAME, command, "fake", stones, [7] * number, LONG)
+    return [[GAME.action_name(point) for point in points] for points in found]
+
+
+def test_an_engine_places_its_own_stones_for_every_game(tmp_path) -> None:
+    log = tmp_path / "log"
+    assert placed("free", log=str(log)) == [["B2", "C2", "D2"], ["C2", "D2", "E2"]]
+    commands = [line.partition(" ")[2].partition(" ")[2] for line in log.read_text().splitlines()]
+    fresh = ["boardsize 9", "clear_board", "komi 7.5"]
+    assert commands[2:] == [*fresh, "place_free_handicap 3", *fresh, "place_free_handicap 3", "quit"]
+
+
+def test_one_that_knows_only_the_table_is_asked_for_that_and_one_that_knows_neither_gets_ours() -> None:
+    assert placed("fixed", number=1) == [["B2", "C2", "D2"]]
+    ours = [[GAME.action_name(point) for point in by_table(GAME, 3)]] * 2
+    assert placed("play") == ours == [["C3", "G7", "C7"]] * 2
+
+
+@pytest.mark.parametrize(
+    ("mode", "problem"),
+    [("few", "2 stones; wanted 3"), ("twice", "two stones on B2"), ("off", "Z9")],
+)
+def test_an_answer_that_is_no_handicap(mode: str, problem: str) -> None:
+    with pytest.raises(PlayerFault, match=problem) as caught:
+        placed(mode)
+    assert caught.value.kind == "protocol" and "answered place_free_handicap 3 with" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "stones", "problem"),
+    [
+        ("go:9", 10, "10 handicap stones on 9×9; wanted 2 to 9"),
+        ("go:7", 5, "5 handicap stones on 7×7; wanted 2 to 4"),
+        ("go:5", 2, "the board is too small"),
+        ("othello:8", 2, "handicap stones are for Go; the game is othello"),
+    ],
+)
+def test_a_handicap_that_the_game_does_not_have(spec: str, stones: int, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        check_handicap(parse_game(spec), "handicap:…", stones)
