@@ -319,10 +319,9 @@ def half_of_the_points(one: str, other: str, found: Estimate) -> str:
 
 
 def handicap_command(options: argparse.Namespace, progress: Progress) -> None:
-    default = anchors("go:9")[-1]
-    if options.opponent is None and ENGINE not in default:
+    opponent = named(options.opponent or anchors("go:9")[-1])
+    if options.opponent is None and ENGINE not in opponent:
         raise UsageError("handicap --opponent: not given, and GNU Go isn't here (Debian: apt-get install gnugo)")
-    opponent = default if options.opponent is None else named(options.opponent)
     found = []
     for one in options.player:
         if has_champion(one):

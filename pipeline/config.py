@@ -394,8 +394,7 @@ class EvaluateConfig(ArenaConfig):
     black_model: str = Field(
         "saved_models/best_model",
         description="The champion: a model (PATH, PATH@READOUTS, policy:PATH), random, heuristic, gtp:COMMAND, "
-        "gnubg:PLIES; "
-        "NAME=PLAYER gives it a name.",
+        "gnubg:PLIES; handicap:N:PLAYER takes N stones in Go; NAME=PLAYER gives it a name.",
     )
     white_model: str | None = Field(
         None, description="The challenger, written likewise [default: the newest model not yet evaluated]."

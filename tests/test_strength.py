@@ -18,12 +18,18 @@ import psutil
 import pytest
 
 from benchmarks import strength
+from benchmarks.handicap import Level, estimate
 from benchmarks.loop_clock import Clock, run_loop
-from benchmarks.measuring import champions
+from benchmarks.measuring import champions, measurement_with
 from benchmarks.strength_plot import label_groups
 from pipeline.errors import UsageError
+from pipeline.matches.statistics import Score
 from pipeline.presets import read_preset
+from pipeline.progress import SILENT
 from pipeline.storage import atomic
+from pipeline.storage.matches import read_match
+from tests.helpers import make_champion
+from tests.players.scripted_engine import engine_command
 
 ROOT = Path(__file__).parent.parent
 SMALL = [
@@ -177,6 +183,118 @@ def test_from_an_empty_folder_to_a_curve(tmp_path: Path, monkeypatch: pytest.Mon
     assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
     (other / "curve.json").write_text((run / "curve.json").read_text().replace('"readouts": 4', '"readouts": 5', 1))
     assert strength.main(["plot", str(run), str(other), "--output", str(tmp_path / "two.png")]) == 2
+
+
+# Handicap, and several seeds
+
+
+def go_run(folder: Path, seed: int) -> Path:
+    """What a run of 7×7 Go leaves, as far as a champion is measured."""
+    make_champion(folder / "saved_models", spec="go:7", size="b1c8", seed=seed)
+    (folder / "preset.yaml").write_text("evaluate: {opening_plies: 4}\n")
+    return folder
+
+
+def test_a_model_against_stones_and_several_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    engine = "fake=gtp:" + engine_command("bonus")
+    model = make_champion(tmp_path / "saved_models", spec="go:7", size="b1c8")
+    words = ["--opponent", engine, "--readouts", "2", "--games", "4"]
+    asked = ["handicap", str(model), *words, "--stones", "2", "0", "--output", str(tmp_path / "matches")]
+    assert strength.main(asked) == 0
+    name = f"{model.name}@2"
+    out = capsys.readouterr()
+    assert re.match(rf"handicap at which {name} scores half against fake, in stones: ", out.out)
+    even, two = (read_match(tmp_path / "matches" / f"{name}-vs-fake{stones}") for stones in ("", "-h2"))
+    assert (even.header.version, two.header.version, two.header.handicap) == (2, 4, 2)
+    assert len(even.games) == len(two.games) == 4 and all(len(game.stones) == 2 for game in two.games)
+    assert [game.opening_plies for game in (*even.games, *two.games)] == [6] * 4 + [0] * 4
+    assert "with no stones" in out.err and "with 2 stones" in out.err
+    before = (tmp_path / "matches" / f"{name}-vs-fake-h2" / "games.jsonl").read_bytes()
+    assert strength.main(asked) == 0  # nothing is played again
+    assert (tmp_path / "matches" / f"{name}-vs-fake-h2" / "games.jsonl").read_bytes() == before
+
+    runs = [go_run(tmp_path / f"s{seed}", seed) for seed in (1, 2)]
+    capsys.readouterr()
+    assert strength.main(["handicap", *map(str, runs), *words, "--stones", "2"]) == 0
+    *each, spread = capsys.readouterr().out.splitlines()
+    assert len(each) == 2 and spread.startswith("half at ") and "s1-" in each[0] and "s2-" in each[1]
+    assert (runs[0] / "measured" / f"s1-{model.name}@2-vs-fake-h2").is_dir()
+
+
+def test_the_even_games_that_count_are_those_in_which_the_engine_has_black(tmp_path: Path) -> None:
+    model = make_champion(tmp_path / "saved_models", spec="go:7", size="b1c8")
+    measurement = measurement_with({}, model, tmp_path / "matches", SILENT)
+    score = measurement.with_stones("heuristic", "random", 0, 8)
+    match = read_match(next(path for path in (tmp_path / "matches").iterdir() if path.is_dir()))
+    blacks = [game for game in match.games if match.header.players[game.challenger_player].name == "random"]
+    assert score.games == 4 == len(blacks)  # player 0 is black: side 0 has it where the challenger is player 0
+    assert score.wins == sum(game.result_first_player < 0 for game in blacks)
+    with_stones = measurement.with_stones("heuristic", "random", 2, 6)
+    assert with_stones.games == 6
+
+
+def test_larger_handicaps_are_not_tried_once_hardly_anything_is_won(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    class Measured:
+        def with_stones(self, one: str, other: str, stones: int, games: int) -> Score:
+            asked.append((one, other, stones, games))
+            return {0: Score(9, 0, 1), 2: Score(4, 0, 6), 3: Score(0, 1, 9)}[stones]
+
+    found = strength.handicap(Measured(), "a", "b", {0: 10, 2: 20, 3: 20, 4: 20}, SILENT)  # type: ignore[arg-type]
+    assert asked == [("a", "b", 0, 10), ("a", "b", 2, 20), ("a", "b", 3, 20)]
+    assert found.half == pytest.approx(1.86, abs=0.05)
+
+
+def curve_of(seed: int, share: float, half: float | None, **changes: object) -> dict[str, object]:
+    found = estimate([Level(2, Score(60, 0, 40)), Level(3, Score(30, 0, 70))])
+    verdict = [{"opponent": "gnugo-10", "player": f"00007{seed}-a@{readouts}", "share": share} for readouts in (200, 0)]
+    settings = {"preset": "go9", "changes": [], "seed": seed, "cores": 2, "anchors": ["gnugo-10"]}
+    handicap = {"opponent": "gnugo-10", **found.as_json(), "half": half}
+    return {
+        "game": "go:9", "readouts": 200, "minutes": 120.5, "settings": settings, "verdict": verdict,
+        "handicap": handicap, **changes,
+    }  # fmt: skip
+
+
+def test_what_seeds_come_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def write(name: str, curve: dict[str, object]) -> str:
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / "curve.json").write_text(json.dumps(curve))
+        return str(tmp_path / name)
+
+    runs = [
+        write(f"s{seed}", curve_of(seed, share, half))
+        for seed, share, half in ((3, 0.9, 2.5), (4, 0.8, 2.0), (5, 0.85, 3.0))
+    ]
+    assert strength.main(["seeds", *runs]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "go:9, seeds 3, 4, 5, 3 runs" and out[1].startswith("minutes on 2 cores: mean 120.5")
+    assert out[2] == (
+        "against gnugo-10 with 200 readouts: 90.0%, 80.0%, 85.0%; "
+        "mean 85.0%, standard deviation between runs 5.0%, 80.0% to 90.0%, 3 runs"
+    )
+    assert out[3].startswith("against gnugo-10 with 0 readouts") and len(out) == 5
+    assert out[4].endswith("half at mean 2.50, standard deviation between runs 0.50, 2.00 to 3.00, 3 runs")
+    assert strength.main(["seeds", runs[0], write("open", curve_of(6, 0.9, None))]) == 0
+    assert "no mean, because not all of them are numbers" in capsys.readouterr().out
+    assert strength.main(["seeds", runs[0], write("none", curve_of(6, 0.9, 2.0, handicap=None))]) == 0
+    assert "half at" not in capsys.readouterr().out
+    other = {**curve_of(7, 0.9, 2.0)["settings"], "preset": "go9-tour"}  # type: ignore[dict-item]
+    for curve in (curve_of(7, 0.9, 2.0, readouts=50), curve_of(7, 0.9, 2.0, settings=other), curve_of(3, 0.9, 2.0)):
+        assert strength.main(["seeds", runs[0], write("wrong", curve)]) == 2
+
+
+@pytest.mark.parametrize("words", [["--stones", "1"], ["--stones", "-2"], ["--games", "3"]])
+def test_wrong_handicaps(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        strength.main(["handicap", "pretrained/go9", *words])
+    assert stopped.value.code == 2
+
+
+def test_a_model_needs_a_folder_for_its_matches(capsys: pytest.CaptureFixture[str]) -> None:
+    assert strength.main(["handicap", "pretrained/go9", "--opponent", "random"]) == 2
+    assert "--output FOLDER" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

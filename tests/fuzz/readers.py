@@ -40,6 +40,7 @@ from pipeline.progress import SILENT
 from pipeline.ratings.command import read_matches
 from pipeline.ratings.pool import pool
 from pipeline.reports.show import show
+from pipeline.reports.show_sgf import match_records
 from pipeline.reports.summaries import summary_text
 from pipeline.run_state import run_state_of
 from pipeline.schedules import RunState
@@ -49,7 +50,15 @@ from pipeline.storage.chunks import SEAL_BYTES, read_chunk, read_header
 from pipeline.storage.gammon import read_mat
 from pipeline.storage.gzipped import compress, decompress
 from pipeline.storage.match_results import KeptResults, read_results
-from pipeline.storage.matches import read_match, read_summary, verify_match
+from pipeline.storage.matches import (
+    MatchGame,
+    MatchHeader,
+    MoreOpenings,
+    PlayerInfo,
+    read_match,
+    read_summary,
+    verify_match,
+)
 from pipeline.storage.models import read_info, read_journal, read_model, read_optimizer, read_promotions, write_model
 from pipeline.storage.openings import read_openings, write_openings
 from pipeline.storage.priorities import Priorities, read_priorities, write_priorities
@@ -381,6 +390,24 @@ def write_parts_of_priorities(run: Path, parts: Parts) -> Path:
     return path
 
 
+def make_games(run: Path) -> list[Parts]:
+    """The lines of an even match, and of one of Go in which the champion takes a handicap."""
+    even = GAMES(run).read_bytes().splitlines()
+    challenger, champion = (PlayerInfo.model_validate(one) for one in json.loads(even[0])["players"])
+    players = challenger, champion.model_copy(update={"handicap": 2})
+    stones, settings = [[6, 18], [8, 16]], {"opening_plies": 0}
+    header = MatchHeader(
+        players=players, game="go:5", games=2, threshold=None, settings=settings, openings=[[], []], stones=stones,
+        version=4,
+    )  # fmt: skip
+    game = MatchGame(
+        index=1, challenger_player=1, opening_plies=0, stones=stones[1], moves=[12], values_to_move=[0.5],
+        result_first_player=-1, end="resigned",
+    )  # fmt: skip
+    more = MoreOpenings(more=[[], []], stones=stones)
+    return [even, [line.model_dump_json().encode() for line in (header, game, more)]]
+
+
 def make_results(run: Path) -> list[Parts]:
     """[results.json without its seal], of all of games.jsonl and of all but its last line."""
     folder, made = GAMES(run).parent, []
@@ -504,6 +531,11 @@ def whole_match(run: Path, path: Path) -> None:
     verify_match(read_match(path.parent))
 
 
+def as_records(run: Path, path: Path) -> None:
+    if read_match(path.parent).header.game.startswith("go"):
+        list(match_records(path.parent, None))
+
+
 def its_results(run: Path, path: Path) -> None:
     results = read_results(path.parent, checked=True)
     [game.identity for game in results.with_summary().games]
@@ -578,7 +610,9 @@ KINDS: dict[str, Kind] = {
     "model": Kind(**one_part(MODEL), reads=(whole_model, shown, checked_models, run_state)),
     "weights": Kind(lambda run: [tensors(WEIGHTS(run).read_bytes())], write_weights, (whole_model, checked_models)),
     "optimizer": Kind(make_optimizer, write_optimizer, (go_on_training,)),
-    "games of a match": Kind(**lines(GAMES), reads=(whole_match, its_results, shown, checked_matches)),
+    "games of a match": Kind(
+        make_games, lines(GAMES)["write"], (whole_match, its_results, shown, checked_matches, as_records)
+    ),
     "results": Kind(make_results, write_results, (its_results, rated)),
     "summary": Kind(**one_part(SUMMARY), reads=(its_summary, shown, checked_matches)),
     "promotions": Kind(**lines(PROMOTIONS), reads=(promotions, shown, checked_models)),
