@@ -111,13 +111,13 @@ class Measurement:
 
     def place(self, player: str, others: Sequence[str], games: int) -> None:
         """Let a player meet others where its rating gains most, until it has so many games against them."""
-        self._play(games, player=[*others], place=player, pairs_per_round=PLACING_PAIRS)
+        self._play(self._terms, games, player=[*others], place=player, pairs_per_round=PLACING_PAIRS)
 
     def play(self, one: str, other: str, games: int, seed: int = 0) -> Result:
         """So many games in all, and the first one's result. Matches of up to 100 games with different seeds have
         different openings: only then are they evidence of their own.
         """
-        self._play(games, player=[one, other], pairs_per_round=-(-games // 2), seed=seed)
+        self._play(self._terms, games, player=[one, other], pairs_per_round=-(-games // 2), seed=seed)
         return self.result(name_of(one), name_of(other))
 
     def with_stones(self, one: str, other: str, stones: int, games: int) -> Score:
@@ -130,12 +130,8 @@ class Measurement:
             self.play(one, other, games)
             return self.score_as_white(one, other)
         taker = handicap_player(other, stones)
-        even = self._terms
-        self._terms = {name: value for name, value in even.items() if name not in ("openings", "opening_plies")}
-        try:
-            self.play(one, taker, games)
-        finally:
-            self._terms = even
+        terms = {name: value for name, value in self._terms.items() if name not in ("openings", "opening_plies")}
+        self._play(terms, games, player=[one, taker], pairs_per_round=-(-games // 2))
         return self.score_as_white(one, taker)
 
     def score_as_white(self, one: str, other: str) -> Score:
@@ -149,8 +145,8 @@ class Measurement:
         score = score_of(games)
         return score if side == 0 else score.reversed
 
-    def _play(self, games: int, **players: Any) -> None:
-        config = TournamentConfig(**self._terms, **players, game=self.game, games=games, output_dir=self._folder)
+    def _play(self, terms: dict[str, Any], games: int, **players: Any) -> None:
+        config = TournamentConfig(**terms, **players, game=self.game, games=games, output_dir=self._folder)
         tournament(config, self._progress)
 
     def matches(self) -> list[Match]:

@@ -70,6 +70,7 @@ from benchmarks.measuring import (
 from benchmarks.strength_plot import draw
 from pipeline.config import CONFIGS, InitConfig, available_cores
 from pipeline.errors import MuGoError, UsageError
+from pipeline.games.go.handicap import most_handicap
 from pipeline.games.registry import parse_game
 from pipeline.matches.statistics import wilson_interval
 from pipeline.phrases import results as played_results
@@ -193,8 +194,9 @@ def measure(run: Path, options: argparse.Namespace, progress: Progress) -> tuple
                 results.append(measurement.play(player(last, readouts), opponent, options.verdict_games, seed))
                 progress.say(str(results[-1]))
     found = None
-    if options.handicap_games and ENGINE in fixed[-1]:
-        games = {stones: options.handicap_games if stones else options.verdict_games for stones in STONES}
+    most = most_handicap(parse_game(measurement.game).board_shape[0]) if ENGINE in fixed[-1] else 0
+    if options.handicap_games and most:
+        games = {one: options.handicap_games if one else options.verdict_games for one in STONES if one <= most}
         found = handicap(measurement, player(last, options.readouts), fixed[-1], games, progress)
     models = [player(one.model, options.readouts) for one in promoted]
     for i, model in enumerate(models):

@@ -110,7 +110,8 @@ def _facts(match: Match) -> dict[str, object]:
     if games:
         pairs = pair_counts(pair_scores(games, match.num_games // 2))
         counts = [f"{count} with {points}" for count, points in zip(pairs, POINTS, strict=True) if count]
-        facts["pairs by points"] = f"{sum(pairs)} whole pairs" + (f": {', '.join(counts)}" if counts else "")
+        if header.handicap_side is None:  # else nothing is played in pairs
+            facts["pairs by points"] = f"{sum(pairs)} whole pairs" + (f": {', '.join(counts)}" if counts else "")
         if header.max_result > 1:
             facts["points a game"] = _points(match, games)
         lengths = np.array([game.length for game in games])
