@@ -221,6 +221,34 @@ def test_a_model_against_stones_and_several_runs(tmp_path: Path, capsys: pytest.
     assert (runs[0] / "measured" / f"s1-{model.name}@2-vs-fake-h2").is_dir()
 
 
+def test_a_run_goes_on_with_stones_after_its_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = go_run(tmp_path / "run", 3)
+    settings = strength.Settings("go9", (), seed=3, cores=1, anchors=("random", "fake"))
+    atomic.write_json(run / "strength.json", json.loads(json.dumps(vars(settings))))
+    anchors = ["random", "fake=gtp:" + engine_command("bonus")]
+    monkeypatch.setattr(strength, "known_anchors", lambda run, game: anchors)
+    monkeypatch.setattr(strength, "VERDICT_READOUTS", (0,))
+    monkeypatch.setattr(strength, "LEAST_SHARE", 0.0)
+    options = strength.parse(
+        ["run", str(run), "--readouts", "2", "--verdict-games", "4", "--games", "4", "--handicap-games", "2"]
+    )
+    clock = Clock(run / "clock.json", [(100.0, 160.0)])
+    measurement, verdict = strength.measure(run, options, SILENT)
+    strength.report(run, clock, measurement, verdict, options.readouts)
+    found = json.loads((run / "curve.json").read_text())["handicap"]
+    assert found["opponent"] == "fake" and found["unit"] == "stones"
+    # of the even games half count, those in which the engine has black; 7×7 has four stones at most
+    played = {one["amount"]: one["wins"] + one["draws"] + one["losses"] for one in found["levels"]}
+    assert played == {1: 2, 2: 2, 3: 2, 4: 2}
+    name = next(iter(verdict.results)).player
+    assert f"handicap at which {name} scores half against fake, in stones: " in capsys.readouterr().out
+    assert {path.name for path in (run / "measured").iterdir()} >= {f"{name}-vs-fake-h{stones}" for stones in (2, 3, 4)}
+    options.handicap_games = 0
+    assert strength.measure(run, options, SILENT)[1].handicap is None
+
+
 def test_the_even_games_that_count_are_those_in_which_the_engine_has_black(tmp_path: Path) -> None:
     model = make_champion(tmp_path / "saved_models", spec="go:7", size="b1c8")
     measurement = measurement_with({}, model, tmp_path / "matches", SILENT)

@@ -53,6 +53,7 @@ from pipeline.storage.sgf import SgfText, game_sgf, sgf_name
 ENGINE_ROWS = 4  # games of a thread against an engine: it thinks about one, the others make a batch for the network
 LEAST_BATCH = 16  # below, networks may round differently (backends.MIN_BATCH), and games depend on how many there are
 NETWORKS_KEPT = 6
+PLACEMENTS = 8  # of handicap stones that are tried for a game, for one that no other game has
 STONES = 0x57  # keeps the seeds of placements apart from those of games and openings
 DIGEST = 16  # characters that tell one file of openings from another
 GAMES_NAMED = 8  # of those that failed for the same reason, in a warning
@@ -242,7 +243,7 @@ class MatchRunner:
         stones = [] if side is None else [[0] * entrants[side].spec.handicap] * num_openings
         if not has_match(folder):
             # A match exists once it has its openings, and those come from the players.
-            openings, stones = self._openings(entrants, num_openings, [])
+            openings, stones = self._openings(entrants, num_openings, [], [])
         header = MatchHeader(
             players=(entrants[0].info, entrants[1].info),
             game=self.game.spec,
@@ -266,7 +267,7 @@ class MatchRunner:
     def extend(self, writer: MatchWriter, entrants: tuple[Entrant, Entrant], num_pairs: int) -> None:
         """Add openings for so many pairs of games to a match that grows."""
         num_openings = 2 * num_pairs // games_per_opening(handicap_side_of(entrants))
-        writer.extend(*self._openings(entrants, num_openings, writer.openings))
+        writer.extend(*self._openings(entrants, num_openings, writer.openings, writer.stones))
 
     def play(
         self, writer: MatchWriter, entrants: tuple[Entrant, Entrant], settled: Callable[[MatchWriter], bool]
@@ -309,7 +310,11 @@ class MatchRunner:
             )
 
     def _openings(
-        self, entrants: tuple[Entrant, Entrant], number: int, known: Sequence[Sequence[int]]
+        self,
+        entrants: tuple[Entrant, Entrant],
+        number: int,
+        known: Sequence[Sequence[int]],
+        known_stones: Sequence[Sequence[int]],
     ) -> tuple[list[list[int]], list[list[int]]]:
         """(moves, handicap stones) of so many openings, to follow those known; no stones if nobody takes any."""
         side = handicap_side_of(entrants)
@@ -320,21 +325,22 @@ class MatchRunner:
             return [], []
         if self._listed is not None:
             return choose_openings(self._listed, number, self.config.seed, len(known)), []
-        stones = [] if side is None else self._stones(entrants[side], number, len(known))
+        stones = [] if side is None else self._stones(entrants[side], number, known_stones)
         plies = self._opening_plies(side)
         threads, rows = self._threads_and_rows(entrants, 2 * number)
         policies = self._factory_for(threads, rows).policies(entrants) if plies else []
         batch = max(LEAST_BATCH, rows)
         return make_openings(self.game, policies, number, plies, self.config.seed, batch, known, stones), stones
 
-    def _stones(self, taker: Entrant, number: int, num_known: int) -> list[list[int]]:
+    def _stones(self, taker: Entrant, number: int, known: Sequence[Sequence[int]]) -> list[list[int]]:
         """The handicap stones of so many games, to follow those known, as the player places them that takes them."""
         spec = taker.spec
         if spec.kind != "gtp":
             return [by_table(self.game, spec.handicap) for _ in range(number)]
-        streams = [np.random.SeedSequence([self.config.seed, STONES, num_known + one]) for one in range(number)]
-        seeds = [int(stream.generate_state(1, np.uint32)[0]) for stream in streams]
-        return by_engine(self.game, spec.command, taker.name, spec.handicap, seeds, self.config.engine_seconds)
+        streams = [np.random.SeedSequence([self.config.seed, STONES, len(known) + one]) for one in range(number)]
+        seeds = [stream.generate_state(PLACEMENTS, np.uint32).tolist() for stream in streams]
+        seconds = self.config.engine_seconds
+        return by_engine(self.game, spec.command, taker.name, spec.handicap, seeds, seconds, known)
 
     def _opening_plies(self, side: int | None) -> int:
         """Dice keep the games apart, and a pair has the same; an engine's stones do. There openings aren't needed

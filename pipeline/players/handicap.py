@@ -1,7 +1,7 @@
 """Who takes handicap stones places them: an engine as it likes best, every other player by GTP's table.
 
 Placed before a match, so that it can be recorded, and resumed, with the stones that it began with. An engine is asked
-for each game with a seed of its own: GNU Go has many placements and chooses by it. Knows nothing of matches.
+for each game with seeds of its own: GNU Go has many placements and chooses by them. Knows nothing of matches.
 """
 
 from __future__ import annotations
@@ -36,12 +36,19 @@ def by_table(game: Game, stones: int) -> list[int]:
 
 
 def by_engine(
-    game: Game, command: str, name: str, stones: int, seeds: Sequence[int], seconds: float
+    game: Game,
+    command: str,
+    name: str,
+    stones: int,
+    seeds: Sequence[Sequence[int]],
+    seconds: float,
+    known: Sequence[Sequence[int]] = (),
 ) -> list[list[int]]:
-    """So many points for each seed, as the engine of this command line places them on an empty board.
+    """So many points for each game, as the engine of this command line places them on an empty board.
 
-    An engine that knows neither of GTP's commands gets the table's. seconds: limit of each answer. Raises PlayerFault,
-    UsageError if there is no such program.
+    seeds: of each game, to be tried one after another until its points are none of those known or of the games before;
+    after the last they are accepted all the same. An engine that knows neither of GTP's commands gets the table's.
+    seconds: limit of each answer. Raises PlayerFault, UsageError if there is no such program.
     """
     assert stones <= most_handicap(game.board_shape[0])
     engine = GtpEngine(command, name, seconds)
@@ -50,10 +57,16 @@ def by_engine(
         place = next((one for one in PLACE_COMMANDS if one in engine.commands), None)
         if place is None:
             return [by_table(game, stones) for _ in seeds]
-        found = []
-        for seed in seeds:
-            set_up_board(engine, game, seed, seconds)
-            found.append(_points(game, name, place, stones, engine.send(f"{place} {stones}")))
+        found: list[list[int]] = []
+        taken = {frozenset(points) for points in known}
+        for of_game in seeds:
+            for seed in of_game:
+                set_up_board(engine, game, seed, seconds)
+                points = _points(game, name, place, stones, engine.send(f"{place} {stones}"))
+                if frozenset(points) not in taken:
+                    break
+            taken.add(frozenset(points))
+            found.append(points)
         return found
     finally:
         engine.close()

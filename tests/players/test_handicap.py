@@ -16,7 +16,7 @@ LONG = 60.0
 
 def placed(mode: str, stones: int = 3, log: str = "", number: int = 2) -> list[list[str]]:
     command = engine_command(mode, *(["--log", log] if log else []))
-    found = by_engine(GAME, command, "fake", stones, [7] * number, LONG)
+    found = by_engine(GAME, command, "fake", stones, [[7]] * number, LONG)
     return [[GAME.action_name(point) for point in points] for points in found]
 
 
@@ -26,6 +26,16 @@ def test_an_engine_places_its_own_stones_for_every_game(tmp_path) -> None:
     commands = [line.partition(" ")[2].partition(" ")[2] for line in log.read_text().splitlines()]
     fresh = ["boardsize 9", "clear_board", "komi 7.5"]
     assert commands[2:] == [*fresh, "place_free_handicap 3", *fresh, "place_free_handicap 3", "quit"]
+
+
+def test_placements_differ_as_far_as_the_engine_lets_them() -> None:
+    """The fake engine goes along the line; a game's further seeds are asked for what others have already."""
+    first = [GAME.parse_action(vertex) for vertex in ("C2", "B2")]  # in any order
+    found = by_engine(GAME, engine_command("free"), "fake", 2, [[1, 2], [3, 4], [5]], LONG, [first])
+    named = [[GAME.action_name(point) for point in points] for points in found]
+    assert named == [["C2", "D2"], ["D2", "E2"], ["E2", "F2"]]
+    repeated = by_engine(GAME, engine_command("play"), "fake", 2, [[1, 2, 3]] * 2, LONG)
+    assert repeated[0] == repeated[1] == by_table(GAME, 2)  # an engine without a choice may repeat itself
 
 
 def test_one_that_knows_only_the_table_is_asked_for_that_and_one_that_knows_neither_gets_ours() -> None:
