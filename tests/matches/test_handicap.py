@@ -12,6 +12,7 @@ import pytest
 from pipeline.config import ArenaConfig, EvaluateConfig, TournamentConfig
 from pipeline.errors import FileError, IllegalMove, UsageError
 from pipeline.evaluate.command import evaluate
+from pipeline.games.go.game import Go
 from pipeline.games.registry import parse_game
 from pipeline.games.replay import handicap_start, move_names, movers, replay, replay_one
 from pipeline.matches.match import Pairing
@@ -31,6 +32,7 @@ from pipeline.storage.sgf import read_sgf
 from tests.helpers import make_champion
 from tests.matches.helpers import NAMES, heuristic_player, play, random_player, searching
 from tests.players.scripted_engine import engine_command
+from tests.reference.go import BLACK, WHITE, GoReference
 
 GNUGO = shutil.which("gnugo") or shutil.which("gnugo", path="/usr/games")
 GNUGO_COMMAND = f"{GNUGO} --mode gtp --level 1 --never-resign --chinese-rules --capture-all-dead --positional-superko"
@@ -83,7 +85,11 @@ def test_opening_moves_follow_the_stones() -> None:
     assert movers(GO7, games[0].moves, games[0].stones)[:2] == [1, 0]
 
 
-def test_the_past_begins_with_the_stones() -> None:
+searching_player = searching(1)
+
+
+@pytest.mark.parametrize("made", [random_player, searching_player])
+def test_the_past_begins_with_the_stones(made) -> None:
     """The empty board has never been there, nor the board with some of the stones: superko doesn't know them."""
     start = handicap_start(GO7, STONES[0])
     _, history = next(replay(GO7, np.zeros((0, 1), np.int32), np.zeros(1, np.int64), start))
@@ -92,7 +98,7 @@ def test_the_past_begins_with_the_stones() -> None:
     seen = []
 
     class Watching(Player):
-        """Sees what random players are shown."""
+        """Sees where its inner player stands."""
 
         def __init__(self, inner: Player) -> None:
             self._inner = inner
@@ -102,7 +108,7 @@ def test_the_past_begins_with_the_stones() -> None:
 
         def set_up(self, rows, states, stones):
             self._inner.set_up(rows, states, stones)
-            boards = self._inner._boards
+            boards = self._inner.search if made is searching_player else self._inner._boards
             for row in rows:
                 seen.append((boards.history.lengths[row], boards.history.keys[row, 0], boards.plies(rows)[0]))
 
@@ -121,9 +127,37 @@ def test_the_past_begins_with_the_stones() -> None:
         def drop(self, rows):
             self._inner.drop(rows)
 
-    play(handicap_pairing(0, challenger=lambda *made: Watching(random_player(*made))), range(3))
+    play(handicap_pairing(0, challenger=lambda *words: Watching(made(*words))), range(3))
     wanted = [(1, GO7.keys(handicap_start(GO7, stones))[0], 0) for stones in STONES]
     assert sorted(seen) == sorted(wanted)
+
+
+def test_random_games_from_stones_are_legal_move_by_move_by_the_plain_twin() -> None:
+    """Small boards, on which stones are captured and positions come back: legal moves and scores at every ply."""
+    rng, captured, repeated = np.random.default_rng(4), 0, 0
+    for number in range(60):
+        game = Go(int(rng.integers(3, 6)))
+        stones = rng.choice(game.num_points, rng.integers(2, 4), replace=False).tolist()
+        twin = GoReference(game.board_shape[0], 7.5, game.max_plies)
+        twin.stones[BLACK] = sum(1 << point for point in stones)
+        twin.history, twin.to_move = {(twin.stones[BLACK], 0)}, WHITE
+        state = handicap_start(game, stones)
+        history = game.initial_history(state)
+        while not twin.is_over:
+            assert state[0, : game.num_points].tolist() == twin.board, number
+            legal = np.flatnonzero(game.legal(state, history)[0])
+            assert legal.tolist() == sorted(twin.legal()), number
+            empty = [point for point in range(game.num_points) if twin.board[point] == 0]
+            repeated += len(set(empty) - set(legal.tolist()))
+            boards = legal[legal != game.pass_action]
+            action = int(rng.choice(boards)) if boards.size and rng.random() < 0.97 else game.pass_action
+            before = twin.board
+            twin.play(action)
+            captured += sum(1 for one, other in zip(before, twin.board, strict=True) if one and not other)
+            state = game.play(state, np.array([action], np.int32), history)
+            history.append(np.array([0]), game.keys(state))
+        assert game.is_over(state)[0] and game.scores(state)[0] == twin.score(), number
+    assert captured > 1_000 and repeated > 1_000
 
 
 def test_a_ko_may_be_taken_back_once_but_the_set_up_board_not_repeated() -> None:
