@@ -218,6 +218,9 @@ class SelfplayConfig(SearchConfig):
         "the rest is played with few readouts and without policy targets (KataGo: 0.9); 1 = never.",
     )
     decided_readouts: int = Field(4, ge=1, description="Simulations per move in a decided game.")
+    end_settled: bool = Field(
+        False, description="End games in which nothing can change any more (Go: all points are in pass-alive areas)."
+    )
     resign_threshold: float = Field(
         -1.0, ge=-1, le=0, description="Resign when the mover's value is below this at two moves in a row; -1 = never."
     )

@@ -418,6 +418,19 @@ class Game(AnyGame):
     def ownership(self, states: States) -> NDArray[np.int8]:
         """[B, P] int8: +1 where the first player owns the point in this position, -1 the second, 0 nobody."""
 
+    can_settle: bool = False  # whether settled_owners() may ever say anything
+
+    def settled_owners(self, states: States) -> NDArray[np.int8]:
+        """[B, P] int8 like ownership(), but for good: 0 where play may still decide whose a point is.
+
+        Where no point is 0, the game has nothing left to decide: its score is settled_scores() of these.
+        """
+        return np.zeros((len(states), self.num_points), np.int8)
+
+    def settled_scores(self, owners: NDArray[np.int8]) -> FloatArray:
+        """[B] float32, as scores(), of boards whose points belong to owners [B, P]."""
+        raise NotImplementedError(f"{self.spec} is played to its end")
+
     @abstractmethod
     def action_name(self, action: int) -> str:
         """The move in the game's usual notation (Go: GTP, "D4", "pass")."""

@@ -41,7 +41,12 @@ TOP_MOVES = 5
 GAMES_LISTED = 20
 POSITIONS_SHOWN = 3  # of a game, when nothing else is asked for
 EXAMPLES_SHOWN = 3
-BY = {End.PLAYED_OUT: "", End.RESIGNED: " by resignation", End.MOVE_LIMIT: " at the move limit"}
+BY = {
+    End.PLAYED_OUT: "",
+    End.RESIGNED: " by resignation",
+    End.MOVE_LIMIT: " at the move limit",
+    End.SETTLED: ", nothing left to decide",
+}
 
 
 def winner(result_first_player: float, game: AnyGame) -> str:
@@ -61,10 +66,13 @@ def more(path: Path) -> Iterator[str]:
     yield f"More: show {path} --game N for every move of game N, and --moves for every board."
 
 
-def final_board(game: AnyGame, state: States, scored: bool) -> Iterator[str]:
-    """state: [1, S]"""
+def final_board(game: AnyGame, state: States, scored: bool, settled: bool = False) -> Iterator[str]:
+    """state: [1, S]; settled: the game ended because nothing was left to decide."""
     yield indented(game.diagram(state[0]))
-    if scored:
+    if settled and isinstance(game, Game):
+        score = float(game.settled_scores(game.settled_owners(state))[0])
+        yield f"    score of X, with all that can be captured captured: {score:+g}"
+    elif scored:
         yield f"    score of X: {float(game.scores(state)[0]):+g}"
 
 
@@ -204,7 +212,7 @@ def show_game(game: Game, record: GameRecord, index: int, moves: bool, brief: bo
         yield f"{ply:4d}  {'XO*'[mover]} {name:<5} value {value}   {found}".rstrip()
     if state is not None:
         yield ""
-        yield from final_board(game, state, scored=record.end != End.RESIGNED)
+        yield from final_board(game, state, record.end != End.RESIGNED, record.end == End.SETTLED)
     surprise = "; surprise: how far the search differs from the network, in nats" if searched else ""
     yield f"    values are seen by the player to move{surprise}"
 

@@ -115,7 +115,8 @@ def _shard_record(game: Any, shard: Shard, number: int, as_mat: bool) -> str:
             for ply, (value, mover) in enumerate(zip(values, made_by, strict=True))
         ]
         winrates = [_black_winrate(value, mover) for value, mover in zip(values, made_by, strict=True)]
-        return game_sgf(game, record.moves.tolist(), text, comments, resigned, winrates)
+        settled = record.end == End.SETTLED
+        return game_sgf(game, record.moves.tolist(), text, comments, resigned, winrates, settled=settled)
     except IllegalMove as error:
         raise FileError(shard.path, f"damaged: game {number}: {error}") from error
 

@@ -74,6 +74,7 @@ class SelfplaySummary:
     draws: int
     resigned: int
     cut_short: int  # games that the move limit ended
+    settled: int  # games that ended because nothing was left to decide
     resign_threshold: float  # -1: nobody resigned
     no_resign_games: int  # of the model against itself, as in what follows
     false_resignations: int  # no-resign games whose first would-be resigner did not lose
@@ -104,6 +105,8 @@ class SelfplaySummary:
             lines.append(
                 f"{self.cut_short:,} of {counted(self.games, 'game')} reached the move limit; their score isn't learned"
             )
+        if self.settled:
+            lines.append(f"{self.settled:,} of {counted(self.games, 'game')} ended with nothing left to decide")
         if self.resign_threshold > -1:
             lines.append(
                 f"{self.resigned:,} of {counted(self.games, 'game')} resigned, at a value below "
@@ -182,6 +185,7 @@ class _Tally:
     draws: int = 0
     resigned: int = 0
     cut_short: int = 0
+    settled: int = 0
     no_resign_games: int = 0
     false_resignations: int = 0
     would_be_resignations: int = 0
@@ -198,6 +202,7 @@ class _Tally:
             self.big_wins[name] += 1
         self.resigned += record.end == End.RESIGNED
         self.cut_short += record.end == End.MOVE_LIMIT
+        self.settled += record.end == End.SETTLED
         self._add_opponent(record)
         if record.learner != BOTH:
             return
@@ -288,6 +293,10 @@ class _Run:
             return method.load(model, max_batch, self._num_threads, config.backend, progress)
 
         self._source = source = ModelSource(config.network, load, progress)
+        if config.end_settled and not getattr(source.game, "can_settle", False):
+            raise UsageError(
+                f"selfplay --end-settled: {source.game.spec} is played to its end, or decided by chance; wanted Go"
+            )
         check_same_game(config.output_dir, source.game.spec)
         self._opponents = None
         if not mix.only_mirror:

@@ -53,6 +53,7 @@ def game_sgf(
     resigned: bool = False,
     winrates: Sequence[float | None] = (),
     stones: Sequence[int] = (),
+    settled: bool = False,
 ) -> str:
     """The record of one game from the initial position, or after black's handicap stones, whose players took turns; see
     line_sgf.
@@ -61,7 +62,7 @@ def game_sgf(
     """
     states = list(replay_one(game, moves, stones))
     played = [(int(game.to_move(here)[0]), move) for here, move in zip(states, moves, strict=False)]
-    return line_sgf(game, states, played, text, comments, resigned, winrates)
+    return line_sgf(game, states, played, text, comments, resigned, winrates, settled)
 
 
 def line_sgf(
@@ -72,12 +73,14 @@ def line_sgf(
     comments: Sequence[str] = (),
     resigned: bool = False,
     winrates: Sequence[float | None] = (),
+    settled: bool = False,
 ) -> str:
     """The record of any line of play: from a position that was set up, too, and with moves out of turn.
 
     states: the T + 1 positions [1, S]. moves: T of (player, action).
     comments: one per move, "" for none; may be shorter than moves. resigned: the player to move after them gave up.
     winrates: black's, in percent, before each move, None where unknown: SBKV, which Sabaki shows, of the node before.
+    settled: the game ended there because nothing was left to decide, see Game.settled_owners.
     The result is computed from the last position: RE[B+7.5] in Go, RE[B+] in Gomoku, RE[0] for a draw, RE[B+R] where
     white resigned, RE[?] if the game isn't over. The rules of Gomoku are the options of its spec, or "free".
     """
@@ -89,8 +92,8 @@ def line_sgf(
         for (player, move), winrate, comment in zip_longest(moves, shown[1 : len(moves)], comments[: len(moves)])
     ]
     result = "?"
-    if game.is_over(state)[0]:
-        score = float(game.scores(state)[0])
+    if game.is_over(state)[0] or settled:
+        score = float((game.settled_scores(game.settled_owners(state)) if settled else game.scores(state))[0])
         margin = f"{abs(score):g}" if form.margin else ""
         result = f"{COLOURS[score < 0]}+{margin}" if score else "0"
     elif resigned:

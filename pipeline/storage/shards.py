@@ -60,6 +60,7 @@ class End(IntEnum):
     PLAYED_OUT = 0
     RESIGNED = 1
     MOVE_LIMIT = 2  # see AnyGame.cut_short
+    SETTLED = 3  # nothing was left to decide, see Game.settled_owners; the result is that of these owners
 
 
 _NOTHING: NDArray[Any] = np.zeros(0)  # stands for a column that a record lacks

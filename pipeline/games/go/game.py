@@ -37,7 +37,7 @@ from pipeline.games.base import (
     Sgf,
     States,
 )
-from pipeline.games.go import features, kernels
+from pipeline.games.go import features, kernels, pass_alive
 from pipeline.games.go.board import BLACK, EMPTY, OFF_BOARD, WHITE, count_liberties, points_around
 from pipeline.games.go.heuristic import move_scores
 from pipeline.games.stones import GTP_COLUMNS, REFUSALS, BoardGame, square_board
@@ -53,7 +53,7 @@ class Go(BoardGame, OneAnalysis):
     """See the module docstring for the rules, ``kernels`` for the state's layout."""
 
     columns, examples = GTP_COLUMNS, "e.g. D4 or pass"
-    can_set_up = True
+    can_set_up = can_settle = True
     refusals: ClassVar[Mapping[int, str]] = {
         **REFUSALS,
         kernels.SUICIDE: "suicide",
@@ -186,7 +186,14 @@ class Go(BoardGame, OneAnalysis):
         )
 
     def scores(self, states: States) -> FloatArray:
-        return self.ownership(states).sum(axis=1, dtype=np.float32) - np.float32(self.komi)
+        return self.settled_scores(self.ownership(states))
+
+    def settled_owners(self, states: States) -> NDArray[np.int8]:
+        """The pass-alive areas, see pass_alive.py."""
+        return pass_alive.areas(states, self.num_points, self._neighbours)
+
+    def settled_scores(self, owners: NDArray[np.int8]) -> FloatArray:
+        return owners.sum(axis=1, dtype=np.float32) - np.float32(self.komi)
 
     def ownership(self, states: States) -> NDArray[np.int8]:
         return kernels.ownership(states, self._neighbours)

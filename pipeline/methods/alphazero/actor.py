@@ -13,7 +13,8 @@ moves are searched with all readouts and with exploration, and are policy target
 searched with few readouts and without exploration, only to reach the game's result sooner; with 0 readouts they are the
 raw policy's. Temperature and resignation treat both alike: the value of a cheap search is noisier, and counts. Once one
 side has been sure of winning for some moves, all moves are searched with still fewer readouts (KataGo: "reduced
-visits"): unlike a resigned game, a decided one has an end that shows who owns what.
+visits"): unlike a resigned game, a decided one has an end that shows who owns what. Go can end it where nobody can
+change anything any more, which is earlier than two passes.
 
 Axes: R rows, K leaves, n rows of a call; see BatchSearch.
 """
@@ -164,7 +165,21 @@ class TreeActor(Actor):
                 self._finish(row, result, End.MOVE_LIMIT if cut else End.PLAYED_OUT)
             self._start(ended)
             rows = rows[~over]
+        if self._config.end_settled and rows.size:
+            rows = self._end_settled(rows)
         self._begin(rows)
+
+    def _end_settled(self, rows: Rows) -> Rows:
+        """End the games in which nothing is left to decide; -> the others' rows."""
+        game = self._job.game
+        owners = game.settled_owners(self.search.states[rows])
+        settled = (owners != 0).all(axis=1)
+        if settled.any():
+            results = np.sign(game.settled_scores(owners[settled]))
+            for row, result in zip(rows[settled].tolist(), results.tolist(), strict=True):
+                self._finish(row, result, End.SETTLED)
+            self._start(rows[settled])
+        return rows[~settled]
 
     def _begin(self, rows: Rows) -> None:
         """Ask whoever is to move in each of rows [n] for a move."""

@@ -74,8 +74,13 @@ def make_examples(
     sign = (1 - 2 * to_move).astype(np.float32)  # +1 where the first player is to move
     # By replay: files of earlier versions don't tell games that were cut short from others.
     played_out = (table.ends != End.RESIGNED)[table.row] & ~game.cut_short(final_states)[table.row]
-    ownership = game.ownership(final_states)[table.row] * sign[:, None].astype(np.int8)
-    score = game.scores(final_states)[table.row] * sign
+    owners, scores = game.ownership(final_states), game.scores(final_states)
+    settled = np.flatnonzero(table.ends == End.SETTLED)
+    if settled.size:
+        owners[settled] = game.settled_owners(final_states[settled])
+        scores[settled] = game.settled_scores(owners[settled])
+    ownership = owners[table.row] * sign[:, None].astype(np.int8)
+    score = scores[table.row] * sign
     ownership[~played_out] = 0
     score[~played_out] = 0
     policy, policy_weight = _policies(game, table, wanted, table.row, to_move)
@@ -135,18 +140,26 @@ def _replay(game: Game, table: GameTable) -> tuple[NDArray[np.uint8], NDArray[np
 
 def _check_results(game: Game, table: GameTable, final_states: States) -> None:
     over = game.is_over(final_states)
-    played_out = table.ends != End.RESIGNED
+    settled = table.ends == End.SETTLED
+    played_out = (table.ends != End.RESIGNED) & ~settled
     returns = game.returns(final_states)
     for row in np.flatnonzero(over != played_out):
         found = "the game is over" if over[row] else "the game is not over"
-        wanted = "a resigned game to stop before its end" if over[row] else "a game that was played out"
+        before = "a settled" if settled[row] else "a resigned"
+        wanted = f"{before} game to stop before its end" if over[row] else "a game that was played out"
         raise table.error(row, f"{found}; wanted {wanted}", table.lengths[row])
+    for row in np.flatnonzero(settled):
+        owners = game.settled_owners(final_states[row : row + 1])
+        if not owners.all():
+            open_points = int((owners == 0).sum())
+            raise table.error(row, f"recorded as settled; {open_points} points may still change", table.lengths[row])
+        returns[row] = np.sign(game.settled_scores(owners))[0]
     for row in np.flatnonzero((table.ends == End.MOVE_LIMIT) & ~game.cut_short(final_states)):
         raise table.error(row, "ended by its rules; recorded is an end by the move limit", table.lengths[row])
-    for row in np.flatnonzero(played_out & (returns != table.results)):
+    for row in np.flatnonzero((played_out | settled) & (returns != table.results)):
         found, wanted = f"{table.results[row]:+g}", f"{returns[row]:+g}"
         raise table.error(row, f"recorded result {found} (first player); the final position gives {wanted}")
-    for row in np.flatnonzero(~played_out & (table.results == 0)):
+    for row in np.flatnonzero((table.ends == End.RESIGNED) & (table.results == 0)):
         raise table.error(row, "resigned with recorded result 0; wanted +1 or -1")
 
 

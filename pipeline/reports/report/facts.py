@@ -50,7 +50,7 @@ class Games:
 
     lengths           plies, at the 10th, 50th and 90th percentile
     first, drawn      shares of games that the first player won, and that were drawn
-    resigned, at_limit  shares of games that ended so; the rest ended by the rules
+    resigned, settled, at_limit  shares of games that ended so; the rest ended by the rules
     wrong             (resignations that would have been wrong, all that would have been made), among the games that
                       were played to their end to find out
     policy_entropy    of the policies of searches that the network learns from, in nats
@@ -64,6 +64,7 @@ class Games:
     first: float | None = None
     drawn: float | None = None
     resigned: float | None = None
+    settled: float | None = None
     at_limit: float | None = None
     wrong: tuple[int, int] | None = None
     policy_entropy: float | None = None
@@ -237,6 +238,7 @@ def _games(
         first=float((results > 0).mean()),
         drawn=float((results == 0).mean()),
         resigned=float((ends == End.RESIGNED).mean()),
+        settled=float((ends == End.SETTLED).mean()),
         at_limit=float(((ends == End.MOVE_LIMIT) | (full & (ends == End.PLAYED_OUT))).mean()),
         wrong=wrong_resignations(shards),
         policy_entropy=float(entropies.mean()) if entropies.size else None,

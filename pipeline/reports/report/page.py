@@ -312,7 +312,11 @@ def _self_play(facts: Facts) -> Iterator[str]:
         number=lambda y: f"{y:,.0f}",
     ).html()
     ends: list[tuple[str, Callable[[Games], float | None]]] = [
-        ("by the rules", lambda one: None if one.resigned is None else 1 - one.resigned - (one.at_limit or 0)),
+        (
+            "by the rules",
+            lambda one: None if one.resigned is None else 1 - one.resigned - (one.settled or 0) - (one.at_limit or 0),
+        ),
+        ("nothing left to decide", lambda one: one.settled),
         ("resignation", lambda one: one.resigned),
         ("limit of moves", lambda one: one.at_limit),
     ]

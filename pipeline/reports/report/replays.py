@@ -151,7 +151,8 @@ def _of_shard(shard: Shard, index: int, title: str) -> Chosen:
     players = [shard.model, shard.model]
     if record.opponent is not None and record.learner != BOTH:
         players[1 - record.learner] = record.opponent
-    end = "resignation" if record.end == End.RESIGNED else "at the limit of moves" if _is_full(game, record) else ""
+    ends = {End.RESIGNED: "resignation", End.SETTLED: "nothing left to decide"}
+    end = ends.get(record.end, "at the limit of moves" if _is_full(game, record) else "")
     spec = shard.game_spec
     return Chosen(
         title, (players[0], players[1]), spec, moves, values, _policies(record), record.result_first_player, end
