@@ -19,7 +19,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.kernels import kernel
+from pipeline.kernels import kernel, make_kernel
+
+# A part of kernels: only kernels call it, it is compiled into each of them, and it can't make arrays. In return numba
+# counts no references to arrays in it, which takes longer than many a part, and a named tuple of arrays costs nothing.
+part = make_kernel(_nrt=False, forceinline=True)
 
 EMPTY, BLACK, WHITE, OFF_BOARD = 0, 1, 2, 3
 SUICIDE = -1

@@ -39,6 +39,7 @@ from pipeline.games.base import (
 )
 from pipeline.games.go import features, kernels, pass_alive
 from pipeline.games.go.board import BLACK, EMPTY, OFF_BOARD, WHITE, count_liberties, points_around
+from pipeline.games.go.groups import sets_beside, words_for
 from pipeline.games.go.heuristic import move_scores
 from pipeline.games.stones import GTP_COLUMNS, REFUSALS, BoardGame, square_board
 
@@ -91,6 +92,7 @@ class Go(BoardGame, OneAnalysis):
             self.spec += f",moves={self.max_plies}"
         self.sgf = Sgf(1, SGF_RULES, komi, margin=True)
         self._neighbours = np.ascontiguousarray(points_around(size)[:, :4])
+        self._beside, self._words = sets_beside(size), words_for(self.num_points)
         self._zobrist = np.random.default_rng(ZOBRIST_SEED).integers(0, 2**64, (self.num_points, 2), np.uint64)
 
     @staticmethod
@@ -182,8 +184,9 @@ class Go(BoardGame, OneAnalysis):
     def analyse(self, states: States, history: History | None, allowed: BoolArray, planes: Planes) -> None:
         past = history or History.empty(0, 1)
         kernels.legal_and_observe(
-            states, past.keys, past.lengths, history is not None, self._neighbours, self._zobrist, allowed, planes
-        )
+            states, past.keys, past.lengths, history is not None, self._neighbours, self._beside, self._words,
+            self._zobrist, allowed, planes,
+        )  # fmt: skip
 
     def scores(self, states: States) -> FloatArray:
         return self.settled_scores(self.ownership(states))

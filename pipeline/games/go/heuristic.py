@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.games.base import BoolArray, History, IntArray, Scores, States
+from pipeline.games.go import groups
 from pipeline.games.go import kernels as go_kernels
 from pipeline.games.go.board import EMPTY, OFF_BOARD, kernel, points_around
 from pipeline.games.heuristic import DECISIVE, after_each
@@ -42,8 +43,9 @@ def move_scores(game: Go, states: States, history: History) -> Scores:
     rows, actions, after = after_each(game, states, legal)
     around = points_around(game.size)
     movers = game.to_move(states)
-    counts, liberties = count_stones(after, around)
-    gain = _safety(counts, movers[rows]) - _safety(count_stones(states, around)[0], movers)[rows]
+    sets = groups.sets_beside(game.size), groups.words_for(game.num_points)
+    counts, liberties = count_stones(after, around, *sets)
+    gain = _safety(counts, movers[rows]) - _safety(count_stones(states, around, *sets)[0], movers)[rows]
     gain += LIBERTY * np.minimum(liberties, MOST_LIBERTIES)
     own_eyes, contact = shapes(states, around)
     opening = (states[:, : game.num_points] != EMPTY).mean(axis=1) < OPENING_SHARE
@@ -85,28 +87,30 @@ def _edge(size: int) -> Scores:
 
 
 @kernel
-def count_stones(states: States, around: NDArray[np.uint16]) -> tuple[IntArray, IntArray]:
+def count_stones(
+    states: States, around: NDArray[np.uint16], beside: NDArray[np.uint64], words: tuple[int, ...]
+) -> tuple[IntArray, IntArray]:
     """-> [M, 2, 3] int32: of black and of white, all stones, those in atari, and those with two liberties;
     and [M] int32: the liberties of the group that was played last, 0 after a pass. Checked against Go.observe's planes.
+    beside and words as in ``groups``.
     """
     num_rows, state_size = states.shape
     num_points = state_size - go_kernels.EXTRA_WORDS
-    groups, liberties, sizes, hashes, merged = go_kernels.new_labels(num_points)
-    no_keys = np.zeros((num_points, 2), np.uint64)
+    board = groups.new_board(around, beside, words, 0)
     counts = np.zeros((num_rows, 2, 3), np.int32)
     last_liberties = np.zeros(num_rows, np.int32)
     for row in range(num_rows):
         state = states[row]
-        go_kernels.find_groups(state, num_points, around, no_keys, groups, liberties, sizes, hashes, merged)
-        for point in range(num_points):
-            if state[point] != EMPTY:
-                free, count = liberties[groups[point]], counts[row, state[point] - 1]
-                count[0] += 1
-                count[1] += free == 1
-                count[2] += free == 2
+        num_groups, _ = groups.find_groups(board, state)
+        for key in board.groups[:num_groups]:
+            liberties, size = groups.count_liberties(board, key), groups.count_stones(board, key)
+            count = counts[row, state[key] - 1]
+            count[0] += size
+            count[1] += size * (liberties == 1)
+            count[2] += size * (liberties == 2)
         last = state[num_points + go_kernels.LAST]
         if 0 <= last < num_points:
-            last_liberties[row] = liberties[groups[last]]
+            last_liberties[row] = groups.count_liberties(board, board.keys[state[last] - 1, last])
     return counts, last_liberties
 
 

@@ -22,15 +22,25 @@ from __future__ import annotations
 import numpy as np
 
 from pipeline.games.go import board as go_board
-from pipeline.games.go import features
-from pipeline.games.go.board import BLACK, EMPTY, WHITE, kernel
+from pipeline.games.go import features, groups, ladders
+from pipeline.games.go.board import BLACK, EMPTY, WHITE, kernel, part
+from pipeline.games.go.features import THEIRS, stones_shown
 from pipeline.games.lines.kernels import GAME_OVER, OCCUPIED, OUT_OF_RANGE
 
 TO_MOVE, PASSES, PLY, OVER, STONES, MAX_STONES, LAST, KEY = 1, 2, 3, 4, 5, 6, 7, 11
 NUM_LAST = 4
 EXTRA_WORDS = 16
 BASE_PLANES = 16  # those of features follow
-BREATHES, CAPTURABLE = np.uint8(1), np.uint8(2)
+SHOWN = np.array(  # by the first planes: see features.SHOWN
+    [
+        stones_shown(0, 1),
+        stones_shown(THEIRS, 1),
+        *(stones_shown(0, *numbers) for numbers in ((1, 1), (2, 2), (3,))),
+        *(stones_shown(THEIRS, *numbers) for numbers in ((1, 1), (2, 2), (3,))),
+    ],
+    np.uint8,
+)
+SEEN = 1024  # see legal_row
 SUICIDE, REPETITION = 4, 5  # status, besides those of lines/kernels.py
 
 
@@ -117,174 +127,100 @@ def play(states, actions, past, num_past, max_plies, neighbours, zobrist):
     return after, status
 
 
-@kernel
-def new_labels(num_points):
-    """-> groups, liberties, sizes, hashes, merged: scratch that find_groups fills, [P+1] each."""
-    points = num_points + 1
-    groups, merged = np.empty(points, np.uint16), np.empty(points, np.uint16)
-    return groups, np.empty(points, np.int16), np.empty(points, np.int16), np.empty(points, np.uint64), merged
-
-
-@kernel
-def find_groups(state, num_points, neighbours, zobrist, groups, liberties, sizes, hashes, merged):
-    """Label the groups of one state: groups [P+1] uint16 (0: no stone), and per label its liberties.
-
-    Groups in atari also get their size and the Zobrist sum of their stones: what capturing them changes. Labels aren't
-    consecutive. The arrays are those of new_labels. One pass from the top left joins each stone to those above and to
-    the left of it, as in labelling the components of an image; like legal_row it computes where it could branch.
-    """
-    num_labels = np.uint16(0)
-    groups[num_points] = 0
-    merged[0] = 0
-    for point in range(num_points):
-        colour = state[point]
-        above, left = neighbours[point, 0], neighbours[point, 2]
-        joins_above = (colour != EMPTY) & (state[above] == colour)
-        joins_left = (colour != EMPTY) & (state[left] == colour)
-        new = (colour != EMPTY) & (not joins_above) & (not joins_left)
-        num_labels += np.uint16(new)
-        merged[num_labels] = num_labels if new else merged[num_labels]
-        alone = num_labels if new else np.uint16(0)
-        groups[point] = groups[above] if joins_above else (groups[left] if joins_left else alone)
-        if joins_above and joins_left and groups[above] != groups[left]:
-            first, second = groups[above], groups[left]
-            while merged[first] != first:
-                first = merged[first]
-            while merged[second] != second:
-                second = merged[second]
-            merged[max(first, second)] = min(first, second)
-    for label in range(num_labels + 1):
-        merged[label] = merged[merged[label]]  # labels merge into lower ones, which are settled already
-        liberties[label] = 0
-    for point in range(num_points):
-        groups[point] = merged[groups[point]]
-    for point in range(num_points):
-        empty = state[point] == EMPTY
-        one, two = groups[neighbours[point, 0]], groups[neighbours[point, 1]]
-        three, four = groups[neighbours[point, 2]], groups[neighbours[point, 3]]
-        liberties[one] += empty
-        liberties[two] += empty & (two != one)
-        liberties[three] += empty & (three != one) & (three != two)
-        liberties[four] += empty & (four != one) & (four != two) & (four != three)
-    liberties[0] = 0
-    for label in range(num_labels + 1):
-        sizes[label] = 0
-        hashes[label] = 0
-    for point in range(num_points):
-        group = groups[point]
-        if liberties[group] == 1:
-            sizes[group] += 1
-            hashes[group] ^= zobrist[point, state[point] - 1]
-
-
-@kernel
-def free_key(state, point, mover, neighbours, zobrist, groups, liberties, sizes, hashes):
-    """The key and the number of stones of the position after the mover plays on an empty point, captures included."""
+@part
+def key_after_capture(board, state, point, mover, zobrist, codes):
+    """The key and the number of stones of the position after the mover captures by a stone on an empty point."""
     num_points = state.size - EXTRA_WORDS
-    key = load_key(state, num_points + KEY) ^ zobrist[point, mover]
-    stones = state[num_points + STONES] + 1
-    taken0, taken1, taken2 = np.uint16(0), np.uint16(0), np.uint16(0)  # a group may touch the point on several sides
+    key, num_stones = load_key(state, num_points + KEY) ^ zobrist[point, mover], state[num_points + STONES] + 1
+    taken0, taken1, taken2 = num_points, num_points, num_points  # a group may touch the point on several sides
     for side in range(4):
-        near = neighbours[point, side]
-        if state[near] == 2 - mover and liberties[groups[near]] == 1:
-            group = groups[near]
-            if group != taken0 and group != taken1 and group != taken2:
-                taken2, taken1, taken0 = taken1, taken0, group
-                stones -= sizes[group]
-                key ^= hashes[group]
-    return key, stones
+        taken = board.keys[1 - mover, board.neighbours[point, side]]
+        if codes[features.ON_BOARD, taken] != THEIRS + 1 or taken in (taken0, taken1, taken2):
+            continue
+        taken2, taken1, taken0 = taken1, taken0, taken
+        for word in range(len(board.words)):
+            stones = board.sets[taken, groups.STONES, word]
+            num_stones -= groups.count_bits(stones)
+            while stones:
+                key ^= zobrist[groups.first_of(stones, word), 1 - mover]
+                stones &= stones - np.uint64(1)
+    return key, num_stones
 
 
-@kernel
-def legal_row(
-    state, num_points, past, num_past, neighbours, zobrist, groups, liberties, sizes, hashes, marks, allowed
-):  # fmt: skip
-    """Fill allowed [A] bool of one state that isn't over, whose groups are labelled. marks [P+1] is scratch.
+@part
+def legal_row(board, state, past, num_past, zobrist, free, codes, seen, stamp, allowed):
+    """Fill allowed [A] bool of one state that isn't over, whose plays codes describe; free: its empty points.
 
-    Every point is marked: BREATHES if a stone beside it has a liberty by it, CAPTURABLE if it takes it by a play beside
-    it. What stands on a board is hard to guess, so what could be branches here is arithmetic.
+    seen [SEEN] int32 is scratch, stamp a number that isn't in it: it marks the lowest bits of the keys of the past, so
+    that few plays have to be looked for among all of them.
     """
-    mover = state[num_points + TO_MOVE]
-    colour, enemy = mover + 1, 2 - mover
-    for point in range(num_points + 1):
-        found, free = state[point], liberties[groups[point]]
-        breathes = (found == EMPTY) | ((found == colour) & (free > 1))
-        marks[point] = np.uint8(breathes) * BREATHES | np.uint8((found == enemy) & (free == 1)) * CAPTURABLE
-    repeatable = state[num_points + STONES] + 1 <= state[num_points + MAX_STONES]
+    num_points = state.size - EXTRA_WORDS
+    mover, most = state[num_points + TO_MOVE], state[num_points + MAX_STONES]
+    num_stones, now = state[num_points + STONES] + 1, load_key(state, num_points + KEY)
     for point in range(num_points):
-        around = (
-            marks[neighbours[point, 0]]
-            | marks[neighbours[point, 1]]
-            | marks[neighbours[point, 2]]
-            | marks[neighbours[point, 3]]
-        )
-        possible = (state[point] == EMPTY) & (around != 0)
-        allowed[point] = possible
-        if possible and (repeatable or around & CAPTURABLE):
-            key, stones = free_key(state, point, mover, neighbours, zobrist, groups, liberties, sizes, hashes)
-            allowed[point] = not repeats(key, stones, state[num_points + MAX_STONES], past, num_past)
+        allowed[point] = codes[features.PLAY, point] > 0
     allowed[num_points] = True
+    if num_stones <= most:
+        for i in range(num_past):
+            seen[past[i] % SEEN] = stamp
+    for point in free:
+        if codes[features.PLAY, point] >= features.CAPTURES:
+            key, left = key_after_capture(board, state, point, mover, zobrist, codes)
+            allowed[point] = not repeats(key, left, most, past, num_past)
+        elif allowed[point] and num_stones <= most:
+            key = now ^ zobrist[point, mover]
+            allowed[point] = seen[key % SEEN] != stamp or not repeats(key, num_stones, most, past, num_past)
 
 
-@kernel
-def observe_row(state, num_points, groups, liberties, allowed, planes):
-    """Fill planes [BASE_PLANES, P] uint8 of one state whose groups find_groups has labelled. Without branches, like
-    legal_row.
-    """
-    mover = state[num_points + TO_MOVE]
-    colour, enemy = mover + 1, 2 - mover
-    playing = state[num_points + OVER] == 0
-    for point in range(num_points):
-        found, free = state[point], liberties[groups[point]]
-        own, theirs = found == colour, found == enemy
-        planes[0, point] = own
-        planes[1, point] = theirs
-        planes[2, point] = own & (free == 1)
-        planes[3, point] = own & (free == 2)
-        planes[4, point] = own & (free > 2)
-        planes[5, point] = theirs & (free == 1)
-        planes[6, point] = theirs & (free == 2)
-        planes[7, point] = theirs & (free > 2)
-        planes[12, point] = (found == EMPTY) & playing & (not allowed[point])
+@part
+def observe_row(state, allowed, codes, planes):
+    """Fill planes [BASE_PLANES, P] uint8 of one state that codes describe."""
+    num_points = state.size - EXTRA_WORDS
+    features.show(SHOWN, codes, planes[: len(SHOWN)])
     planes[8:12, :] = 0
     for i in range(NUM_LAST):
         last = state[num_points + LAST + i]
         if 0 <= last < num_points:
             planes[8 + i, last] = 1
-    planes[13, :] = mover
+    playing = state[num_points + OVER] == 0
+    for point in range(num_points):
+        planes[12, point] = (state[point] == EMPTY) & playing & (not allowed[point])
+    planes[13, :] = state[num_points + TO_MOVE]
     planes[14, :] = state[num_points + LAST] == num_points
     planes[15, :] = 1
 
 
 @kernel
-def legal_and_observe(states, past, num_past, deciding, neighbours, zobrist, allowed, planes):
+def legal_and_observe(states, past, num_past, deciding, neighbours, beside, words, zobrist, allowed, planes):
     """Fill allowed [B, A] bool and planes [B, C, P] uint8. planes may have 0 rows: then they aren't made.
 
     deciding: whether allowed is to be filled; without, it is only read, and past may have 0 rows. past [B, T] uint64,
     num_past [B] int32 as in ``play``. No occupied point, no suicide, no repetition; pass always; nothing once the game
-    is over.
+    is over. beside and words as in ``groups.Board``.
     Plain twin: GoReference.legal.
     """
     num_rows, state_size = states.shape
     num_points = state_size - EXTRA_WORDS
-    groups, liberties, sizes, hashes, merged = new_labels(num_points)
-    marks = np.empty(num_points + 1, np.uint8)
-    desk = features.new_desk(num_points)
+    board = groups.new_board(neighbours, beside, words, ladders.NUM_PLIES)
+    moves = np.empty((ladders.NUM_PLIES, ladders.MOVES + num_points), np.int16)
+    codes = np.empty((3, num_points + 1), np.uint8)
+    seen = np.zeros(SEEN, np.int32)
     for row in range(num_rows):
         state = states[row]
-        find_groups(state, num_points, neighbours, zobrist, groups, liberties, sizes, hashes, merged)
+        mover = state[num_points + TO_MOVE]
+        num_groups, num_free = groups.find_groups(board, state)
+        found, free = board.groups[:num_groups], board.free[:num_free]
+        features.describe(board, mover, found, free, codes)
         if deciding:
             if state[num_points + OVER]:
                 allowed[row, :] = False
             else:
-                legal_row(
-                    state, num_points, past[row], num_past[row], neighbours, zobrist, groups, liberties, sizes, hashes,
-                    marks, allowed[row],
-                )  # fmt: skip
+                legal_row(board, state, past[row], num_past[row], zobrist, free, codes, seen, row + 1, allowed[row])
         if planes.shape[0] > 0:
-            observe_row(state, num_points, groups, liberties, allowed[row], planes[row])
-            mover, tactics = state[num_points + TO_MOVE], planes[row, BASE_PLANES:]
-            features.observe_row(state, num_points, mover, neighbours, groups, liberties, desk, tactics)
+            observe_row(state, allowed[row], codes, planes[row])
+            tactics = planes[row, BASE_PLANES:]
+            features.show(features.SHOWN, codes, tactics)
+            features.show_ladders(board, mover, found, codes, moves, tactics[features.LADDERS :])
 
 
 @kernel

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from pipeline.games.go import features
+from pipeline.games.go import features, ladders
 from pipeline.games.go import kernels as go_kernels
 from pipeline.games.go.game import Go
 from pipeline.games.registry import parse_game
@@ -137,7 +137,7 @@ def wanted_planes(twin: GoReference) -> list[set[int]]:
         for count in (4, 5):
             if twin.num_liberties(point) >= count:
                 wanted[f"{whose}, {count} or more liberties"].add(point)
-        caught, starts = twin.ladder(point, features.MAX_DEPTH, features.MAX_LINES)
+        caught, starts = twin.ladder(point, ladders.MAX_DEPTH, ladders.MAX_LINES)
         if caught:
             wanted[f"{whose}, caught in a ladder"].add(point)
         wanted[f"{attack} here catches in a ladder"] |= starts

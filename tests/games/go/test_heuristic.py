@@ -10,6 +10,7 @@ import pytest
 from pipeline.games.go import heuristic, kernels
 from pipeline.games.go.board import points_around
 from pipeline.games.go.game import Go
+from pipeline.games.go.groups import sets_beside, words_for
 from pipeline.games.registry import parse_game
 from tests.games.heuristic_cases import Case, check, move_scores, set_up, stones_and_mover
 from tests.games.playing import sample_positions
@@ -250,7 +251,9 @@ def test_counts_of_stones_agree_with_the_planes(spec: str) -> None:
     states, history = sample_positions(game, 20, seed=3, share=0.3)
     planes = game.observe(states, game.legal(states, history)).reshape(len(states), game.num_planes, -1)
     planes = planes.astype(np.int32)
-    counts, last_liberties = heuristic.count_stones(states, points_around(game.size))
+    counts, last_liberties = heuristic.count_stones(
+        states, points_around(game.size), sets_beside(game.size), words_for(game.num_points)
+    )
     movers = game.to_move(states)
     for first_plane, atari, side in ((0, 2, movers), (1, 5, 1 - movers)):
         expected = planes[:, [first_plane, atari, atari + 1]].sum(axis=2)
