@@ -57,8 +57,8 @@ SHOWN = np.array(
 
 
 @part
-def describe(board, mover, groups, free, codes):
-    """Fill codes; groups and free: what find_groups has listed."""
+def describe(board, mover, groups, free, replies, codes):
+    """Fill codes, codes[REPLY] only with `replies`; groups and free: what find_groups has listed."""
     keys = board.keys
     codes[:] = 0
     for key in groups:
@@ -66,12 +66,13 @@ def describe(board, mover, groups, free, codes):
     for point in range(keys.shape[1]):
         codes[ON_BOARD, point] = codes[ON_BOARD, min(keys[0, point], keys[1, point])]
     for point in free:
-        play = liberties_after(board, point, mover, point)
-        reply = liberties_after(board, point, 1 - mover, point)
+        play, reply = liberties_after(board, point, mover, point), 0
+        if replies:
+            reply = liberties_after(board, point, 1 - mover, point)
         codes[PLAY, point], codes[REPLY, point] = min(MOST, play), min(MOST, reply)
     for key in groups:
-        if codes[ON_BOARD, key] & LIBERTIES == 1:
-            row = PLAY if codes[ON_BOARD, key] & THEIRS else REPLY
+        row = PLAY if codes[ON_BOARD, key] & THEIRS else REPLY
+        if codes[ON_BOARD, key] & LIBERTIES == 1 and (replies or row == PLAY):
             point, colour = two_liberties(board, key)[0], mover ^ (row - PLAY)
             if codes[row, point] < CAPTURES:
                 liberties = put(board, point, colour, 0)

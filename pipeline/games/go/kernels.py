@@ -210,7 +210,7 @@ def legal_and_observe(states, past, num_past, deciding, neighbours, beside, word
         mover = state[num_points + TO_MOVE]
         num_groups, num_free = groups.find_groups(board, state)
         found, free = board.groups[:num_groups], board.free[:num_free]
-        features.describe(board, mover, found, free, codes)
+        features.describe(board, mover, found, free, planes.shape[0] > 0, codes)
         if deciding:
             if state[num_points + OVER]:
                 allowed[row, :] = False
