@@ -156,6 +156,11 @@ class InitConfig(StageConfig):
     new_model: Path = Field(
         Path("saved_models/000000-init"), description="Directory to create; an existing one is never overwritten."
     )
+    original_model: Path | None = Field(
+        None,
+        description="Begin with the weights of this model instead of random ones, e.g. of a smaller board; its method, "
+        "size and value head are kept.",
+    )
     value_head: str = Field(
         "scalar",
         pattern="^(scalar|wdl|points)$",

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.config import DEFAULT_WORKER, GatherConfig, InitConfig, SearchConfig, SelfplayConfig, TrainConfig
+from pipeline.errors import MuGoError
 from pipeline.games.base import AnyGame
 from pipeline.players.base import Player
 from pipeline.progress import Progress
@@ -285,6 +286,13 @@ class Method(ABC):
     @abstractmethod
     def grown(self, game: Any, model: Model, config: TrainConfig) -> Grown:
         """What a training of this model starts from. Raises UsageError for what it can't grow to."""
+
+    def moved(self, old: Any, new: Any, model: Model) -> tuple[dict[str, Any], Weights]:
+        """Architecture and weights with which a model of the game old begins to learn the game new.
+
+        Raises MuGoError unless its network can see and answer for that game, too.
+        """
+        raise MuGoError(f"networks of method {self.name} can't be taken to another game; leave --original-model out")
 
     # Playing
 

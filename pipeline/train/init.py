@@ -1,4 +1,4 @@
-"""``init``: a model with random weights, the start of every run.
+"""``init``: the model that every run starts from, with random weights or with those of a model of another board.
 
 Writes one model directory, and points best_model beside it at it if there is no champion yet. Never overwrites.
 """
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.config import InitConfig
-from pipeline.errors import FileError, MuGoError
+from pipeline.errors import FileError, MuGoError, naming
 from pipeline.games.registry import parse_game
 from pipeline.methods.registry import method_named
 from pipeline.phrases import counted
 from pipeline.progress import SILENT, Progress
 from pipeline.storage import layout
-from pipeline.storage.models import ModelInfo, read_info, set_champion, write_model
+from pipeline.storage.models import ModelInfo, read_info, read_model, resolve_champion, set_champion, write_model
 from pipeline.storage.provenance import library_versions, source_commit
 
 
@@ -38,12 +38,21 @@ class InitSummary:
 def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
     """Make the model. If an init with this config was killed after making it, only best_model is still set.
 
-    Raises FileError if new_model exists already or the champion beside it plays another game, UsageError for an unknown
-    game or network size.
+    Raises FileError if new_model exists already, the champion beside it plays another game, or original_model can't be
+    read or its network can't play this game; UsageError for an unknown game or network size.
     """
     game, method = parse_game(config.game), method_named(config.method)
-    method.check(game)
-    architecture, weights = method.first_model(game, config)
+    began_with: dict[str, str] = {}
+    if config.original_model is None:
+        method.check(game)
+        architecture, weights = method.first_model(game, config)
+    else:
+        original = read_model(resolve_champion(config.original_model))
+        method = method_named(original.info.method)
+        method.check(game)
+        with naming(config.original_model):
+            architecture, weights = method.moved(parse_game(original.info.game), game, original)
+        began_with = {"name": original.info.name, "game": original.info.game}
     parsed = layout.parse_model_name(config.new_model.name)
     info = ModelInfo(
         name=layout.check_model_name(config.new_model.name),
@@ -56,6 +65,7 @@ def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
             "config": config.stored({"method"}),
             "commit": source_commit(),
             "versions": library_versions(),
+            **({"began_with": began_with} if began_with else {}),
         },
     )
     saved_models = config.new_model.parent

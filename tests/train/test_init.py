@@ -88,3 +88,37 @@ def test_wrong_usage_writes_nothing(tmp_path: Path, change: dict, monkeypatch: p
     with pytest.raises(UsageError):
         init(config(tmp_path, **change))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_of_a_small_board_begins_a_larger_one(tmp_path: Path) -> None:
+    small = init(config(tmp_path, game="go:5", seed=3)).model
+    large = tmp_path / "other" / "saved_models" / "000000-init"
+    summary = init(config(tmp_path, game="go:7,komi=5.5", new_model=large, original_model=small, network_size="b2c32"))
+    model, original = read_model(large), read_model(small)
+    assert (summary.game, summary.network_size, summary.champion) == ("go:7,komi=5.5", "b1c8", True)
+    assert all((model.weights[name] == array).all() for name, array in original.weights.items())
+    assert model.info.architecture == {**original.info.architecture, "height": 7, "width": 7, "actions": 50}
+    assert model.info.manifest["began_with"] == {"name": "000000-init", "game": "go:5"}
+    planes = np.zeros((2, original.info.architecture["planes"], 7, 7), np.uint8)
+    policy, _ = make_evaluators(Architecture.from_dict(model.info.architecture), model.weights, 16, 1, "torch")[0](
+        planes
+    )
+    assert policy.shape == (2, 50)
+
+
+@pytest.mark.parametrize("game", ["gomoku:9", "tictactoe", "connect4"])
+def test_other_games_see_something_else(tmp_path: Path, game: str) -> None:
+    small = init(config(tmp_path, game="go:5")).model
+    other = tmp_path / "other" / "saved_models" / "000000-init"
+    with pytest.raises(
+        FileError, match=r"000000-init: its network sees a board of go:5; .* wanted another size of the"
+    ):
+        init(config(tmp_path, game=game, new_model=other, original_model=small))
+    assert not other.exists()
+
+
+def test_a_method_that_is_bound_to_its_game_says_so(tmp_path: Path) -> None:
+    small = init(config(tmp_path, game="hypergammon", method="td", network_size="h4", value_head="points")).model
+    other = tmp_path / "other" / "saved_models" / "000000-init"
+    with pytest.raises(FileError, match="networks of method td can't be taken to another game"):
+        init(config(tmp_path, game="backgammon", new_model=other, original_model=small))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.config import GatherConfig, InitConfig, SearchConfig, TrainConfig
-from pipeline.errors import UsageError
+from pipeline.errors import MuGoError, UsageError
 from pipeline.games.base import AnyGame, Game
 from pipeline.methods.alphazero import examples
 from pipeline.methods.alphazero.actor import TreeActor
 from pipeline.methods.base import Actor, ActorJob, Grown, IndexArray, Method, Objective, Positions, Weights
-from pipeline.networks.architecture import Architecture, parse_size, random_weights
+from pipeline.networks.architecture import Architecture, parse_size, random_weights, weight_shapes
 from pipeline.networks.growing import grow, grown_architecture
 from pipeline.players.base import Player
 from pipeline.players.loading import load_evaluators
@@ -73,6 +74,18 @@ class AlphaZero(Method):
         note = f"growing the network from {before.size} to {after.size}{f', with {more} planes more' if more else ''}"
         weights = grow(model.weights, before, after, config.seed)
         return Grown(after.to_dict(), weights, fresh_optimizer=True, note=note)
+
+    def moved(self, old: Game, new: Game, model: Model) -> tuple[dict[str, Any], Weights]:
+        """To another size of board, or other rules on it: whatever has the same planes and a policy by points."""
+        before = Architecture.from_dict(model.info.architecture)
+        height, width = new.board_shape
+        after = replace(before, height=height, width=width, actions=new.num_actions)
+        if old.plane_names != new.plane_names or weight_shapes(before) != weight_shapes(after):
+            raise MuGoError(
+                f"its network sees a board of {old.spec}; {new.spec} has other planes, or moves that aren't points of "
+                "the board; wanted another size of the same game"
+            )
+        return after.to_dict(), model.weights
 
     # Playing
 
