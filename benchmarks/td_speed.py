@@ -152,7 +152,8 @@ def main() -> None:
     throws = np.random.default_rng(0).integers(0, 21, options.games).astype(np.int32)
     states = game.happen(games.actor._states, throws)
     found = game.successors(states)
-    features = game.features(found.states)
+    inputs = np.concatenate([game.features(found.states), game.tactics(found.states)], axis=1)
+    features = np.ascontiguousarray(inputs[:, : weights["hidden.weight"].shape[1]])
 
     def network_alone() -> int:
         return len(network.outputs_of(states, found))

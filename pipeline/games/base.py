@@ -351,6 +351,7 @@ class FeatureGame(SuccessorGame):
     """A game whose positions are seen as a list of F numbers: what learning by temporal differences needs."""
 
     num_features: int  # F
+    num_tactics: int = 0  # X: features that are no sum over a state's words
 
     @abstractmethod
     def turns(self, states: States) -> NDArray[np.int8]:
@@ -359,6 +360,10 @@ class FeatureGame(SuccessorGame):
     @abstractmethod
     def features(self, states: States, viewers: NDArray[np.int8] | None = None) -> FloatArray:
         """[B, F] float32. viewers [B]: by whom each position is seen; None: by the player whose turn it is."""
+
+    def tactics(self, states: States, viewers: NDArray[np.int8] | None = None) -> FloatArray:
+        """[B, X] float32, like features(); of positions where the game isn't over."""
+        return np.zeros((len(states), 0), np.float32)
 
     @abstractmethod
     def feature_tables(self) -> FeatureTables:

@@ -55,6 +55,8 @@ def evaluate(
     lowest: int,
     tables: FloatArray,
     bias: FloatArray,
+    seen: FloatArray,
+    tactics: FloatArray,
     output_weights: FloatArray,
     output_bias: FloatArray,
 ) -> FloatArray:
@@ -62,6 +64,7 @@ def evaluate(
 
     offsets [B + 1]: see games/base.py, Successors; viewers [B]: who sees all successors of a row
     tables [2, W * V, H]: what a word's value adds to the hidden units, nothing where it is 0      bias [H]
+    seen [N, X], tactics [X, H]: inputs that are no sum over words, and their weights; X may be 0
     output_weights [O, H], output_bias [O]
     """
     num_hidden, num_outputs, num_words = len(bias), len(output_bias), len(words)
@@ -101,6 +104,10 @@ def evaluate(
                 third, fourth = table[taken[k]], table[taken[k + 1]]
                 for h in range(num_hidden):
                     hidden[h] += (first[h] + second[h]) - (third[h] + fourth[h])
+            for x in range(seen.shape[1]):
+                much, added = seen[i, x], tactics[x]
+                for h in range(num_hidden):
+                    hidden[h] += much * added[h]
             apply_sigmoid(hidden, bits, powers)
             for o in range(num_outputs):
                 total = output_bias[o]

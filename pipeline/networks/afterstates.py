@@ -1,11 +1,12 @@
 """``AfterstateNetwork``: how good the positions are that a turn may end in, for many games at once.
 
 The network is one hidden layer of sigmoids over a game's features, and one or five sigmoids over that (outcomes.py).
-Its weights are arrays: hidden.weight [H, F], hidden.bias [H], output.weight [O, H], output.bias [O]. It sees a
-position from the side of the player whose turn it is there; who has just moved wants little of it. Positions where the
-game is over are never asked about: their results are exact.
+With a size like h80t it sees the game's tactics besides, which follow the features as inputs. Its weights are arrays:
+hidden.weight [H, F], hidden.bias [H], output.weight [O, H], output.bias [O]. It sees a position from the side of the
+player whose turn it is there; who has just moved wants little of it. Positions where the game is over are never asked
+about: their results are exact.
 
-Axes: B positions before a move, N their successors, O outputs, H hidden units, F features.
+Axes: B positions before a move, N their successors, O outputs, H hidden units, F inputs.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ Weights = dict[str, FloatArray]
 MOST_HIDDEN = 4096
 
 
-def parse_hidden(size: str) -> int:
-    """The hidden units of a network size like h80. Raises UsageError."""
-    found = re.fullmatch(r"h([1-9][0-9]{0,3})", size)
+def parse_hidden(size: str) -> tuple[int, bool]:
+    """The hidden units of a network size like h80 or h80t, and whether it sees tactics. Raises UsageError."""
+    found = re.fullmatch(r"h([1-9][0-9]{0,3})(t?)", size)
     if found is None or int(found[1]) > MOST_HIDDEN:
-        raise UsageError(f"network size {size!r}: wanted hN with N hidden units, 1 to {MOST_HIDDEN}, e.g. h80")
-    return int(found[1])
+        raise UsageError(
+            f"network size {size!r}: wanted hN with N hidden units, 1 to {MOST_HIDDEN}, e.g. h80, or hNt with tactics"
+        )
+    return int(found[1]), bool(found[2])
 
 
 def weight_shapes(num_features: int, hidden: int, outputs: int) -> dict[str, tuple[int, ...]]:
@@ -52,7 +55,7 @@ def random_weights(num_features: int, hidden: int, outputs: int, seed: int) -> W
 
 
 def check_weights(weights: Weights, num_features: int) -> tuple[int, int]:
-    """(hidden units, outputs). Raises MuGoError unless these are the weights of a network on so many features."""
+    """(hidden units, outputs). Raises MuGoError unless these are the weights of a network on so many inputs."""
     hidden, outputs = (len(weights.get(f"{part}.bias", ())) for part in ("hidden", "output"))
     wanted = weight_shapes(num_features, hidden, outputs)
     found = {name: array.shape for name, array in weights.items()}
@@ -67,9 +70,13 @@ class AfterstateNetwork:
     def __init__(self, game: FeatureGame, weights: Weights) -> None:
         """Raises MuGoError if the weights aren't those of a network for this game."""
         self.game = game
-        hidden, self.outputs = check_weights(weights, game.num_features)
+        inputs = np.shape(weights.get("hidden.weight", ()))[-1:]
+        self._sees_tactics = inputs == (game.num_features + game.num_tactics,) != (game.num_features,)
+        num_inputs = game.num_features + self._sees_tactics * game.num_tactics
+        hidden, self.outputs = check_weights(weights, num_inputs)
         parts = game.feature_tables()
-        first = weights["hidden.weight"].astype(np.float32)
+        first, tactics = np.split(weights["hidden.weight"].astype(np.float32), [game.num_features], axis=1)
+        self._tactics = np.ascontiguousarray(tactics.T)
         tables = parts.tables @ first.T  # [2, W, V, H]
         # What a word that is 0 adds belongs to every position.
         zero = tables[:, :, -parts.lowest]
@@ -85,8 +92,9 @@ class AfterstateNetwork:
             return np.zeros((0, self.outputs), np.float32)
         first = np.minimum(found.offsets[:-1], len(found.states) - 1)
         viewers = self.game.turns(found.states[first])
+        seen = self.game.tactics(found.states) if self._sees_tactics else np.zeros((len(found.states), 0), np.float32)
         chances: FloatArray = kernels.evaluate(
-            before, found.offsets, found.states, viewers, *self._parts, self._bias, *self._output
+            before, found.offsets, found.states, viewers, *self._parts, self._bias, seen, self._tactics, *self._output
         )
         return chances
 

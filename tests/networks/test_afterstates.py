@@ -20,9 +20,9 @@ BACKGAMMON, HYPERGAMMON = Backgammon(), Backgammon("hypergammon")
 GAMES = [BACKGAMMON, HYPERGAMMON]
 
 
-def network(game: Backgammon, hidden: int = 8, outputs: int = 5, seed: int = 1) -> AfterstateNetwork:
+def network(game: Backgammon, hidden: int = 8, outputs: int = 5, tactics: bool = False) -> AfterstateNetwork:
     """Weights ten times as large as a new network's, so that outputs differ."""
-    weights = random_weights(game.num_features, hidden, outputs, seed)
+    weights = random_weights(game.num_features + tactics * game.num_tactics, hidden, outputs, 1)
     return AfterstateNetwork(game, {name: 10 * array for name, array in weights.items()})
 
 
@@ -34,14 +34,16 @@ def test_sigmoids_are_right_to_the_last_bits() -> None:
 
 
 @pytest.mark.parametrize("game", GAMES, ids=lambda game: game.spec)
-@pytest.mark.parametrize(("hidden", "outputs"), [(1, 1), (7, 5), (33, 5)])
-def test_outputs_equal_the_plain_twin(game: Backgammon, hidden: int, outputs: int) -> None:
-    weights = {k: 10 * v for k, v in random_weights(game.num_features, hidden, outputs, 1).items()}
+@pytest.mark.parametrize(("hidden", "outputs", "tactics"), [(1, 1, False), (7, 5, True), (33, 5, False), (33, 1, True)])
+def test_outputs_equal_the_plain_twin(game: Backgammon, hidden: int, outputs: int, tactics: bool) -> None:
+    num_inputs = game.num_features + tactics * game.num_tactics
+    weights = {k: 10 * v for k, v in random_weights(num_inputs, hidden, outputs, 1).items()}
     states = random_positions(game, 30, 2)[0][:60]
     found = game.successors(states)
     got = AfterstateNetwork(game, weights).outputs_of(states, found)
     some = np.random.default_rng(0).integers(0, len(found.states), 300)
-    wanted = [twin.outputs(weights, row) for row in game.features(found.states[some]).tolist()]
+    inputs = np.concatenate([game.features(found.states[some]), game.tactics(found.states[some])], axis=1)
+    wanted = [twin.outputs(weights, row) for row in inputs[:, :num_inputs].tolist()]
     assert got[some] == pytest.approx(np.array(wanted), abs=2e-6)
     assert got.std(axis=0).min() > 0.001
 
@@ -58,8 +60,9 @@ def test_a_near_win_for_one_is_a_near_loss_for_the_other(game: Backgammon) -> No
 
 
 @pytest.mark.skipif("NUMBA_BOUNDSCHECK" in os.environ, reason="compiled otherwise: the last bit depends on the place")
-def test_outputs_do_not_depend_on_the_batch() -> None:
-    net = network(BACKGAMMON, 24)
+@pytest.mark.parametrize("tactics", [False, True])
+def test_outputs_do_not_depend_on_the_batch(tactics: bool) -> None:
+    net = network(BACKGAMMON, 24, tactics=tactics)
     states = random_positions(BACKGAMMON, 20, 4)[0][:300]
     together = net.chances(states, BACKGAMMON.successors(states))
     apart = [net.chances(one[None], BACKGAMMON.successors(one[None])) for one in states]
@@ -102,9 +105,10 @@ def test_the_best_and_the_drawn() -> None:
 
 
 def test_what_it_refuses() -> None:
-    assert [parse_hidden(size) for size in ("h1", "h80", "h4096")] == [1, 80, 4096]
-    for size in ("80", "h0", "h4097", "b2c32", "h", "h99999"):
-        with pytest.raises(UsageError, match=r"wanted hN with N hidden units, 1 to 4096, e.g. h80"):
+    wanted = [(1, False), (80, True), (4096, False)]
+    assert [parse_hidden(size) for size in ("h1", "h80t", "h4096")] == wanted
+    for size in ("80", "h0", "h4097", "b2c32", "h", "ht", "h80x", "h99999"):
+        with pytest.raises(UsageError, match=r"wanted hN with N hidden units, 1 to 4096, e.g. h80, or hNt"):
             parse_hidden(size)
     weights = random_weights(198, 8, 5, 0)
     for broken in (
@@ -112,6 +116,7 @@ def test_what_it_refuses() -> None:
         {name: array for name, array in weights.items() if name != "output.bias"},
         random_weights(198, 8, 3, 0),
         random_weights(20, 8, 5, 0),
+        random_weights(218, 8, 5, 0),
     ):
         with pytest.raises(MuGoError, match=r"wanted .* with one or five outputs"):
             AfterstateNetwork(BACKGAMMON, broken)

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove, UsageError
-from pipeline.games.backgammon import kernels, notation
+from pipeline.games.backgammon import kernels, notation, tactics
 from pipeline.games.backgammon.heuristic import move_scores
 from pipeline.games.backgammon.kernels import HIGH_DIE, LOW_DIE, NUM_POINTS, OFF, PLY, TURN
 from pipeline.games.base import (
@@ -61,6 +61,7 @@ class Backgammon(FeatureGame):
     max_plies = move_limit = MAX_PLIES
     has_chance = True
     num_features = kernels.NUM_FEATURES
+    num_tactics = tactics.NUM_TACTICS
 
     def __init__(self, name: str = "backgammon", reward: float = 3.0) -> None:
         """name: of STARTS; reward: the points that a backgammon counts."""
@@ -131,6 +132,10 @@ class Backgammon(FeatureGame):
         viewers [B] int8: by whom each position is seen; None: by the player whose turn it is.
         """
         return kernels.features(states, self.turns(states) if viewers is None else viewers)
+
+    def tactics(self, states: States, viewers: NDArray[np.int8] | None = None) -> FloatArray:
+        """[B, 21] float32: shots, ways and the like, see tactics.py; viewers as in features()."""
+        return tactics.tactics(states, self.turns(states) if viewers is None else viewers, tactics.ways())
 
     def feature_tables(self) -> FeatureTables:
         # What a single word adds to an empty board. A bar or what is off is never negative: those entries mean nothing.

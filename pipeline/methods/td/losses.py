@@ -1,6 +1,7 @@
 """The network as a torch module, and what a batch costs it.
 
-B batch, F features, H hidden units, O outputs. All values are seen by the player who is about to throw. Terms:
+B batch, F inputs (features, perhaps tactics), H hidden units, O outputs. All values are seen by the player who is about
+to throw. Terms:
 
     total     the mean over the batch of Σ_o (output - target)², each row times its sample_weight; a target without
               luck may lie a little outside of what outputs can say
@@ -23,7 +24,7 @@ from pipeline.networks.outcomes import value_offset, value_weights
 
 
 class Batch(NamedTuple):
-    features: Tensor  # [B, F] float32
+    features: Tensor  # [B, at least F] float32; a network reads the first ones
     target: Tensor  # [B, MOST_OUTPUTS] float32; NaN beyond the outputs
     value: Tensor  # [B] float32, the target in points
     sample_weight: Tensor  # [B] float32
@@ -36,14 +37,15 @@ class Outputs(NamedTuple):
 class AfterstateModule(nn.Module):
     """One hidden layer of sigmoids. Always in float32: 16 bits would round chances to hundredths."""
 
-    def __init__(self, num_features: int, hidden: int, outputs: int) -> None:
+    def __init__(self, num_inputs: int, hidden: int, outputs: int) -> None:
         super().__init__()
-        self.hidden = nn.Linear(num_features, hidden)
+        self.hidden = nn.Linear(num_inputs, hidden)
         self.output = nn.Linear(hidden, outputs)
 
     def forward(self, features: Tensor) -> Outputs:
         with torch.autocast(features.device.type, enabled=False):
-            return Outputs(torch.sigmoid(self.output(torch.sigmoid(self.hidden(features)))))
+            hidden = torch.sigmoid(self.hidden(features[:, : self.hidden.in_features]))
+            return Outputs(torch.sigmoid(self.output(hidden)))
 
 
 class AfterstateObjective(Objective):
@@ -52,16 +54,16 @@ class AfterstateObjective(Objective):
     terms = ("total",)
     metrics = ("total", "value_mse")
 
-    def __init__(self, num_features: int, max_result: float, outputs: int) -> None:
-        self._num_features, self._outputs = num_features, outputs
+    def __init__(self, num_inputs: int, max_result: float, outputs: int) -> None:
+        self._num_inputs, self._outputs = num_inputs, outputs
         self._weights = torch.from_numpy(value_weights(outputs, max_result))
         self._offset = float(value_offset(outputs, max_result))
 
     def network(self, weights: Weights) -> AfterstateModule:
-        hidden, outputs = check_weights(weights, self._num_features)
+        hidden, outputs = check_weights(weights, self._num_inputs)
         if outputs != self._outputs:
             raise MuGoError(f"its weights have {outputs} outputs; its architecture says {self._outputs}")
-        network = AfterstateModule(self._num_features, hidden, outputs)
+        network = AfterstateModule(self._num_inputs, hidden, outputs)
         network.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in weights.items()})
         return network
 

@@ -53,17 +53,19 @@ class TemporalDifference(Method):
             raise UsageError(
                 f"init --value-head {config.value_head}: method td has scalar (one output) and points (five chances)"
             )
-        hidden, outputs = parse_hidden(config.network_size), OUTPUTS[config.value_head]
+        (hidden, sees_tactics), outputs = parse_hidden(config.network_size), OUTPUTS[config.value_head]
+        tactics = game.num_tactics if sees_tactics else 0
         architecture = {
             "features": game.num_features,
+            **({"tactics": tactics} if tactics else {}),
             "hidden": hidden,
             "outputs": outputs,
             "max_result": game.max_result,
         }
-        return architecture, random_weights(game.num_features, hidden, outputs, config.seed)
+        return architecture, random_weights(game.num_features + tactics, hidden, outputs, config.seed)
 
     def size(self, architecture: Mapping[str, Any]) -> str:
-        return f"h{architecture['hidden']}"
+        return f"h{architecture['hidden']}" + ("t" if architecture.get("tactics") else "")
 
     def grown(self, game: FeatureGame, model: Model, config: TrainConfig) -> Grown:
         if config.network_size:
@@ -119,11 +121,12 @@ class TemporalDifference(Method):
         states, target = columns["state"][rows], columns["target"][rows]
         outputs = ONE if np.isnan(target[:1, 1:]).any() else FIVE
         value = values_of(target[:, :outputs], game.max_result)
-        parts = game.features(states), target, value, np.ones(len(rows), np.float32)
+        inputs = np.concatenate([game.features(states), game.tactics(states)], axis=1)
+        parts = inputs, target, value, np.ones(len(rows), np.float32)
         return Batch(*map(torch.from_numpy, parts))
 
     def objective(self, architecture: Mapping[str, Any], config: TrainConfig) -> Objective:
         from pipeline.methods.td.losses import AfterstateObjective
 
-        features, most, outputs = (architecture[name] for name in ("features", "max_result", "outputs"))
-        return AfterstateObjective(features, most, outputs)
+        inputs = architecture["features"] + architecture.get("tactics", 0)
+        return AfterstateObjective(inputs, architecture["max_result"], architecture["outputs"])

@@ -28,7 +28,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        init(InitConfig(game="hypergammon", method="td", network_size="h16", value_head="points"))
+        init(InitConfig(game="hypergammon", method="td", network_size="h16t", value_head="points"))
         for generation in range(2):
             selfplay(SelfplayConfig(games=300, seed=generation, threads=2, value_plies=generation))
             gather(GatherConfig(as_many_as_possible=True, positions_per_chunk=512, seed=generation, td_lambda=0.9))
@@ -40,12 +40,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def test_what_the_commands_leave_behind(run: Path) -> None:
     model = read_model(Path("saved_models/best_model").resolve())
-    assert model.info.name == "000002-h16" and model.info.method == "td" and model.info.game == "hypergammon"
-    assert model.info.architecture == {"features": 198, "hidden": 16, "outputs": 5, "max_result": 3.0}
+    assert model.info.name == "000002-h16t" and model.info.method == "td" and model.info.game == "hypergammon"
+    assert model.info.architecture == {"features": 198, "tactics": 21, "hidden": 16, "outputs": 5, "max_result": 3.0}
     assert {meta.method for meta in newest_shards(Path("data/selfplay"))} == {"td"}
     chunks = newest_complete_set(Path("data/training_data"))
     assert chunks is not None and read_header(chunks.chunks[0]).method == "td"
-    for path in (Path("saved_models/000002-h16"), Path("data/selfplay"), Path("data/training_data"), Path()):
+    for path in (Path("saved_models/000002-h16t"), Path("data/selfplay"), Path("data/training_data"), Path()):
         assert "hypergammon" in "\n".join(show(path))
 
 
@@ -64,7 +64,7 @@ class Stopper(Progress):
 def test_an_interrupted_training_ends_with_the_same_weights(run: Path) -> None:
     def config(name: str) -> TrainConfig:
         return TrainConfig(
-            original_model=Path("saved_models/000001-h16"), new_model=Path(f"resumed/{name}"), epochs=2, batch_size=64,
+            original_model=Path("saved_models/000001-h16t"), new_model=Path(f"resumed/{name}"), epochs=2, batch_size=64,
             ema_decay=0.9,
         )  # fmt: skip
 
@@ -88,6 +88,6 @@ def test_who_asks_for_the_wrong_thing_is_told(run: Path) -> None:
     with pytest.raises(UsageError, match=r"--value-head points: method alphazero has scalar and wdl"):
         init(InitConfig(game="tictactoe", value_head="points"))
     with pytest.raises(UsageError, match="networks of method td don't grow"):
-        train(TrainConfig(network_size="b2c32", original_model=Path("saved_models/000001-h16"), new_model=Path("x/1")))
+        train(TrainConfig(network_size="b2c32", original_model=Path("saved_models/000001-h16t"), new_model=Path("x/1")))
     with pytest.raises(UsageError, match="--opponents: method td plays itself only"):
         selfplay(SelfplayConfig(games=2, opponents="random=1", output_dir=Path("other")))
