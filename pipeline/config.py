@@ -151,7 +151,8 @@ class InitConfig(StageConfig):
         description="Game spec: go:9, go:9,komi=7, gomoku:15, gomoku:19,capture, connect4, tictactoe; docs/ lists all.",
     )
     network_size: str = Field(
-        "b2c32", description="Blocks and channels of the network, e.g. b2c32, b4c64, b6c96; td: hidden units, h80, h80t."
+        "b2c32",
+        description="Blocks and channels of the network, e.g. b2c32, b4c64, b6c96; td: hidden units, e.g. h80t.",
     )
     new_model: Path = Field(
         Path("saved_models/000000-init"), description="Directory to create; an existing one is never overwritten."
