@@ -388,7 +388,7 @@ def put(name: str, at: int, value: Any) -> Callable[[dict[str, Any], dict[str, n
         (put("lengths", 0, -3), "moves"),
         (put("visit_lengths", 0, 9), "visited edges"),
         (put("results", 0, 0.5), "a result is not"),
-        (put("ends", 0, 3), "an end of 3"),
+        (put("ends", 0, 4), "an end of 4"),
         (put("root_values", 0, np.nan), "root value"),
         (put("root_values", 0, 1.5), "root value"),
         (lambda header, arrays: header["arrays"][7].update(shape=[1]), "its arrays are"),
