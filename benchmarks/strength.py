@@ -471,7 +471,7 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
         if given.get(name, 2) < 2 or given.get(name, 2) % 2:
             wanted = "wanted an even number of at least 2: every opening is played both ways"
             parser.error(f"--{name.replace('_', '-')} {given[name]}: {wanted}")
-    for run in [*(given.get("against") or []), *([options.other] if "other" in given else [])]:
+    for run in [*given.get("against", []), *([options.other] if "other" in given else [])]:
         if not has_champion(run):
             parser.error(f"{run}: no run with a champion")
 

@@ -234,6 +234,7 @@ class AnyGame(ABC):
     pass_action: int | None = None  # the action that passes
 
     can_set_up: bool = False  # whether position() and with_turn() work
+    can_settle: bool = False  # whether Game.settled_owners() may ever say anything
 
     def without_move_limit(self) -> Self:
         """The same game without a limit on its length that its rules don't need: for games against others."""
@@ -422,8 +423,6 @@ class Game(AnyGame):
     @abstractmethod
     def ownership(self, states: States) -> NDArray[np.int8]:
         """[B, P] int8: +1 where the first player owns the point in this position, -1 the second, 0 nobody."""
-
-    can_settle: bool = False  # whether settled_owners() may ever say anything
 
     def settled_owners(self, states: States) -> NDArray[np.int8]:
         """[B, P] int8 like ownership(), but for good: 0 where play may still decide whose a point is.

@@ -70,10 +70,9 @@ class AfterstateNetwork:
     def __init__(self, game: FeatureGame, weights: Weights) -> None:
         """Raises MuGoError if the weights aren't those of a network for this game."""
         self.game = game
-        inputs = np.shape(weights.get("hidden.weight", ()))[-1:]
-        self._sees_tactics = inputs == (game.num_features + game.num_tactics,) != (game.num_features,)
-        num_inputs = game.num_features + self._sees_tactics * game.num_tactics
-        hidden, self.outputs = check_weights(weights, num_inputs)
+        num_inputs = game.num_features + game.num_tactics
+        self._sees_tactics = np.shape(weights.get("hidden.weight", ()))[-1:] == (num_inputs,)
+        hidden, self.outputs = check_weights(weights, num_inputs if self._sees_tactics else game.num_features)
         parts = game.feature_tables()
         first, tactics = np.split(weights["hidden.weight"].astype(np.float32), [game.num_features], axis=1)
         self._tactics = np.ascontiguousarray(tactics.T)

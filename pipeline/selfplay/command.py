@@ -293,7 +293,7 @@ class _Run:
             return method.load(model, max_batch, self._num_threads, config.backend, progress)
 
         self._source = source = ModelSource(config.network, load, progress)
-        if config.end_settled and not getattr(source.game, "can_settle", False):
+        if config.end_settled and not source.game.can_settle:
             raise UsageError(
                 f"selfplay --end-settled: {source.game.spec} is played to its end, or decided by chance; wanted Go"
             )

@@ -41,16 +41,15 @@ def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
     Raises FileError if new_model exists already, the champion beside it plays another game, or original_model can't be
     read or its network can't play this game; UsageError for an unknown game or network size.
     """
-    game, method = parse_game(config.game), method_named(config.method)
+    game = parse_game(config.game)
+    original = read_model(resolve_champion(config.original_model)) if config.original_model else None
+    method = method_named(original.info.method if original else config.method)
+    method.check(game)
     began_with: dict[str, str] = {}
-    if config.original_model is None:
-        method.check(game)
+    if original is None:
         architecture, weights = method.first_model(game, config)
     else:
-        original = read_model(resolve_champion(config.original_model))
-        method = method_named(original.info.method)
-        method.check(game)
-        with naming(config.original_model):
+        with naming(original.path):
             architecture, weights = method.moved(parse_game(original.info.game), game, original)
         began_with = {"name": original.info.name, "game": original.info.game}
     parsed = layout.parse_model_name(config.new_model.name)

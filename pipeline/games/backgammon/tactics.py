@@ -30,7 +30,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.games.backgammon.kernels import BAR, ENTERING, NUM_POINTS, highest
+from pipeline.games.backgammon.kernels import BAR, ENTERING, HOME, NUM_POINTS, highest
 from pipeline.games.base import FloatArray, States
 from pipeline.kernels import kernel
 
@@ -45,7 +45,7 @@ DOUBLES = np.array([0] * NUM_MIXED + [-1] * 6)  # a mask
 NOTHING, FAR_NUMBER = np.int32(0), np.int32(ENTERING)
 NUMBERS = np.arange(1, NUM_POINTS + 1, dtype=np.int32)  # of the words of a state, as the first player counts
 OWN, OTHER = np.int32(1) << NUMBERS, np.int32(1) << (FAR_NUMBER - NUMBERS)  # as masks, for the first, for the second
-WEIGHTS = np.array([2] * len(MIXED) + [1] * 6)  # of 36
+WEIGHTS = np.array([2] * NUM_MIXED + [1] * 6)  # of 36
 
 SHARE = np.float32(1 / 36)  # of throws
 PIPS_HIT, PIPS_MADE, PIPS, PRIME, CONTACT = (np.float32(1 / unit) for unit in (25, 8, 100, 4, 12))
@@ -159,7 +159,7 @@ def look(
     found[8] = prime * PRIME
     closed = 0
     if bar:
-        for point in range(ENTERING - 6, ENTERING):
+        for point in range(ENTERING - HOME, ENTERING):
             closed += made >> point & 1
     found[9] = 1 - closed * closed * SHARE
     return last

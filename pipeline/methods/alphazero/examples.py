@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError
-from pipeline.games.base import Game, States
+from pipeline.games.base import FloatArray, Game, States
 from pipeline.games.replay import IllegalRecord, replay
 from pipeline.methods.base import IndexArray, Positions
 from pipeline.methods.game_table import GameTable
@@ -68,17 +68,13 @@ def make_examples(
             raise FileError(shard.path, f"games of {shard.game_spec}; wanted {game.spec}")
     table = GameTable(shards, wanted)
     planes, legal, movers, final_states = _replay(game, table)
-    _check_results(game, table, final_states)
+    owners, scores = _final_boards(game, table, final_states)
+    _check_results(game, table, final_states, owners, scores)
 
     to_move = movers[table.ply, table.row]
     sign = (1 - 2 * to_move).astype(np.float32)  # +1 where the first player is to move
     # By replay: files of earlier versions don't tell games that were cut short from others.
     played_out = (table.ends != End.RESIGNED)[table.row] & ~game.cut_short(final_states)[table.row]
-    owners, scores = game.ownership(final_states), game.scores(final_states)
-    settled = np.flatnonzero(table.ends == End.SETTLED)
-    if settled.size:
-        owners[settled] = game.settled_owners(final_states[settled])
-        scores[settled] = game.settled_scores(owners[settled])
     ownership = owners[table.row] * sign[:, None].astype(np.int8)
     score = scores[table.row] * sign
     ownership[~played_out] = 0
@@ -138,7 +134,19 @@ def _replay(game: Game, table: GameTable) -> tuple[NDArray[np.uint8], NDArray[np
     return packed, legal, movers, final_states
 
 
-def _check_results(game: Game, table: GameTable, final_states: States) -> None:
+def _final_boards(game: Game, table: GameTable, final_states: States) -> tuple[NDArray[np.int8], FloatArray]:
+    """Whose each point is [G, P] and the score [G], for the first player; where a game was settled, for good."""
+    owners, scores = game.ownership(final_states), game.scores(final_states)
+    settled = np.flatnonzero(table.ends == End.SETTLED)
+    if settled.size:
+        owners[settled] = game.settled_owners(final_states[settled])
+        scores[settled] = game.settled_scores(owners[settled])
+    return owners, scores
+
+
+def _check_results(
+    game: Game, table: GameTable, final_states: States, owners: NDArray[np.int8], scores: FloatArray
+) -> None:
     over = game.is_over(final_states)
     settled = table.ends == End.SETTLED
     played_out = (table.ends != End.RESIGNED) & ~settled
@@ -148,12 +156,10 @@ def _check_results(game: Game, table: GameTable, final_states: States) -> None:
         before = "a settled" if settled[row] else "a resigned"
         wanted = f"{before} game to stop before its end" if over[row] else "a game that was played out"
         raise table.error(row, f"{found}; wanted {wanted}", table.lengths[row])
-    for row in np.flatnonzero(settled):
-        owners = game.settled_owners(final_states[row : row + 1])
-        if not owners.all():
-            open_points = int((owners == 0).sum())
-            raise table.error(row, f"recorded as settled; {open_points} points may still change", table.lengths[row])
-        returns[row] = np.sign(game.settled_scores(owners))[0]
+    for row in np.flatnonzero(settled & ~owners.all(axis=1)):
+        open_points = int((owners[row] == 0).sum())
+        raise table.error(row, f"recorded as settled; {open_points} points may still change", table.lengths[row])
+    returns[settled] = np.sign(scores[settled])
     for row in np.flatnonzero((table.ends == End.MOVE_LIMIT) & ~game.cut_short(final_states)):
         raise table.error(row, "ended by its rules; recorded is an end by the move limit", table.lengths[row])
     for row in np.flatnonzero((played_out | settled) & (returns != table.results)):
