@@ -12,21 +12,26 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import numpy as np
 import yaml
 
 from benchmarks.strength import HelpFormatter, ending
 from pipeline.bench.match import OPENING_PLIES, SEARCH, NetworkMatch
 from pipeline.config import SearchConfig, StageConfig, available_cores
-from pipeline.errors import UsageError
+from pipeline.errors import MuGoError, UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.matches.openings import make_openings
 from pipeline.matches.statistics import Score, elo_interval, score_of, wilson_interval
 from pipeline.networks.inference import Evaluator
+from pipeline.players.base import RESIGN, Decisions, Rows
 from pipeline.players.loading import load_evaluators
+from pipeline.players.searching import SearchPlayer
 from pipeline.presets import make_config
 from pipeline.progress import Progress
 from pipeline.reports.progress import ConsoleProgress
@@ -34,6 +39,20 @@ from pipeline.storage.models import read_model, resolve_champion
 
 ROWS = 128  # games of a thread
 C = TypeVar("C", bound=StageConfig)
+
+
+class ResigningPlayer(SearchPlayer):
+    """Resigns where the value to move is below -resign after its search: the other half of a game is seldom played
+    out.
+    """
+
+    def __init__(self, resign: float, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._resign = resign
+
+    def decide(self, rows: Rows) -> Decisions:
+        found = super().decide(rows)
+        return replace(found, actions=np.where(found.values < -self._resign, RESIGN, found.actions).astype(np.int32))
 
 
 def meet(
@@ -45,14 +64,18 @@ def meet(
     progress: Progress,
     opening_plies: int = OPENING_PLIES,
     seed: int = 0,
+    resign: float | None = None,
 ) -> Score:
-    """The first one's score. evaluators: of both, one per thread; games: even."""
+    """The first one's score. evaluators: of both, one per thread; games: even. resign: see ResigningPlayer."""
     plies = min(opening_plies, game.max_plies - 1)
     openings = make_openings(game, [one[0] for one in evaluators], games // 2, plies, seed, ROWS)
-    match = NetworkMatch(game, openings, readouts, searches)
+    make = SearchPlayer if resign is None else partial(ResigningPlayer, resign)
+    match = NetworkMatch(game, openings, readouts, searches, make)
     progress.start("match", games, "games")
     found = match.play(evaluators, range(games), len(evaluators[0]), ROWS, None, progress)
     progress.finish()
+    if len(found) < games:
+        raise MuGoError(f"{games - len(found)} of {games} games failed")
     return score_of(found.values())
 
 
@@ -87,6 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--games", type=int, default=400, help="of each")
     parser.add_argument("--readouts", type=int, default=200, help="simulations per move")
     parser.add_argument("--opening-plies", type=int, default=OPENING_PLIES, help="that games begin with")
+    parser.add_argument("--resign", type=float, help="end games whose mover's value is below minus this, e.g. 0.8")
     parser.add_argument("--seed", type=int, default=0, help="of the openings")
     options = parser.parse_args(arguments)
     if options.games < 2 or options.games % 2:
@@ -99,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             game = parse_game(model.info.game)
             evaluators = load_evaluators(model, ROWS, available_cores(), "auto", progress)
             for text, search in players.items():
-                terms = (options.games, options.readouts, progress, options.opening_plies, options.seed)
+                terms = (options.games, options.readouts, progress, options.opening_plies, options.seed, options.resign)
                 print(f"{text}: {told(meet(game, [evaluators, evaluators], (search, base), *terms))}", flush=True)
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks import precision, tune
+from pipeline.bench.match import NetworkMatch
 from pipeline.config import SearchConfig
 from pipeline.errors import UsageError
+from pipeline.games.registry import parse_game
+from pipeline.players.searching import SearchPlayer
 from tests.helpers import make_model
+from tests.search.helpers import zero_evaluator
 
 
 @pytest.fixture
@@ -35,6 +40,19 @@ def test_each_setting_meets_the_base(model: Path, capsys: pytest.CaptureFixture[
     changed, same = capsys.readouterr().out.splitlines()
     assert changed.startswith("c_puct=1: ") and changed.endswith(")")
     assert same.startswith("c_puct=1.5: ") and "50.0%" in same  # against itself every pair of games is even
+
+
+@pytest.mark.parametrize(("resign", "ends"), [(-1.0, {"resigned"}), (1.0, {"played_out"})])
+def test_a_player_resigns_below_its_value(resign: float, ends: set[str]) -> None:
+    """All values lie between -1 and 1."""
+    game = parse_game("tictactoe")
+
+    def make(game: Any, rows: int, evaluate: Any, search: SearchConfig, readouts: int) -> SearchPlayer:
+        return tune.ResigningPlayer(resign, game, rows, zero_evaluator(game), search, readouts)
+
+    match = NetworkMatch(game, [[0], [4]], 8, make=make)
+    games = match.play([[None], [None]], range(4), 1, 4, None)  # type: ignore[list-item]
+    assert {one.end for one in games.values()} == ends and len(games) == 4
 
 
 def test_who_searches_more_wisely_wins(model: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ from pipeline.matches.openings import make_openings
 from pipeline.matches.runner import LEAST_BATCH
 from pipeline.matches.worker_pool import ThreadPool, conduct
 from pipeline.phrases import counted, duration
-from pipeline.players.base import MakePlayer
+from pipeline.players.base import MakePlayer, Player
 from pipeline.players.loading import calibration_positions
 from pipeline.players.searching import SearchPlayer
 from pipeline.progress import SILENT, Progress
@@ -162,11 +162,13 @@ class NetworkMatch:
         openings: Sequence[Sequence[int]],
         readouts: int,
         searches: tuple[SearchConfig, SearchConfig] = (SEARCH, SEARCH),
+        make: Callable[[Game, int, Evaluator, SearchConfig, int], Player] = SearchPlayer,
     ) -> None:
         self._game = game
         self._openings = openings
         self._readouts = readouts
         self._searches = searches
+        self._make = make
 
     def play(
         self,
@@ -180,7 +182,7 @@ class NetworkMatch:
         """Play these games; returns them by number. With seconds, only those that ended within that time."""
 
         def maker(evaluators: Sequence[Evaluator], search: SearchConfig) -> MakePlayer:
-            return lambda game, rows, thread: SearchPlayer(game, rows, evaluators[thread], search, self._readouts)
+            return lambda game, rows, thread: self._make(game, rows, evaluators[thread], search, self._readouts)
 
         found: dict[int, MatchGame] = {}
         stop = time.perf_counter() + (seconds if seconds is not None else float("inf"))
