@@ -31,7 +31,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import IllegalMove
+from pipeline.errors import IllegalMove, UsageError
 
 States = NDArray[np.int16]
 Actions = NDArray[np.int32]
@@ -236,6 +236,40 @@ class AnyGame(ABC):
     can_set_up: bool = False  # whether position() and with_turn() work
     can_settle: bool = False  # whether Game.settled_owners() may ever say anything
 
+    @property
+    def family(self) -> str:
+        """The spec that its models name: its own, or that of the game of all boards (go:any) that it belongs to."""
+        return self.spec
+
+    # Games differ by their *setup*, a number: 0 for the usual game, in Go komi's half points beyond the usual ones.
+
+    def begin(self, setups: NDArray[np.integer]) -> States:
+        """[B, S] the initial positions of games with these setups [B]."""
+        if np.any(setups):
+            raise IllegalMove(f"{self.spec}: setup {setups[np.flatnonzero(setups)[0]]}; it has one beginning only")
+        return self.initial(len(setups))
+
+    def varied(self, setup: int) -> Self:
+        """The game that begins with this setup where another isn't named."""
+        if setup:
+            raise IllegalMove(f"{self.spec}: setup {setup}; it has one beginning only")
+        return self
+
+    def adopt(self, states: States) -> States:
+        """[B, S] positions of a game that differs from this one by its setup alone, as positions of this one."""
+        return states
+
+    def on_board(self, size: int) -> Self:
+        """This game on a square board of this size. Raises UsageError unless it is one of all boards."""
+        raise UsageError(f"{self.spec} is played on one board; wanted a game of all boards, e.g. go:any")
+
+    def as_seen(self, other: AnyGame) -> Self | None:
+        """How whoever plays this game sees another: the same states, rules and actions, maybe more planes.
+
+        None if it can't play that.
+        """
+        return self if other.spec == self.spec else None
+
     def without_move_limit(self) -> Self:
         """The same game without a limit on its length that its rules don't need: for games against others."""
         return self
@@ -384,6 +418,7 @@ class Game(AnyGame):
     num_actions: int  # A
     board_shape: tuple[int, int]  # (H, W)
     plane_names: tuple[str, ...]  # C names; new ones always last: older models see the first ones
+    num_global_planes: int = 0  # the last ones, each the same at all points; only games of all boards have them
     symmetries: Symmetries
 
     @property
@@ -431,8 +466,8 @@ class Game(AnyGame):
         """
         return np.zeros((len(states), self.num_points), np.int8)
 
-    def settled_scores(self, owners: NDArray[np.int8]) -> FloatArray:
-        """[B] float32, as scores(), of boards whose points belong to owners [B, P]."""
+    def settled_scores(self, states: States, owners: NDArray[np.int8]) -> FloatArray:
+        """[B] float32, as scores(), of states [B, S] whose points belong to owners [B, P]."""
         raise NotImplementedError(f"{self.spec} is played to its end")
 
     @abstractmethod

@@ -11,7 +11,7 @@ process has loaded, and those that the variable MUGO_GAMES lists, e.g. ``MUGO_GA
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pkgutil import resolve_name
 
@@ -67,6 +67,19 @@ def recorded_game(spec: str) -> Game:
             f"to allow it set MUGO_GAMES={name}"
         )
     return parse_game(spec)
+
+
+def are_related(spec: str, other: str) -> bool:
+    """Whether data files that name these games may be learned from together: of one game, or of boards of one family.
+
+    Raises UsageError as recorded_game does, unless they are equal.
+    """
+    return spec == other or recorded_game(spec).family == recorded_game(other).family
+
+
+def largest(specs: Iterable[str]) -> Game:
+    """Of related games that data files name, the one in whose examples those of all have room. Raises UsageError."""
+    return max((recorded_game(spec) for spec in set(specs)), key=lambda game: game.state_size)
 
 
 def _parsed(spec: str) -> tuple[str, str | None, dict[str, str]]:

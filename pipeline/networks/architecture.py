@@ -4,6 +4,12 @@ A network is a residual tower over the board (``modules.py``), named after its b
 Weights are a flat dict of float32 arrays under the names that ``weight_shapes`` lists; a model directory stores that
 dict, and training, folding and every inference backend read it.
 
+A network for *boards of every size* has weights that don't depend on a board's size, so that the same ones play all of
+them. It is told about the board and komi by planes that are the same at all points (``global_planes``), of which it
+reads one point, and beside the mean of each channel it sees the mean times ``side_scale``: what a whole board is worth
+grows with its size. Source: Wu 2019, arXiv 1902.10565, appendix A; KataGo's "gpool" layers. Its Architecture stands for
+one board, ``at`` gives that of another.
+
 The value is learned as a *scalar* in [-1, 1], or as *wdl*: the probabilities of win, draw and loss, whose value is
 P(win) − P(loss). Two more heads have the policy's shape and serve training only: the opponent's reply, and the
 softened policy.
@@ -14,7 +20,7 @@ C planes, H×W the board, P = H·W points, A actions.
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -34,6 +40,7 @@ VALUE_OUTPUTS: Final = {"scalar": 1, "wdl": 3}  # value head → its outputs; wd
 # Heads with the policy's shape; only the first serves inference. Over the same features, as in KataGo, the others cost
 # next to nothing.
 POLICY_HEADS: Final = ("policy", "reply", "soft_policy")
+POOLED = ("pooling.weight", "_extra.weight", "value_hidden.weight")  # what reads pooled channels, group after group
 KNOWN_SIZES = ("b2c32", "b4c64", "b6c96")
 
 
@@ -48,17 +55,20 @@ class Architecture:
     width: int
     actions: int  # A, policy logits
     value_head: str = "scalar"  # one of VALUE_OUTPUTS
+    global_planes: int = 0  # the last of the planes, each the same everywhere; 0: a network for one board
 
     @staticmethod
     def for_game(size: str, game: Game, value_head: str = "scalar") -> Architecture:
         """The network that a size such as ``b4c64`` means for this game. Raises UsageError if it isn't one."""
         blocks, channels = parse_size(size)
         height, width = game.board_shape
-        return Architecture(blocks, channels, game.num_planes, height, width, game.num_actions, value_head)
+        return Architecture(
+            blocks, channels, game.num_planes, height, width, game.num_actions, value_head, game.num_global_planes
+        )
 
     @staticmethod
     def from_dict(values: dict[str, Any]) -> Architecture:
-        """The inverse of to_dict; without a value_head it is scalar.
+        """The inverse of to_dict; without a value_head it is scalar, without global_planes there are none.
 
         Raises MuGoError that names the first field that is missing, unknown or of a wrong value.
         """
@@ -72,13 +82,43 @@ class Architecture:
                 raise MuGoError(f"architecture: {name} is {number!r}; wanted a whole number of at least 1")
         if values["blocks"] > MAX_BLOCKS:  # each would be gone through before the first missing weight is named
             raise MuGoError(f"architecture: blocks is {values['blocks']}; wanted at most {MAX_BLOCKS}")
+        last = values.get("global_planes", 0)
+        if not isinstance(last, int) or isinstance(last, bool) or not 0 <= last < values["planes"]:
+            found = f"global_planes is {last!r}"
+            raise MuGoError(f"architecture: {found}; wanted fewer than its {values['planes']} planes")
         unknown = sorted(set(values) - set(fields))
         if unknown:
             raise MuGoError(f"architecture: unknown field {unknown[0]!r}; known: {', '.join(fields)}")
         return Architecture(**values)
 
     def to_dict(self) -> dict[str, int | str]:
-        return asdict(self)
+        values = asdict(self)
+        if not self.global_planes:
+            del values["global_planes"]
+        return values
+
+    def at(self, height: int, width: int) -> Architecture:
+        """The same network on another board. Raises MuGoError if it is one for a single board."""
+        if (height, width) == (self.height, self.width):
+            return self
+        if not self.any_board:
+            raise MuGoError(f"a network for boards of {self.height}×{self.width}; found one of {height}×{width}")
+        return replace(self, height=height, width=width, actions=height * width + self.extra_actions)
+
+    @property
+    def any_board(self) -> bool:
+        """Whether the weights serve boards of every size."""
+        return self.global_planes > 0
+
+    @property
+    def local_planes(self) -> int:
+        """Those that differ from point to point."""
+        return self.planes - self.global_planes
+
+    @property
+    def pooled_groups(self) -> int:
+        """What a pooled layer reads of each channel: mean and maximum, and the scaled mean."""
+        return 3 if self.any_board else 2
 
     @property
     def size(self) -> str:
@@ -103,14 +143,21 @@ class Architecture:
         """Channels of the policy head, and again of the value head."""
         return max(16, self.channels // 4)
 
-    @property
-    def score_scale(self) -> float:
-        """Points of score that one unit of the score head stands for: the side of a square board of this area."""
-        return float(self.points) ** 0.5
-
     def has_pooling(self, block: int) -> bool:
         """Every second block sees the whole board through pooled means and maxima."""
         return block % 2 == 1
+
+
+def side_of(points: int) -> float:
+    """Of a square board of this many points: the points of score that one unit of the score head stands for."""
+    return float(points) ** 0.5
+
+
+def side_scale(points: int) -> float:
+    """What means over a board of this many points are multiplied by, beside the means themselves: from −0.7 for 7×7 to
+    0.5 for 19×19, as in KataGo.
+    """
+    return (side_of(points) - 14) / 10
 
 
 def parse_size(size: str) -> tuple[int, int]:
@@ -141,11 +188,14 @@ def weight_shapes(architecture: Architecture) -> dict[str, tuple[int, ...]]:
         shapes[f"{name}.weight"] = (outputs, inputs)
         shapes[f"{name}.bias"] = (outputs,)
 
-    convolution("stem", architecture.planes, channels, 3)
+    groups = architecture.pooled_groups
+    convolution("stem", architecture.local_planes, channels, 3)
+    if architecture.global_planes:
+        linear("stem_globals", architecture.global_planes, channels)
     for block in range(architecture.blocks):
         convolution(f"blocks.{block}.first", channels, channels, 3)
         if architecture.has_pooling(block):
-            linear(f"blocks.{block}.pooling", 2 * channels, channels)
+            linear(f"blocks.{block}.pooling", groups * channels, channels)
         convolution(f"blocks.{block}.second", channels, channels, 3)
     convolution("policy_features", channels, head, 1)
     for policy in POLICY_HEADS:
@@ -154,9 +204,9 @@ def weight_shapes(architecture: Architecture) -> dict[str, tuple[int, ...]]:
             continue
         linear(f"{policy}_points", head, 1)
         if architecture.extra_actions:
-            linear(f"{policy}_extra", 2 * head, architecture.extra_actions)
+            linear(f"{policy}_extra", groups * head, architecture.extra_actions)
     convolution("value_features", channels, head, 1)
-    linear("value_hidden", 2 * head, VALUE_HIDDEN)
+    linear("value_hidden", groups * head, VALUE_HIDDEN)
     linear("value_output", VALUE_HIDDEN, VALUE_OUTPUTS[architecture.value_head])
     linear("ownership", head, 1)
     linear("score", VALUE_HIDDEN, 1)

@@ -212,6 +212,11 @@ class _Layers:
         board = np.array([2, 3])
         return self.ops.concat([self.ops.reduce_mean(x, board, False), self.ops.reduce_max(x, board, False)], 1)
 
+    def at_first_point(self, x: Any) -> Any:
+        """[B, C] of [B, C, H, W]"""
+        first = self.ops.slice(x, *(np.array(one) for one in ([0, 0], [1, 1], [1, 1], [2, 3])))
+        return self.ops.squeeze(first, np.array([2, 3]))
+
     def flat(self, x: Any) -> Any:
         return self.ops.reshape(x, np.array([x.shape[0], -1]), False)
 
@@ -242,7 +247,13 @@ def openvino_model(
     layers = _Layers(folded, maxima, watched)
     ops = layers.ops
     planes = ops.parameter([size, architecture.planes, architecture.height, architecture.width], np.uint8, "planes")
-    x = ops.relu(layers.convolution(ops.convert(planes, "f32"), "stem"))
+    if not architecture.global_planes:
+        x = layers.convolution(ops.convert(planes, "f32"), "stem")
+    else:
+        local, last = ops.variadic_split(planes, 1, [architecture.local_planes, architecture.global_planes]).outputs()
+        told = layers.linear(ops.convert(layers.at_first_point(last), "f32"), "stem_globals")
+        x = ops.add(layers.convolution(ops.convert(local, "f32"), "stem"), ops.unsqueeze(told, np.array([2, 3])))
+    x = ops.relu(x)
     for block in range(architecture.blocks):
         y = layers.convolution(x, f"blocks.{block}.first")
         if architecture.has_pooling(block):

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from pipeline.games.base import FloatArray, Planes
-from pipeline.networks.architecture import Architecture, Weights
+from pipeline.networks.architecture import Architecture, Weights, side_of
 from pipeline.networks.modules import load_network
 
 
@@ -35,7 +35,7 @@ def estimator(architecture: Architecture, weights: Weights) -> Callable[[Planes]
     @torch.inference_mode()
     def estimate(planes: Planes) -> Estimates:
         outputs = network(torch.from_numpy(np.ascontiguousarray(planes[:, : architecture.planes])))
-        score = outputs.score * architecture.score_scale
+        score = outputs.score * side_of(outputs.ownership_logits.shape[1])
         return Estimates(torch.tanh(outputs.ownership_logits).numpy(), score.numpy())
 
     return estimate

@@ -3,8 +3,9 @@
 A norm with frozen statistics is a scale and a shift per channel: norm(conv(x)) = conv(x)·s + t with
 s = weight / sqrt(running_var + ε) and t = bias − running_mean·s. Scaling the convolution's kernels by s and giving it
 the bias t computes the same thing. The heads that only training reads are left out, and the first convolutions of
-policy and value, which read the same input, become one. Folding is exact in exact arithmetic; in float32 the outputs
-differ by rounding only, tested at 1e-4.
+policy and value, which read the same input, become one. On a board of known size the scaled mean of a network for all
+boards is the mean times a number, so the two have one weight. Folding is exact in exact arithmetic; in float32 the
+outputs differ by rounding only, tested at 1e-4.
 
 ``evaluate_plain`` is what every inference backend is checked against. It is slow (a few milliseconds a position) and
 uses no library that a backend uses, so it can be wrong only by itself; the tests compare it with the training module.
@@ -15,7 +16,15 @@ from __future__ import annotations
 import numpy as np
 
 from pipeline.games.base import Evaluation, FloatArray, Planes
-from pipeline.networks.architecture import NORM_EPSILON, Architecture, Weights, check_weights, weight_shapes
+from pipeline.networks.architecture import (
+    NORM_EPSILON,
+    POOLED,
+    Architecture,
+    Weights,
+    check_weights,
+    side_scale,
+    weight_shapes,
+)
 
 ONLY_TRAINED = ("reply", "soft_policy", "ownership", "score")  # heads that inference doesn't read
 
@@ -23,8 +32,9 @@ ONLY_TRAINED = ("reply", "soft_policy", "ownership", "score")  # heads that infe
 def fold(architecture: Architecture, weights: Weights) -> Weights:
     """What inference needs, float32: ``NAME.weight`` [out, in, kh, kw] or [out, in], and ``NAME.bias`` [out], for
 
-    stem, blocks.i.first, blocks.i.pooling (in blocks that have it), blocks.i.second, heads (policy features first,
-    then value features), policy_points and policy_extra, or policy_dense, then value_hidden, value_output.
+    stem, stem_globals (if it has global planes), blocks.i.first, blocks.i.pooling (in blocks that have it),
+    blocks.i.second, heads (policy features first, then value features), policy_points and policy_extra, or
+    policy_dense, then value_hidden, value_output.
     Raises MuGoError if the weights don't fit the architecture.
     """
     check_weights(architecture, weights)
@@ -34,6 +44,10 @@ def fold(architecture: Architecture, weights: Weights) -> Weights:
             _fold_convolution(weights, name.removesuffix(".conv.weight"), folded)
         elif ".norm." not in name and not name.startswith(ONLY_TRAINED):
             folded[name] = np.asarray(weights[name], np.float32)
+            if architecture.any_board and name.endswith(POOLED):
+                mean, maximum, scaled = np.split(folded[name], 3, axis=1)
+                mean = mean + np.float32(side_scale(architecture.points)) * scaled
+                folded[name] = np.concatenate([mean, maximum], axis=1)
     for part in ("weight", "bias"):
         heads = [folded.pop(f"{head}_features.{part}") for head in ("policy", "value")]
         folded[f"heads.{part}"] = np.concatenate(heads)
@@ -49,9 +63,13 @@ def _fold_convolution(weights: Weights, name: str, folded: Weights) -> None:
     folded[f"{name}.bias"] = (shift - mean * scale).astype(np.float32)
 
 
-def evaluate_plain(architecture: Architecture, folded: Weights, planes: Planes) -> Evaluation:
+def evaluate_plain(architecture: Architecture, folded: Weights, planes: Planes | FloatArray) -> Evaluation:
     """(policy_logits [B, A], value_to_move [B]) of planes [B, C, H, W], by weights from ``fold``."""
-    x = np.maximum(_convolve(planes.astype(np.float32), folded, "stem"), 0)
+    planes = planes.astype(np.float32)
+    x = _convolve(planes[:, : architecture.local_planes], folded, "stem")
+    if architecture.global_planes:
+        x = x + _linear(planes[:, architecture.local_planes :, 0, 0], folded, "stem_globals")[:, :, None, None]
+    x = np.maximum(x, 0)
     for block in range(architecture.blocks):
         y = _convolve(x, folded, f"blocks.{block}.first")
         if architecture.has_pooling(block):

@@ -6,6 +6,7 @@ network answers as the smaller one did, so nothing learned is lost and the champ
     new channels  have random weights of their own; the old layers read them with weight 0
     new blocks    follow the old ones and begin as the identity: their last norm multiplies by 0
     new planes    of a game that shows more than when the network was made are read with weight 0
+    all boards    a network for one board becomes one for all: what it reads more of them has weight 0
 
 All of them learn from the first step: a weight of 0 has a gradient. Source: Chen, Goodfellow & Shlens 2016, "Net2Net";
 with zero weights instead of copied channels no noise is needed to tell copies apart.
@@ -16,9 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pipeline.errors import UsageError
-from pipeline.networks.architecture import Architecture, Weights, parse_size, random_weights
-
-POOLED = ("pooling.weight", "_extra.weight", "value_hidden.weight")  # read means, then maxima, of the same channels
+from pipeline.networks.architecture import POOLED, Architecture, Weights, parse_size, random_weights
 
 
 def grown_architecture(architecture: Architecture, size: str | None, planes: int) -> Architecture:
@@ -42,16 +41,18 @@ def grow(weights: Weights, old: Architecture, new: Architecture, seed: int) -> W
     new: from grown_architecture(old, …). seed: for the random weights of new channels and blocks.
     """
     grown = random_weights(new, seed)
+    if new.any_board and not old.any_board:
+        grown["stem_globals.weight"][:] = 0.0
     for name, array in weights.items():
         target = grown[name]
         if array.ndim == 1:
             target[: len(array)] = array
             continue
-        groups = 2 if name.endswith(POOLED) else 1
-        kept = array.reshape(len(array), groups, -1, *array.shape[2:])  # [out, groups, in, …]
-        into = target.reshape(len(target), groups, -1, *array.shape[2:])[: len(array)]
+        before, after = (one.pooled_groups if name.endswith(POOLED) else 1 for one in (old, new))
+        kept = array.reshape(len(array), before, -1, *array.shape[2:])  # [out, groups, in, …]
+        into = target.reshape(len(target), after, -1, *array.shape[2:])[: len(array)]
         into[:] = 0.0
-        into[:, :, : kept.shape[2]] = kept
+        into[:, :before, : kept.shape[2]] = kept
     for block in range(old.blocks, new.blocks):
         grown[f"blocks.{block}.second.norm.weight"][:] = 0.0
     return grown

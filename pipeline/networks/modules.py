@@ -8,6 +8,9 @@ exactly (``folding.py``). In every second block the means and maxima of the bloc
 linear layer, are added to every point of the first convolution's output, so every corner learns about the whole
 board in one step. Source: Wu 2019, arXiv 1902.10565, section 3.3 ("global pooling").
 
+A network for boards of every size also reads planes that are the same everywhere, at one point of the board, and the
+mean of each channel times ``side_scale``; it takes boards of any size, a batch at a time. See ``architecture.py``.
+
 The policy, the opponent's reply and the soft policy are three outputs over the same features, as in KataGo, and
 computed together. All outputs are seen by the player to move. B batch, C planes, H×W board, P = H·W points, A actions.
 """
@@ -29,6 +32,7 @@ from pipeline.networks.architecture import (
     Architecture,
     Weights,
     check_weights,
+    side_scale,
     weight_shapes,
 )
 
@@ -39,7 +43,7 @@ class Outputs(NamedTuple):
     policy_logits: Tensor  # [B, A]
     value: Tensor  # [B] in [-1, 1]
     ownership_logits: Tensor  # [B, P]; tanh of it is the expected owner, +1 the player to move
-    score: Tensor  # [B] in units of architecture.score_scale points
+    score: Tensor  # [B] in units of architecture.side_of(P) points
     reply_logits: Tensor  # [B, A] the policy of the position after the best move, in coordinates of the board
     soft_policy_logits: Tensor  # [B, A]
     value_logits: Tensor  # scalar: [B, 1], value = tanh of it; wdl: [B, 3], win, draw and loss before the softmax
@@ -49,6 +53,24 @@ def pooled(x: Tensor) -> Tensor:
     """[B, 2C]: mean and maximum of each channel over the board."""
     # As a pooling layer the maximum is 13 times as fast as amax() in bfloat16 on a processor.
     return torch.cat([x.mean((2, 3)), F.max_pool2d(x, x.shape[2:]).flatten(1)], dim=1)
+
+
+def split_planes(architecture: Architecture, x: Tensor) -> tuple[Tensor, Tensor | None]:
+    """The local planes of x [B, C, H, W], and the global ones [B, G] if there are any."""
+    if not architecture.global_planes:
+        return x, None
+    return x[:, : architecture.local_planes], x[:, architecture.local_planes :, 0, 0]
+
+
+def read_pooled(features: Tensor, weight: Tensor, bias: Tensor, points: int) -> Tensor:
+    """[B, outputs] a linear layer over pooled() features [B, 2C] of a board of so many points.
+
+    weight [outputs, 2C], or of a network for all boards [outputs, 3C], whose last C are those of the scaled mean.
+    """
+    if weight.shape[1] > features.shape[1]:
+        mean, maximum, scaled = weight.chunk(3, dim=1)
+        weight = torch.cat([mean + side_scale(points) * scaled, maximum], dim=1)
+    return F.linear(features, weight, bias)
 
 
 class NormedConvolution(nn.Module):
@@ -64,18 +86,19 @@ class NormedConvolution(nn.Module):
 
 
 class Block(nn.Module):
-    """One residual block; with_pooling adds the view of the whole board."""
+    """One residual block; pooling adds the view of the whole board."""
 
-    def __init__(self, channels: int, with_pooling: bool) -> None:
+    def __init__(self, channels: int, pooled_groups: int) -> None:
+        """pooled_groups: what it reads of each channel over the board; 0: nothing."""
         super().__init__()
         self.first = NormedConvolution(channels, channels, 3)
-        self.pooling = nn.Linear(2 * channels, channels) if with_pooling else None
+        self.pooling = nn.Linear(pooled_groups * channels, channels) if pooled_groups else None
         self.second = NormedConvolution(channels, channels, 3)
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.first(x)
         if self.pooling is not None:
-            y = y + self.pooling(pooled(x))[:, :, None, None]
+            y = y + read_pooled(pooled(x), self.pooling.weight, self.pooling.bias, x[0, 0].numel())[:, :, None, None]
         return F.relu(x + self.second(F.relu(y)))
 
 
@@ -86,9 +109,12 @@ class Network(nn.Module):
         super().__init__()
         self.architecture = architecture
         channels, head = architecture.channels, architecture.head_channels
-        self.stem = NormedConvolution(architecture.planes, channels, 3)
+        groups = architecture.pooled_groups
+        self.stem = NormedConvolution(architecture.local_planes, channels, 3)
+        if architecture.global_planes:
+            self.stem_globals = nn.Linear(architecture.global_planes, channels)
         self.blocks = nn.ModuleList(
-            Block(channels, architecture.has_pooling(block)) for block in range(architecture.blocks)
+            Block(channels, groups if architecture.has_pooling(block) else 0) for block in range(architecture.blocks)
         )
         self.policy_features = NormedConvolution(channels, head, 1)
         for policy in POLICY_HEADS:
@@ -97,9 +123,9 @@ class Network(nn.Module):
                 continue
             self.add_module(f"{policy}_points", nn.Linear(head, 1))
             if architecture.extra_actions:
-                self.add_module(f"{policy}_extra", nn.Linear(2 * head, architecture.extra_actions))
+                self.add_module(f"{policy}_extra", nn.Linear(groups * head, architecture.extra_actions))
         self.value_features = NormedConvolution(channels, head, 1)
-        self.value_hidden = nn.Linear(2 * head, VALUE_HIDDEN)
+        self.value_hidden = nn.Linear(groups * head, VALUE_HIDDEN)
         self.value_output = nn.Linear(VALUE_HIDDEN, VALUE_OUTPUTS[architecture.value_head])
         self.ownership = nn.Linear(head, 1)
         self.score = nn.Linear(VALUE_HIDDEN, 1)
@@ -107,12 +133,17 @@ class Network(nn.Module):
     def forward(self, planes: Tensor) -> Outputs:
         """planes [B, C, H, W] uint8 of 0 and 1 (or already a float type)."""
         x = planes.to(self.stem.conv.weight.dtype, memory_format=torch.channels_last)
-        x = F.relu(self.stem(x))
+        local, told = split_planes(self.architecture, x)
+        x = self.stem(local)
+        if told is not None:
+            x = x + self.stem_globals(told)[:, :, None, None]
+        x = F.relu(x)
         for block in self.blocks:
             x = block(x)
         policy = F.relu(self.policy_features(x))
         value = F.relu(self.value_features(x))
-        hidden = F.relu(self.value_hidden(pooled(value)))
+        points = planes[0, 0].numel()
+        hidden = F.relu(read_pooled(pooled(value), self.value_hidden.weight, self.value_hidden.bias, points))
         policy_logits, reply_logits, soft_policy_logits = self._policies(policy).float().unbind(1)
         value_logits = self.value_output(hidden).float()
         return Outputs(
@@ -134,7 +165,8 @@ class Network(nn.Module):
         by_point = F.linear(features.permute(0, 2, 3, 1), *self._stacked("points"))  # [B, H, W, 3]
         logits = by_point.flatten(1, 2).transpose(1, 2)
         if self.architecture.extra_actions:
-            extra = F.linear(pooled(features), *self._stacked("extra")).view(batch, heads, -1)
+            stacked, points = self._stacked("extra"), features[0, 0].numel()
+            extra = read_pooled(pooled(features), *stacked, points).view(batch, heads, -1)
             logits = torch.cat([logits, extra], dim=2)
         return logits
 

@@ -14,7 +14,7 @@ from pipeline.config import available_cores
 from pipeline.games.base import Evaluate, Evaluation, Planes
 from pipeline.networks.architecture import Architecture, Weights
 from pipeline.networks.backends import Backend
-from pipeline.networks.modules import per_point_logits, pooled, value_of
+from pipeline.networks.modules import per_point_logits, pooled, split_planes, value_of
 
 
 class FoldedNetwork(nn.Module):
@@ -33,7 +33,11 @@ class FoldedNetwork(nn.Module):
     def forward(self, planes: Tensor) -> Tensor:
         """[B, A + 1] float32, policy logits and value_to_move side by side, of planes [B, C, H, W] uint8."""
         x = planes.to(self.dtype, memory_format=torch.channels_last)
-        x = F.relu(self._convolution(x, "stem"))
+        local, told = split_planes(self.architecture, x)
+        x = self._convolution(local, "stem")
+        if told is not None:
+            x = x + self._linear(told, "stem_globals")[:, :, None, None]
+        x = F.relu(x)
         for block in range(self.architecture.blocks):
             y = self._convolution(x, f"blocks_{block}_first")
             if self.architecture.has_pooling(block):

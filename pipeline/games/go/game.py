@@ -12,6 +12,10 @@ needs no plane: who has it follows from "white to move".
 
 Spec: ``go:SIZE[,komi=K][,moves=LIMIT]``, e.g. ``go:9``, ``go:9,komi=7``. Resignation is no move: who runs a game
 decides it.
+
+``go:any`` is for networks that play boards of every size with any komi: they see planes that say which (any_board). Its
+boards have the specs ``go:any,size=SIZE``, its own is 9×9; komi is what games usually have, and a game may begin with
+another, by its setup: half points more than usual. A model of ``go:any`` plays every ``go:SIZE``.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from numpy.typing import NDArray
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.games.base import (
     Actions,
+    AnyGame,
     BoolArray,
     FloatArray,
     History,
@@ -37,6 +42,7 @@ from pipeline.games.base import (
     Sgf,
     States,
 )
+from pipeline.games.go import any_board as any_board_planes
 from pipeline.games.go import features, kernels, pass_alive
 from pipeline.games.go.board import BLACK, EMPTY, OFF_BOARD, WHITE, count_liberties, points_around
 from pipeline.games.go.groups import sets_beside, words_for
@@ -44,6 +50,8 @@ from pipeline.games.go.heuristic import move_scores
 from pipeline.games.stones import GTP_COLUMNS, REFUSALS, BoardGame, square_board
 
 DEFAULT_KOMI = 7.5
+SIZES = range(5, 20)
+ANY, HOME = "any", 9  # the size in the spec of a game of all sizes, and the board that it means where none is named
 LONGEST = 10_000  # plies of a game without a move limit: superko ends every game, in theory after many more
 # Area scoring, superko, no suicide: of the names that other programs know, the Chinese rules come closest.
 SGF_RULES = "Chinese"
@@ -80,16 +88,22 @@ class Go(BoardGame, OneAnalysis):
         *features.PLANE_NAMES,
     )
 
-    def __init__(self, size: int, komi: float = DEFAULT_KOMI, max_plies: int | None = None) -> None:
+    def __init__(
+        self, size: int, komi: float = DEFAULT_KOMI, max_plies: int | None = None, any_board: bool = False
+    ) -> None:
+        """any_board: whether networks see size and komi, as those of ``go:any`` do."""
         super().__init__(size, size, kernels.EXTRA_WORDS, passes=True)
         self.size = size
         self.komi = self.gtp_komi = komi
         self.max_plies = self.move_limit = 2 * self.num_points if max_plies is None else max_plies
-        self.spec = f"go:{size}"
-        if komi != DEFAULT_KOMI:
-            self.spec += f",komi={komi:g}"
-        if self.max_plies != 2 * self.num_points:
-            self.spec += f",moves={self.max_plies}"
+        options = "" if komi == DEFAULT_KOMI else f",komi={komi:g}"
+        limit = "" if self.max_plies == 2 * self.num_points else f",moves={self.max_plies}"
+        self.spec = self._family = f"go:{size}{options}{limit}"
+        if any_board:
+            board = "" if size == HOME else f",size={size}"
+            self.spec, self._family = f"go:{ANY}{board}{options}{limit}", f"go:{ANY}{options}"
+            self.plane_names = (*self.plane_names, *any_board_planes.PLANE_NAMES)
+            self.num_global_planes = any_board_planes.NUM_PLANES
         self.sgf = Sgf(1, SGF_RULES, komi, margin=True)
         self._neighbours = np.ascontiguousarray(points_around(size)[:, :4])
         self._beside, self._words = sets_beside(size), words_for(self.num_points)
@@ -98,7 +112,10 @@ class Go(BoardGame, OneAnalysis):
     @staticmethod
     def from_spec(size: str | None, options: dict[str, str]) -> Go:
         """Raises UsageError for a size outside 5–19, an unknown option or a value that is no number."""
-        board = square_board("go", size, options, sizes=range(5, 20), usual=9, known=("komi", "moves"))
+        options, any_board = dict(options), size == ANY
+        if any_board:
+            size = options.pop("size", str(HOME))
+        board = square_board("go", size, options, sizes=SIZES, usual=9, known=("komi", "moves"))
         komi, max_plies = DEFAULT_KOMI, None
         for name, text in options.items():
             try:
@@ -113,17 +130,50 @@ class Go(BoardGame, OneAnalysis):
                 if not (text.isdecimal() and 2 <= number <= 30000):
                     raise UsageError(f"game go:{size}: moves={text}; wanted a whole number from 2 to 30000")
                 max_plies = int(text)
-        return Go(board, komi, max_plies)
+        return Go(board, komi, max_plies, any_board)
+
+    def _like(self, size: int, komi: float, max_plies: int | None) -> Self:
+        return type(self)(size, komi, max_plies, any_board=self.num_global_planes > 0)
+
+    @property
+    def family(self) -> str:
+        return self._family
+
+    def on_board(self, size: int) -> Self:
+        if not self.num_global_planes:
+            return super().on_board(size)
+        if size not in SIZES:
+            raise UsageError(f"{self.spec}: found size {size}; wanted {SIZES[0]} to {SIZES[-1]}")
+        return self._like(size, self.komi, None)
+
+    def as_seen(self, other: AnyGame) -> Self | None:
+        if self.num_global_planes and isinstance(other, Go):
+            return self._like(other.size, other.komi, other.max_plies)
+        return super().as_seen(other)
+
+    def varied(self, setup: int) -> Self:
+        return self._like(self.size, self.komi + setup / 2, self.max_plies) if setup else self
+
+    def adopt(self, states: States) -> States:
+        adopted = states.copy()
+        adopted[:, self.num_points + kernels.KOMI] = round(2 * self.komi)
+        return adopted
+
+    def begin(self, setups: NDArray[np.integer]) -> States:
+        states = self.initial(len(setups))
+        states[:, self.num_points + kernels.KOMI] += np.asarray(setups, np.int16)
+        return states
 
     def initial(self, num_games: int) -> States:
         states = np.zeros((num_games, self.state_size), np.int16)
+        states[:, self.num_points + kernels.KOMI] = round(2 * self.komi)
         states[:, self.num_points] = OFF_BOARD
         last = self.num_points + kernels.LAST
         states[:, last : last + kernels.NUM_LAST] = -1
         return states
 
     def without_move_limit(self) -> Self:
-        return type(self)(self.size, self.komi, LONGEST)
+        return self._like(self.size, self.komi, LONGEST)
 
     def position(self, first: Sequence[int], second: Sequence[int], to_move: int | None = None) -> States:
         state = self.initial(1)
@@ -187,16 +237,21 @@ class Go(BoardGame, OneAnalysis):
             states, past.keys, past.lengths, history is not None, self._neighbours, self._beside, self._words,
             self._zobrist, allowed, planes,
         )  # fmt: skip
+        if self.num_global_planes and len(planes):
+            words = states[:, self.num_points :]
+            komi = np.where(words[:, kernels.TO_MOVE] == 1, words[:, kernels.KOMI], -words[:, kernels.KOMI])
+            any_board_planes.show(komi, self.size, planes[:, -self.num_global_planes :])
 
     def scores(self, states: States) -> FloatArray:
-        return self.settled_scores(self.ownership(states))
+        return self.settled_scores(states, self.ownership(states))
 
     def settled_owners(self, states: States) -> NDArray[np.int8]:
         """The pass-alive areas, see pass_alive.py."""
         return pass_alive.areas(states, self.num_points, self._neighbours)
 
-    def settled_scores(self, owners: NDArray[np.int8]) -> FloatArray:
-        return owners.sum(axis=1, dtype=np.float32) - np.float32(self.komi)
+    def settled_scores(self, states: States, owners: NDArray[np.int8]) -> FloatArray:
+        komi = states[:, self.num_points + kernels.KOMI].astype(np.float32) / 2
+        return owners.sum(axis=1, dtype=np.float32) - komi
 
     def ownership(self, states: States) -> NDArray[np.int8]:
         return kernels.ownership(states, self._neighbours)

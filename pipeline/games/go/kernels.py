@@ -13,6 +13,7 @@ One state row, S = P + 16 words:
     P + MAX_STONES   most stones that were ever on the board (see ``repeats``)
     P + LAST .. +4   the last four actions, newest first, -1 where there was none
     P + KEY .. +3    64-bit Zobrist hash of the points, lowest 16 bits first
+    P + KOMI         what white is given, in half points
 
 Kernels run one thread and take all parameters as arguments. They don't check array shapes.
 """
@@ -27,7 +28,7 @@ from pipeline.games.go.board import BLACK, EMPTY, WHITE, kernel, part
 from pipeline.games.go.features import THEIRS, stones_shown
 from pipeline.games.lines.kernels import GAME_OVER, OCCUPIED, OUT_OF_RANGE
 
-TO_MOVE, PASSES, PLY, OVER, STONES, MAX_STONES, LAST, KEY = 1, 2, 3, 4, 5, 6, 7, 11
+TO_MOVE, PASSES, PLY, OVER, STONES, MAX_STONES, LAST, KEY, KOMI = 1, 2, 3, 4, 5, 6, 7, 11, 15
 NUM_LAST = 4
 EXTRA_WORDS = 16
 BASE_PLANES = 16  # those of features follow

@@ -8,7 +8,7 @@ A actions, P points; π target, p what the network says. Terms, each a mean over
                  a target z between the three the mix max(z, 0), 1 − |z|, max(−z, 0); over all rows
     ownership    cross-entropy between the owner, mapped from −1 … +1 to 0 … 1, and the sigmoid of twice the logit
                  (tanh of the logit is then the expected owner), averaged over points; rows with a final position
-    score        Huber loss (δ = 1) in units of ``Architecture.score_scale`` points; rows with a final position
+    score        Huber loss (δ = 1) in units of ``side_of`` points; rows with a final position
     reply        −Σ π·log p of the position after the move that was played; rows whose reply is known
     soft_policy  −Σ s·log p with s = (π + 1e-7)^(1/T) / Σ (π + 1e-7)^(1/T) over all A actions; rows whose policy counts
 
@@ -35,7 +35,7 @@ from torch.nn import functional as F
 from pipeline.config import TrainConfig
 from pipeline.methods.alphazero.batch import Batch
 from pipeline.methods.base import Objective
-from pipeline.networks.architecture import Architecture, Weights
+from pipeline.networks.architecture import Architecture, Weights, side_of
 from pipeline.networks.modules import Network, Outputs, load_network, network_weights
 
 TERMS = ("total", "policy", "value", "ownership", "score", "reply", "soft_policy")
@@ -66,7 +66,8 @@ class AlphaZeroObjective(Objective):
         owner = F.binary_cross_entropy_with_logits(
             2 * outputs.ownership_logits, (batch.ownership + 1) / 2, reduction="none"
         ).mean(1)
-        score = F.huber_loss(outputs.score, batch.score / self._architecture.score_scale, reduction="none")
+        scale = side_of(batch.ownership.shape[1])
+        score = F.huber_loss(outputs.score, batch.score / scale, reduction="none")
         rows = {
             "policy": _cross_entropy(outputs.policy_logits, batch.policy),
             "value": _value_loss(outputs, batch.value),

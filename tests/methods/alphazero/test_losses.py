@@ -10,7 +10,8 @@ from pipeline.methods.alphazero.losses import METRICS, TERMS, AlphaZeroObjective
 from pipeline.networks.architecture import Architecture
 from pipeline.networks.modules import Outputs, value_of
 
-ARCHITECTURE = Architecture(blocks=1, channels=4, planes=1, height=3, width=3, actions=9)  # score_scale 3
+ARCHITECTURE = Architecture(blocks=1, channels=4, planes=1, height=3, width=3, actions=9)
+SIDE = 2**0.5  # of a board of two points
 WEIGHTS = TrainConfig(value_weight=1.0, ownership_weight=0.3, score_weight=0.05)
 ALL_WEIGHTS = WEIGHTS.model_copy(
     update={"value_weight": 1.5, "reply_weight": 0.15, "soft_policy_weight": 8.0, "soft_policy_temperature": 4.0}
@@ -27,7 +28,7 @@ def batch(**changes: object) -> Batch:
         "policy_weight": torch.ones(2),
         "value": torch.tensor([1.0, -1.0]),
         "ownership": torch.tensor([[1.0, -1.0], [0.0, 0.0]]),
-        "score": torch.tensor([3.0, -6.0]),
+        "score": torch.tensor([SIDE, -2 * SIDE]),
         "final_weight": torch.ones(2),
         "reply": torch.tensor([[0.25, 0.75, 0.0], [0.0, 1.0, 0.0]]),
         "reply_weight": torch.ones(2),
@@ -60,7 +61,7 @@ def test_by_hand() -> None:
     policy = (0.5 * math.log(2) + 0.5 * math.log(4) + math.log(2)) / 2
     value = (0.5**2 + 1.0**2) / 2
     ownership = math.log(2)  # logit 0 says one half, whoever owns the point
-    # in units of 3 points: wanted 1 and -2, said 0.5 and 0; Huber: 0.5²/2 and 2 − 1/2
+    # in units of SIDE points: wanted 1 and -2, said 0.5 and 0; Huber: 0.5²/2 and 2 − 1/2
     score = (0.125 + 1.5) / 2
     assert found["policy"] == pytest.approx(policy)
     assert found["value"] == pytest.approx(value)

@@ -98,7 +98,7 @@ def test_show_counts_what_can_be_captured(tmp_path: Path, finished: list[Finishe
     records = settled_records(finished)
     shard = read_shard(write_shard(tmp_path, "000001-a", "w00", SPEC, records, {}))
     last = list(replay_one(GAME, records[0].moves.tolist()))[-1]
-    score = float(GAME.settled_scores(GAME.settled_owners(last))[0])
+    score = float(GAME.settled_scores(last, GAME.settled_owners(last))[0])
     text = "\n".join(show_game(GAME, shard.game(0), 0, moves=False, brief=False))
     assert "nothing left to decide" in text
     assert f"score of X, with all that can be captured captured: {score:+g}" in text

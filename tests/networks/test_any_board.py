@@ -1,0 +1,110 @@
+"""A network for boards of every size: one set of weights, each board's own folded network, growth from one board."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from pipeline.errors import MuGoError
+from pipeline.games.registry import parse_game
+from pipeline.networks.architecture import Architecture, side_scale
+from pipeline.networks.folding import evaluate_plain, fold
+from pipeline.networks.growing import grow
+from pipeline.networks.inference import make_evaluators
+from pipeline.networks.modules import load_network, pooled, read_pooled
+from tests.networks.conftest import ARCHITECTURES, lively_weights, random_planes
+
+HOME = ARCHITECTURES["any board"]
+
+
+@pytest.mark.parametrize("side", [5, 7, 14, 19])
+def test_each_board_is_folded_for_itself(side: int) -> None:
+    there, weights = HOME.at(side, side), lively_weights(HOME)
+    assert there.actions == side * side + 1
+    planes = random_planes(there, 5)
+    with torch.inference_mode():
+        wanted = load_network(HOME, weights).eval()(torch.from_numpy(planes))
+    logits, values = evaluate_plain(there, fold(there, weights), planes)
+    np.testing.assert_allclose(logits, wanted.policy_logits.numpy(), atol=1e-4)
+    np.testing.assert_allclose(values, wanted.value.numpy(), atol=1e-4)
+
+
+def test_another_boards_folded_network_answers_otherwise() -> None:
+    """So that the test above would notice a scale of the wrong board."""
+    weights, here, there = lively_weights(HOME), HOME.at(9, 9), HOME.at(13, 13)
+    planes = random_planes(here, 5)
+    right, wrong = (evaluate_plain(here, fold(one, weights), planes) for one in (here, there))
+    assert np.abs(right[0] - wrong[0]).max() > 0.01 and np.abs(right[1] - wrong[1]).max() > 0.001
+
+
+def test_the_scaled_mean_by_hand() -> None:
+    x = torch.arange(2 * 3 * 4 * 4, dtype=torch.float32).reshape(2, 3, 4, 4)
+    weight = torch.zeros(1, 9)
+    weight[0, 7] = 2.0  # of the second channel's scaled mean; side 4: (4 - 14) / 10 = -1
+    found = read_pooled(pooled(x), weight, torch.tensor([0.5]), 16)
+    assert side_scale(16) == -1.0
+    np.testing.assert_allclose(found[:, 0].numpy(), 0.5 - 2.0 * x[:, 1].mean((1, 2)).numpy())
+
+
+def test_only_the_first_point_of_global_planes_is_read() -> None:
+    weights, planes = lively_weights(HOME), random_planes(HOME, 4)
+    folded = fold(HOME, weights)
+    before = evaluate_plain(HOME, folded, planes)
+    changed = planes.copy()
+    changed[:, HOME.local_planes :, 1:, 1:] ^= 1
+    for one, other in zip(before, evaluate_plain(HOME, folded, changed), strict=True):
+        assert (one == other).all()
+    changed[:, HOME.local_planes :, 0, 0] ^= 1
+    assert np.abs(before[0] - evaluate_plain(HOME, folded, changed)[0]).max() > 0.01
+
+
+@pytest.mark.parametrize("backend", ["openvino", "torch"])
+def test_backends(backend: str) -> None:
+    if backend == "openvino":
+        pytest.importorskip("openvino")
+    there = HOME.at(7, 7)
+    weights, planes = lively_weights(HOME), random_planes(there, 20)
+    logits, values = make_evaluators(there, weights, 32, 2, backend)[0](planes)
+    wanted = evaluate_plain(there, fold(there, weights), planes)
+    np.testing.assert_allclose(values, wanted[1], atol=0.05)
+    assert np.corrcoef(logits.ravel(), wanted[0].ravel())[0, 1] > 0.999
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_network_of_one_board_becomes_one_of_all(training: bool) -> None:
+    old = Architecture.for_game("b2c16", parse_game("go:9"), "wdl")
+    new = Architecture.for_game("b2c16", parse_game("go:any"), "wdl")
+    weights = lively_weights(old)
+    grown = grow(weights, old, new, seed=3)
+    planes = torch.from_numpy(random_planes(new, 6))
+    with torch.no_grad():
+        was = load_network(old, weights).train(training)(planes[:, : old.planes])
+        now = load_network(new, grown).train(training)(planes)
+    for name, one, other in zip(was._fields, was, now, strict=True):
+        assert torch.allclose(one, other, rtol=1e-4, atol=1e-4), name
+
+
+def test_all_that_is_new_then_learns() -> None:
+    old, new = (Architecture.for_game("b2c16", parse_game(spec), "wdl") for spec in ("go:9", "go:any"))
+    grown = grow(lively_weights(old), old, new, seed=3)
+    network = load_network(new, grown).train()
+    out = network(torch.from_numpy(random_planes(new, 32)))
+    sum((part.float() ** 2).mean() for part in out).backward()
+    for name, parameter in network.named_parameters():
+        if name in ("stem_globals.weight", "value_hidden.weight", "blocks.1.pooling.weight"):
+            scaled = parameter.grad[:, -16:] if "pooling" in name else parameter.grad
+            assert (scaled != 0).float().mean() > 0.5, name
+
+
+def test_a_network_for_one_board_stays_there() -> None:
+    with pytest.raises(MuGoError, match="boards of 5×5; found one of 7×7"):
+        ARCHITECTURES["points and pass"].at(7, 7)
+
+
+@pytest.mark.parametrize("found", [-1, 9, 3.5, True, "4"])
+def test_damaged_global_planes(found: object) -> None:
+    with pytest.raises(MuGoError, match="global_planes"):
+        Architecture.from_dict({**HOME.to_dict(), "global_planes": found})
+    assert Architecture.from_dict(HOME.to_dict()) == HOME
+    assert "global_planes" not in replace(HOME, global_planes=0).to_dict()
