@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.fields import FieldInfo
 
 BACKENDS = ("auto", "torch", "compile", "openvino", "int8")
 Backend = Annotated[
@@ -52,6 +53,12 @@ RETIRED = {"max_visit_init": ("virtual_loss", 1.0)}
 LATER: dict[str, Any] = {"stored_if_used": True}
 
 
+def _extra(field: FieldInfo) -> dict[str, Any]:
+    """What json_schema_extra says of an option."""
+    found = field.json_schema_extra
+    return found if isinstance(found, dict) else {}
+
+
 class StageConfig(BaseModel):
     """Base of every command's config: frozen, unknown fields refused, defaults validated."""
 
@@ -69,7 +76,7 @@ class StageConfig(BaseModel):
         unused = {
             name
             for name, field in type(self).model_fields.items()
-            if field.json_schema_extra == LATER and getattr(self, name) == field.default
+            if LATER.items() <= _extra(field).items() and getattr(self, name) == field.default
         }
         values = self.model_dump(mode="json", exclude={*exclude, *unused})
         named: dict[str, Any] = {}
@@ -211,6 +218,20 @@ class SelfplayConfig(SearchConfig):
         0,
         ge=0,
         description="Each game begins with up to this many uniformly random moves, none of them a policy target.",
+    )
+    boards: str = Field(
+        "",
+        description="go:any: sizes of the boards and their shares of the games, e.g. '7=1,9=4,13=2' [default: its own "
+        "board alone].",
+        json_schema_extra={**LATER, "scheduled": True},
+    )
+    komi_spread: float = Field(
+        0.0,
+        ge=0,
+        le=15,
+        description="go:any: komi of each game differs from the usual one by chance, with this standard deviation in "
+        "points, by 15 at most.",
+        json_schema_extra=LATER,
     )
     full_search_fraction: float = Field(
         1.0, gt=0, le=1, description="Share of moves searched in full; only those are policy targets (KataGo: 0.25)."
@@ -480,6 +501,9 @@ class EngineConfig(SearchConfig):
         "KataGo's JSON, of KaTrain [default: gomocup for Gomoku, gtp for other games].",
     )
     model: Path = Field(Path("saved_models/best_model"), description="Directory of the model that plays.")
+    game: str | None = Field(
+        None, description="Of a model of go:any: the board and komi to begin with, e.g. go:19 [default: 9x9]."
+    )
     readouts: int = Field(
         800, ge=0, description="Most simulations per move; fewer where the manager's time limits demand it."
     )
@@ -541,6 +565,9 @@ class BenchConfig(StageConfig):
     readouts: int = Field(64, ge=1, description="Simulations per move.")
     preset: str | None = Field(
         None, description="Play and train with this preset's settings, readouts included [default: plain search]."
+    )
+    boards: str | None = Field(
+        None, description="go:any: self-play on these, see selfplay --boards [default: the preset's at its start]."
     )
     seconds: float = Field(10.0, gt=0, description="Seconds per measurement; each is repeated and paired.")
 

@@ -25,7 +25,7 @@ import numpy as np
 from pipeline.config import GatherConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.games.base import AnyGame
-from pipeline.games.registry import recorded_game
+from pipeline.games.registry import are_related, largest
 from pipeline.gather.extraction import Reader, Scratch, in_threads
 from pipeline.gather.window import Capacity, Window, scan_window
 from pipeline.methods.base import IndexArray, Positions
@@ -168,7 +168,7 @@ def _scan(config: GatherConfig, skip: Callable[[FileError], None]) -> Window:
     while True:
         bad.clear()
         window = scan_window(config.directory, capacity, counted, config.holdout_fraction, bad.append, random_seed)
-        if counted is pruned or not counted.total or not window.metas or window.metas[0].game == game:
+        if counted is pruned or not counted.total or not window.metas or are_related(window.metas[0].game, game):
             break
         counted = pruned  # the sets in the output directory are of another game
     for error in bad:
@@ -223,8 +223,9 @@ def _affordable_chunks(config: GatherConfig, window: Window, available: int) -> 
 
 
 def _game_of(window: Window) -> AnyGame:
+    """The window's game; of boards of one family that of the largest, in whose columns all have room."""
     try:
-        return recorded_game(window.metas[0].game)
+        return largest(meta.game for meta in window.metas)
     except UsageError as error:
         raise FileError(window.metas[0].path, f"{error}; wanted games that this program knows") from error
 

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from pipeline.counter_rng import key_of, uniforms
 from pipeline.errors import FileError, MuGoError
+from pipeline.games.registry import are_related
 from pipeline.gather.sampling import PositionSampler, Spans
 from pipeline.storage.order import Counted, generation_of, newest_files, place_generation
 from pipeline.storage.shards import ShardMeta, meta_of
@@ -145,7 +146,7 @@ def scan_window(
         meta = meta_of(file, directory, on_damage)
         if meta is None:
             continue
-        if metas and meta.game != metas[0].game:
+        if metas and not are_related(meta.game, metas[0].game):
             if not is_full:
                 raise MuGoError(
                     f"{directory}: the newest {reach():,} positions mix {metas[0].game} ({metas[0].id}) and "

@@ -46,7 +46,7 @@ from pipeline.storage.matches import (
     open_match,
     verify_games,
 )
-from pipeline.storage.models import Model, check_game, read_model
+from pipeline.storage.models import Model, check_game, game_as_seen, read_model
 from pipeline.storage.openings import read_openings
 from pipeline.storage.sgf import SgfText, game_sgf, sgf_name
 
@@ -119,6 +119,8 @@ def common_game(asked: str | None, entrants: Sequence[Entrant]) -> Game:
     Raises UsageError if neither names one, FileError if a model plays another.
     """
     specs = [entrant.model.info.game for entrant in entrants if entrant.model]
+    # A model of one board decides where, one of all boards goes along.
+    specs.sort(key=lambda spec: getattr(parse_game(spec), "num_global_planes", 0))
     if asked is None and not specs:
         names = " and ".join(entrant.name for entrant in entrants)
         raise UsageError(f"--game: not given, and {names} may play any; wanted e.g. --game go:9")
@@ -172,7 +174,10 @@ class PlayerFactory:
         assert entrant.model is not None
         method = method_named(entrant.model.info.method)
         loaded, search, readouts = self._loaded(entrant), self._config.search_config(), entrant.info.readouts or 0
-        return lambda game, rows, thread: method.player(game, rows, loaded[thread], search, readouts)
+        info = entrant.model.info
+        return lambda game, rows, thread: method.player(
+            game_as_seen(info, game), rows, loaded[thread], search, readouts
+        )
 
     def pairing(
         self,
@@ -330,7 +335,9 @@ class MatchRunner:
         threads, rows = self._threads_and_rows(entrants, 2 * number)
         policies = self._factory_for(threads, rows).policies(entrants) if plies else []
         batch = max(LEAST_BATCH, rows)
-        return make_openings(self.game, policies, number, plies, self.config.seed, batch, known, stones), stones
+        views = [game_as_seen(one.model.info, self.game) or self.game for one in entrants if one.model]
+        widest = max([self.game, *views], key=lambda game: getattr(game, "num_planes", 0))  # networks see the first
+        return make_openings(widest, policies, number, plies, self.config.seed, batch, known, stones), stones
 
     def _stones(self, taker: Entrant, number: int, known: Sequence[Sequence[int]]) -> list[list[int]]:
         """The handicap stones of so many games, to follow those known, as the player places them that takes them."""

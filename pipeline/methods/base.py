@@ -60,6 +60,7 @@ class GameSeed:
 
     encounter: uint64, a stream of its own for the opponent that the learner meets, its side, and its randomness.
     kinds: uint64, the key of the numbers that say which moves are searched in full.
+    setup: how the game begins, see AnyGame.begin.
     """
 
     game_id: int
@@ -67,6 +68,7 @@ class GameSeed:
     no_resign: bool
     encounter: int
     kinds: int
+    setup: int = 0
 
 
 def game_seeds(
@@ -166,12 +168,18 @@ class Actor(ABC):
 
     def run(self, stopped: Callable[[], bool]) -> None:
         """Step until no game is left, or stopped() says so: unfinished games are then dropped."""
-        while self.live and not stopped():
-            self.step()
-            self.steps += 1
+        run_in_turn([self], stopped)
 
     def close(self) -> None:  # noqa: B027  most actors have nothing to let go
         """Let go of opponents; the actor is of no more use."""
+
+
+def run_in_turn(actors: Sequence[Actor], stopped: Callable[[], bool]) -> None:
+    """Let the actors of one thread step in turn until none has a game left, or stopped() says so."""
+    while (busy := [actor for actor in actors if actor.live]) and not stopped():
+        for actor in busy:
+            actor.step()
+            actor.steps += 1
 
 
 # Examples
@@ -351,6 +359,10 @@ class Method(ABC):
         """
 
     # The loss
+
+    def kinds(self, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.integer] | None:
+        """[n] of the columns of n examples, numbers: only equal ones may be in one batch. None: any may."""
+        return None
 
     def num_symmetries(self, game: Any) -> int:
         """How many equivalent forms an example has; 0 is the example as it stands."""

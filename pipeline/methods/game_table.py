@@ -38,6 +38,7 @@ class GameTable:
         self.results = self._gather("results", keys)
         self.ends = self._gather("ends", keys)
         self.learners = self._gather("learners", keys)
+        self.setups = self._gather("setups", keys)
         self.moves = self.per_move("moves", np.int32(-1))  # [T, G] int32, -1 after a game's end
 
     def __len__(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -15,9 +16,9 @@ from pipeline.config import available_cores
 from pipeline.errors import FileError, naming
 from pipeline.games.base import Evaluate, Evaluation, Game, Planes
 from pipeline.games.registry import parse_game
-from pipeline.networks.architecture import Architecture
+from pipeline.networks.architecture import Architecture, check_weights
 from pipeline.networks.backends import MIN_BATCH
-from pipeline.networks.inference import Evaluator, make_evaluators
+from pipeline.networks.inference import Engine, Evaluator, make_evaluators
 from pipeline.progress import Progress
 from pipeline.storage import layout
 from pipeline.storage.models import Model, read_calibration
@@ -31,24 +32,81 @@ LEAST_SHARE = 2  # positions of one tree for each core: two take a fifth of the 
 
 def load_evaluators(
     model: Model, max_batch: int, num_threads: int, backend: str, progress: Progress, least_batch: int = MIN_BATCH
-) -> list[Evaluator]:
+) -> list[Evaluator] | list[AnyBoardEvaluator]:
     """One evaluator per thread; see make_evaluators.
 
     Raises FileError that names the model if its weights don't make a network.
     """
+
+    def make(architecture: Architecture) -> list[Evaluator]:
+        with naming(model.path):
+            return make_evaluators(
+                architecture,
+                model.weights,
+                max_batch=max_batch,
+                num_threads=num_threads,
+                backend=backend,
+                progress=progress,
+                calibration=calibration_of(model, architecture) if backend in ("auto", "int8") else None,
+                name=model.info.files[layout.WEIGHTS].sha256 if layout.WEIGHTS in model.info.files else "",
+                least_batch=least_batch,
+            )
+
     with naming(model.path):
         architecture = Architecture.from_dict(model.info.architecture)
-        return make_evaluators(
-            architecture,
-            model.weights,
-            max_batch=max_batch,
-            num_threads=num_threads,
-            backend=backend,
-            progress=progress,
-            calibration=calibration_of(model) if backend in ("auto", "int8") else None,
-            name=model.info.files[layout.WEIGHTS].sha256 if layout.WEIGHTS in model.info.files else "",
-            least_batch=least_batch,
-        )
+        if architecture.any_board:
+            check_weights(architecture, model.weights)
+    if not architecture.any_board:
+        return make(architecture)
+    boards = _Boards(architecture, make)
+    return [AnyBoardEvaluator(boards, thread) for thread in range(num_threads)]
+
+
+class _Boards:
+    """The evaluators of a network for all boards, those of each board made when it is first seen, for all threads."""
+
+    def __init__(self, architecture: Architecture, make: Callable[[Architecture], list[Evaluator]]) -> None:
+        self.architecture = architecture
+        self._make = make
+        self._made: dict[tuple[int, int], list[Evaluator]] = {}
+        self._lock = threading.Lock()
+
+    def on(self, height: int, width: int) -> list[Evaluator]:
+        with self._lock:
+            if (height, width) not in self._made:
+                self._made[height, width] = self._make(self.architecture.at(height, width))
+            return self._made[height, width]
+
+
+class AnyBoardEvaluator:
+    """An Evaluator of a network for all boards: takes planes [K, C, H, W] of any H×W, one in each call."""
+
+    def __init__(self, boards: _Boards, thread: int) -> None:
+        self._boards, self._thread = boards, thread
+        self._mine: dict[tuple[int, int], Evaluator] = {}
+
+    def __call__(self, planes: Planes) -> Evaluation:
+        board = planes.shape[2], planes.shape[3]
+        if board not in self._mine:
+            self._mine[board] = self._boards.on(*board)[self._thread]
+        return self._mine[board](planes)
+
+    @property
+    def engine(self) -> Engine:
+        """That of the model's own board; other boards may have another."""
+        return self._at_home.engine
+
+    @property
+    def max_batch(self) -> int:
+        return self._at_home.max_batch
+
+    def warm_up(self) -> None:
+        """As Evaluator's, for the model's own board."""
+        self._at_home.warm_up()
+
+    @property
+    def _at_home(self) -> Evaluator:
+        return self._boards.on(self._boards.architecture.height, self._boards.architecture.width)[self._thread]
 
 
 def load_tree_evaluator(model: Model, leaves: int, backend: str, progress: Progress) -> Evaluate:
@@ -89,17 +147,19 @@ def load_estimator(model: Model) -> Callable[[Planes], Estimates]:
         return estimator(Architecture.from_dict(model.info.architecture), model.weights)
 
 
-def calibration_of(model: Model) -> Planes:
+def calibration_of(model: Model, architecture: Architecture | None = None) -> Planes:
     """[N, C, H, W] the positions that int8's scales come from and is checked on, in turn: see calibration_positions.
 
+    architecture: on the board that is asked about; None: the model's own.
     Those that training kept with the model, from the games that it learned from; models without any (initial ones, and
     those of earlier versions) have positions of random games.
     Raises FileError if they are damaged or of another network.
     """
+    architecture = architecture or Architecture.from_dict(model.info.architecture)
     packed = read_calibration(model)
     if packed is None:
-        return calibration_positions(parse_game(model.info.game))
-    architecture = Architecture.from_dict(model.info.architecture)
+        game = parse_game(model.info.game)
+        return calibration_positions(game.on_board(architecture.height) if architecture.any_board else game)
     shape = (architecture.planes, architecture.height, architecture.width)
     bits = math.prod(shape)
     if packed.shape[1] != -(-bits // 8):

@@ -70,7 +70,7 @@ def final_board(game: AnyGame, state: States, scored: bool, settled: bool = Fals
     """state: [1, S]; settled: the game ended because nothing was left to decide."""
     yield indented(game.diagram(state[0]))
     if settled and isinstance(game, Game):
-        score = float(game.settled_scores(game.settled_owners(state))[0])
+        score = float(game.settled_scores(state, game.settled_owners(state))[0])
         yield f"    score of X, with all that can be captured captured: {score:+g}"
     elif scored:
         yield f"    score of X: {float(game.scores(state)[0]):+g}"
@@ -90,7 +90,8 @@ def show_shard(path: Path, index: int | None, moves: bool) -> Iterator[str]:
         yield games_table(shard)
         yield ""
     try:
-        yield from show_game(game, shard.game(index or 0), index or 0, moves, brief=index is None)
+        record = shard.game(index or 0)
+        yield from show_game(game.varied(record.setup), record, index or 0, moves, brief=index is None)
     except IllegalMove as error:
         raise FileError(path, f"damaged: game {index or 0}: {error}") from error
     if index is None:
@@ -183,6 +184,8 @@ def show_game(game: Game, record: GameRecord, index: int, moves: bool, brief: bo
     """One game. brief: only its last positions, with boards; else every move, with boards if moves."""
     num_plies = len(record.moves)
     met = f"{sides(record.opponent, record.learner)}; " if record.opponent is not None else ""
+    if record.setup:
+        met = f"{game.spec}; {met}"
     yield (
         f"game {index}: {num_plies} plies, {winner(record.result_first_player, game)}"
         f"{BY[record.end]}   (X moves first; {met}id {record.game_id:016x})"
@@ -335,6 +338,9 @@ def distributions(columns: dict[str, NDArray[Any]]) -> dict[str, object]:
         "plies": f"{columns['ply'].min()} to {columns['ply'].max()}, {columns['ply'].mean():.1f} on average",
         "ends known": f"{np.mean(known):.1%} of the examples; the others' were resigned, or cut by the move limit",
     }
+    if "side" in columns:
+        shares = {side: np.mean(columns["side"] == side) for side in np.unique(columns["side"]).tolist()}
+        facts["boards"] = ", ".join(f"{side}×{side} {share:.1%}" for side, share in shares.items())
     if targets.any():
         chosen = policy[targets]
         entropy = -np.sum(chosen * np.log(np.maximum(chosen, 1e-12)), axis=1)
@@ -344,12 +350,19 @@ def distributions(columns: dict[str, NDArray[Any]]) -> dict[str, object]:
         score = columns["score"][known]
         facts["score"] = f"{score.mean():+.1f} on average, deviation {score.std():.1f}"
         owned = columns["ownership"][known]
-        facts["ownership"] = f"own {np.mean(owned > 0):.1%}, opponent's {np.mean(owned < 0):.1%} of the points"
+        points = owned.size
+        if "side" in columns:
+            points = int((columns["side"][known].astype(np.int64) ** 2).sum())
+        own, others = ((owned > 0).sum() / points, (owned < 0).sum() / points)
+        facts["ownership"] = f"own {own:.1%}, opponent's {others:.1%} of the points"
     return facts
 
 
 def example(game: Game, chunk: Chunk, index: int) -> str:
     row = {name: column[index] for name, column in chunk.columns.items()}
+    if "side" in row:  # the first entries are those of its own board
+        game = game.on_board(int(row["side"]))
+        row |= {name: row[name][: game.num_actions] for name in ("policy", "reply")}
     actions = np.arange(game.num_actions)
     lines = [
         f"example {index}: from {chunk.shards[row['shard']]}, game {row['game']}, ply {row['ply']}",

@@ -105,6 +105,7 @@ def _shard_record(game: Any, shard: Shard, number: int, as_mat: bool) -> str:
     ]
     resigned = record.end == End.RESIGNED
     try:
+        game = game.varied(record.setup)
         made_by = movers(game, record.moves)
         if isinstance(game, Backgammon):
             said = ["" if value is None else f"value {value:+.3f} to move" for value in values]

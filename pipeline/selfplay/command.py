@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,17 @@ from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.games.base import AnyGame
 from pipeline.games.registry import parse_game
 from pipeline.methods import resignation
-from pipeline.methods.base import Actor, ActorJob, Encounter, FinishedGame, GameSeed, Learner, Method, game_seeds
+from pipeline.methods.base import (
+    Actor,
+    ActorJob,
+    Encounter,
+    FinishedGame,
+    GameSeed,
+    Learner,
+    Method,
+    game_seeds,
+    run_in_turn,
+)
 from pipeline.methods.registry import method_named
 from pipeline.phrases import counted, duration, percent, results
 from pipeline.players.searching import leaves_per_tree
@@ -35,6 +45,7 @@ from pipeline.selfplay.committing import Committer
 from pipeline.selfplay.numbering import Numbering, numbering
 from pipeline.selfplay.opponents import MIRROR, Load, Mix, OpponentSource, parse_mix
 from pipeline.selfplay.resignation import LEAST_GAMES, newest_games
+from pipeline.selfplay.variety import Dealer, Numbered, Variety
 from pipeline.stalls import Watch
 from pipeline.storage import atomic
 from pipeline.storage.models import Model, newest_number, read_info, read_model, resolve_champion
@@ -274,6 +285,11 @@ def _alone(config: SelfplayConfig) -> Iterator[None]:
         yield
 
 
+class _Arrival(NamedTuple):
+    game: AnyGame
+    finished: FinishedGame
+
+
 class _Run:
     """One run of so many games: the threads that play, and the calling thread, which commits what they finish."""
 
@@ -297,6 +313,7 @@ class _Run:
             raise UsageError(
                 f"selfplay --end-settled: {source.game.spec} is played to its end, or decided by chance; wanted Go"
             )
+        self._variety = Variety.of(config, source.game)
         check_same_game(config.output_dir, source.game.spec)
         self._opponents = None
         if not mix.only_mirror:
@@ -315,10 +332,11 @@ class _Run:
             "resign_calibration": self._calibration,
             "config": config.stored({"output_dir", "network", "verbose", "backend", "threads"}),
         }
-        self._committer = Committer(config, source.game, source.method, provenance, self._evaluations, numbers.run)
+        boards = self._variety.games
+        self._committer = Committer(config, boards, source.method, provenance, self._evaluations, numbers.run)
         self._begun: dict[int, tuple[int, int]] = {}  # ids of games in play → their generations and numbers
-        self._actors: list[Actor | None] = [None] * self._num_threads
-        self._arrived: queue.SimpleQueue[FinishedGame | BaseException | None] = queue.SimpleQueue()
+        self._actors: list[list[Actor]] = [[] for _ in range(self._num_threads)]
+        self._arrived: queue.SimpleQueue[_Arrival | BaseException | None] = queue.SimpleQueue()
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
         self._watch = Watch()
@@ -328,7 +346,8 @@ class _Run:
     def play(self) -> SelfplaySummary:
         progress, committer = self._progress, self._committer
         threads = self._threads = [
-            threading.Thread(target=self._run_actor, args=(number,), daemon=True) for number in range(self._num_threads)
+            threading.Thread(target=self._run_actors, args=(number,), daemon=True)
+            for number in range(self._num_threads)
         ]
         self._started = time.monotonic()
         progress.start("selfplay", self._wanted, "games")
@@ -342,7 +361,7 @@ class _Run:
                 self._watch.join(threads, self._counts)
             finally:
                 while (left := self._next(0.0)) is not NOTHING:  # after an interrupt: what was finished still counts
-                    if isinstance(left, FinishedGame):
+                    if isinstance(left, _Arrival):
                         self._take(left)
                 committer.commit()
                 progress.finish()
@@ -352,37 +371,48 @@ class _Run:
             self._source.name, self._tally, self._threshold, self._calibration, self._evaluations(), seconds
         )
 
-    def _run_actor(self, thread: int) -> None:
+    def _run_actors(self, thread: int) -> None:
         """In a thread of its own: play every game whose number leaves this thread's when divided by their number."""
         try:
             config = self._config.model_copy(update={"resign_threshold": self._threshold})
-            job = ActorJob(
-                self._source.game,
-                self._rows,
-                config,
-                self._starting(thread),
-                partial(self._source.player, thread),
-                self._arrived.put,
-                partial(self._meet, thread) if self._opponents else None,
-                self._leaves,
-            )
-            actor = self._actors[thread] = self._source.method.actor(job)
-            actor.run(self._stop.is_set)
-            actor.close()
+            dealer = Dealer(self._games_of(thread), self._variety)
+            actors = self._actors[thread]
+            for board, (game, rows) in enumerate(zip(self._variety.games, self._variety.rows(self._rows), strict=True)):
+                job = ActorJob(
+                    game,
+                    rows,
+                    config,
+                    self._starting(dealer.games_on(board)),
+                    partial(self._source.player, thread),
+                    partial(self._arrive, game),
+                    partial(self._meet, thread) if self._opponents else None,
+                    self._leaves,
+                )
+                actors.append(self._source.method.actor(job))
+            run_in_turn(actors, self._stop.is_set)
+            for actor in actors:
+                actor.close()
         except BaseException as error:  # handed to the calling thread, which raises it
             self._arrived.put(error)
         finally:
             self._arrived.put(None)
 
-    def _starting(self, thread: int) -> Iterator[GameSeed]:
-        """The seeds of this thread's games, each asked for when its game starts.
+    def _games_of(self, thread: int) -> Iterator[Numbered]:
+        for number in self._numbers.of_thread(thread, self._num_threads):
+            (seed,) = game_seeds(self._seed, iter([number]), self._config.no_resign_fraction, self._config.worker)
+            yield Numbered(number, seed)
+
+    def _starting(self, games: Iterator[Numbered]) -> Iterator[GameSeed]:
+        """The seeds of games, each asked for when its game starts.
 
         Notes the game's generation, because models are made meanwhile.
         """
-        for number in self._numbers.of_thread(thread, self._num_threads):
-            (seed,) = game_seeds(self._seed, iter([number]), self._config.no_resign_fraction, self._config.worker)
+        for number, seed in games:
             self._begun[seed.game_id] = self._source.generation(), number
             yield seed
+
+    def _arrive(self, game: AnyGame, finished: FinishedGame) -> None:
+        self._arrived.put(_Arrival(game, finished))
 
     def _meet(self, thread: int, seed: GameSeed, learner: Learner) -> Encounter | None:
         assert self._opponents is not None and learner.path is not None
@@ -398,10 +428,10 @@ class _Run:
             elif isinstance(arrived, BaseException):
                 failure = failure or arrived
                 self._stop.set()
-            elif isinstance(arrived, FinishedGame):
+            elif isinstance(arrived, _Arrival):
                 self._take(arrived)
                 self._progress.advance()
-                _describe(self._config, self._source.game, arrived, self._progress)
+                _describe(self._config, *arrived, self._progress)
             if self._committer.due_in() <= 0:
                 self._committer.commit()
             self._show_speed()
@@ -411,30 +441,34 @@ class _Run:
 
     def _counts(self) -> list[object]:
         """For the watch."""
-        made = [actor and (actor.steps, actor.plies, actor.evaluations, actor.live) for actor in self._actors]
-        return [count or () if one.is_alive() else None for one, count in zip(self._threads, made, strict=True)]
+        made = [
+            tuple((actor.steps, actor.plies, actor.evaluations, actor.live) for actor in actors)
+            for actors in self._actors
+        ]
+        return [count if one.is_alive() else None for one, count in zip(self._threads, made, strict=True)]
 
     def _next(self, seconds: float) -> object:
-        """What an actor sent: a FinishedGame, an exception, None as its last word; NOTHING if all stay silent."""
+        """What a thread sent: a finished game, an exception, None as its last word; NOTHING if all stay silent."""
         try:
             return self._arrived.get(timeout=max(0.0, min(seconds, SHOWN_EVERY)))
         except queue.Empty:
             return NOTHING
 
-    def _take(self, finished: FinishedGame) -> None:
+    def _take(self, arrival: _Arrival) -> None:
+        game, finished = arrival
         self._tally.add(finished)
-        self._committer.add(finished, *self._begun.pop(finished.record.game_id))
+        self._committer.add(finished, game, *self._begun.pop(finished.record.game_id))
 
     def _show_speed(self) -> None:
         now = time.monotonic()
         if now - self._shown >= SHOWN_EVERY:
             self._shown, seconds = now, now - self._started
-            plies = sum(actor.plies for actor in self._actors if actor is not None)
+            plies = sum(actor.plies for actors in self._actors for actor in actors)
             speed = f"{plies / seconds:,.0f} positions/s, {self._evaluations() / seconds:,.0f} evaluations/s"
             self._progress.describe(speed)
 
     def _evaluations(self) -> int:
-        return sum(actor.evaluations for actor in self._actors if actor is not None)
+        return sum(actor.evaluations for actors in self._actors for actor in actors)
 
 
 def _resign_threshold(
@@ -491,7 +525,7 @@ def _least_readouts(config: SelfplayConfig) -> int:
 def refuse_other_game(preset: str, spec: str, network: Path) -> None:
     """Raise UsageError if the preset is made for another game (spec) than the network plays."""
     found = read_info(resolve_champion(network)).game
-    if parse_game(spec).spec != found:
+    if parse_game(spec).family != found:
         raise UsageError(
             f"preset {preset} is for {spec}, {network} plays {found}; choose another --preset, or a folder for {spec}"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -20,31 +20,43 @@ class _Waiting(NamedTuple):
     record: GameRecord
 
 
+class _Kind(NamedTuple):
+    """What the games of a shard have in common. spec: of their game."""
+
+    generation: int
+    model: str
+    spec: str
+
+
 @dataclass
 class Committer:
     """Collects finished games and writes them as shards every commit_seconds (0: each game at once).
 
-    A shard's games are of one generation and of one model.
+    A shard's games are of one generation, of one model and on one board.
 
+    games        that are played, one for each board
     evaluations: how many the network has made so far; each sidecar says how many came since the one before.
     """
 
     config: SelfplayConfig
-    game: AnyGame
+    games: Sequence[AnyGame]
     method: Method
     provenance: dict[str, Any]
     evaluations: Callable[[], int]
     run: RunNumbers | None = None
     shards: int = field(default=0, init=False)
     _counted: int = field(default=0, init=False)  # evaluations that a sidecar has
-    _waiting: dict[tuple[int, str], list[_Waiting]] = field(default_factory=lambda: defaultdict(list), init=False)
+    _waiting: dict[_Kind, list[_Waiting]] = field(default_factory=lambda: defaultdict(list), init=False)
     _since: float = field(default=0.0, init=False)  # when the oldest waiting game came
 
-    def add(self, finished: FinishedGame, generation: int, number: int) -> None:
-        """generation: the number of the newest model when the game began; number: which of the worker's games it is."""
+    def add(self, finished: FinishedGame, game: AnyGame, generation: int, number: int) -> None:
+        """game: one of games; generation: the number of the newest model when it began; number: which of the worker's
+        games it is.
+        """
         if not self._waiting:
             self._since = time.monotonic()
-        self._waiting[generation, finished.player].append(_Waiting(number, finished.record))
+        kind = _Kind(generation, finished.player, game.spec)
+        self._waiting[kind].append(_Waiting(number, finished.record))
 
     def due_in(self) -> float:
         """Seconds until the oldest waiting game must be committed."""
@@ -57,28 +69,29 @@ class Committer:
 
         An interrupt comes between two shards: games are written and wait no longer, or neither.
         """
-        for (generation, model), games in sorted(self._waiting.items()):
+        for kind, games in sorted(self._waiting.items()):
             while games:
                 count = len(games) if self.config.commit_seconds > 0 else 1
                 with held_back():
-                    self._write(generation, model, games[:count])
+                    self._write(kind, games[:count])
                     del games[:count]
                     if not games:
-                        del self._waiting[generation, model]
+                        del self._waiting[kind]
 
-    def _write(self, generation: int, model: str, games: list[_Waiting]) -> None:
+    def _write(self, kind: _Kind, games: list[_Waiting]) -> None:
         evaluations = self.evaluations()
+        (board,) = (one for one in self.games if one.spec == kind.spec)
         write_shard(
             self.config.output_dir,
-            model,
+            kind.model,
             self.config.worker,
-            self.game.spec,
+            kind.spec,
             [game.record for game in games],
-            {"generation": generation, **self.provenance},
+            {"generation": kind.generation, **self.provenance},
             evaluations - self._counted,
             self.method.name,
-            self.method.recorded(self.game),
-            self.game.max_result,
+            self.method.recorded(board),
+            board.max_result,
             [game.number for game in games],
             self.run,
         )

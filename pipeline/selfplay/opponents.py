@@ -33,7 +33,7 @@ from pipeline.players.builtin import BUILT_INS, make_builtin
 from pipeline.players.specs import GNUBG, GTP, parse_player
 from pipeline.progress import Progress
 from pipeline.ratings.pool import MODES, choose, parse_mode
-from pipeline.storage.models import Model, check_game, read_model, read_promotions
+from pipeline.storage.models import Model, check_game, game_as_seen, read_model, read_promotions
 from pipeline.storage.ratings import RatedPlayer, read_pool, read_ratings
 
 MIRROR, CHAMPION, PREVIOUS, POOL = "mirror", "champion", "previous", "pool:"
@@ -246,7 +246,9 @@ class OpponentSource:
         search = config.search_config().model_copy(update={"noise_weight": 0.0})
 
         def maker(evaluate: Any) -> Callable[[AnyGame, int], Player]:
-            return lambda game, rows: method.player(game, rows, evaluate, search, config.readouts, self.leaves)
+            return lambda game, rows: method.player(
+                game_as_seen(model.info, game), rows, evaluate, search, config.readouts, self.leaves
+            )
 
         return [Opponent(path.name, maker(one)) for one in self.load(model)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipeline.errors import FileError
+from pipeline.games.registry import are_related
 from pipeline.methods.resignation import Watched, watched
 from pipeline.storage.shards import newest_shards, read_shard
 
@@ -23,7 +24,7 @@ def newest_games(directory: Path, game: str, most: int = MOST_GAMES) -> list[Wat
     models: set[str] = set()
     for meta in newest_shards(directory, on_damage=lambda error: None):
         models.add(meta.model)
-        if len(models) > MOST_MODELS or len(games) >= most or meta.game != game:
+        if len(models) > MOST_MODELS or len(games) >= most or not are_related(meta.game, game):
             break
         try:
             shard = read_shard(meta.path, meta)

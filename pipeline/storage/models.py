@@ -23,6 +23,8 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 from safetensors import SafetensorError
 
 from pipeline.errors import FileError
+from pipeline.games.base import AnyGame
+from pipeline.games.registry import parse_game
 from pipeline.storage import atomic, layout
 from pipeline.storage.arrays import pack
 
@@ -161,8 +163,13 @@ def _read_arrays(file: Path, info: ModelInfo) -> Weights:
 
 def check_game(info: ModelInfo, spec: str, path: Path | str | None = None) -> None:
     """Raises FileError unless the model plays this game. spec: canonical."""
-    if info.game != spec:
+    if game_as_seen(info, parse_game(spec)) is None:
         raise FileError(path or info.name, f"it plays {info.game}; wanted a model that plays {spec}")
+
+
+def game_as_seen(info: ModelInfo, game: AnyGame) -> AnyGame | None:
+    """The game as the model sees it, see AnyGame.as_seen; None: the model can't play it."""
+    return game if info.game == game.spec else parse_game(info.game).as_seen(game)
 
 
 # Which models there are

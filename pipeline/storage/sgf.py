@@ -93,7 +93,7 @@ def line_sgf(
     ]
     result = "?"
     if game.is_over(state)[0] or settled:
-        score = float((game.settled_scores(game.settled_owners(state)) if settled else game.scores(state))[0])
+        score = float((game.settled_scores(state, game.settled_owners(state)) if settled else game.scores(state))[0])
         margin = f"{abs(score):g}" if form.margin else ""
         result = f"{COLOURS[score < 0]}+{margin}" if score else "0"
     elif resigned:

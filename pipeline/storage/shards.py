@@ -7,7 +7,8 @@ one does not exist. The same games give the same bytes.
 
 Which moves were made, by whom and with what result stands in every shard. What else is kept of a move is up to the
 method that recorded it: any of SEARCH_COLUMNS, and columns of its own. Of SEARCH_COLUMNS that a shard lacks readers see
-what stands for nothing known. A shard that has all of them and no others, of a game that counts 1, is of version 3.
+what stands for nothing known. A shard is of the earliest version that has room for its games: 3 if it has all of them
+and no others, of a game that counts 1; 5 only if some games begin with a setup (AnyGame.begin) other than 0.
 
 Doesn't know rules: whether the moves are legal is methods/alphazero/examples.py's business.
 """
@@ -30,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError
+from pipeline.games.registry import are_related
 from pipeline.storage import atomic, layout, order, packs
 from pipeline.storage.gzipped import INFLATE_ERRORS, compress, decompress
 
@@ -38,10 +40,10 @@ if TYPE_CHECKING:
 
 WANTED_META = "the sidecar of a game shard"
 SHARD_FORMAT, META_FORMAT = "mugo-shard", "mugo-shard-meta"
-VERSION, OF_A_SEARCH = 4, 3
+VERSION, WITHOUT_SETUPS, OF_A_SEARCH = 5, 4, 3
 # Version 1 knew no opponents: a model played itself; 1 and 2 no surprises: all are 0. Before version 4 all shards had
-# the same columns, and games counted 1.
-READABLE = (1, 2, 3, 4)
+# the same columns, and games counted 1; before version 5 all games began alike.
+READABLE = (1, 2, 3, 4, 5)
 OWN_TYPES = ("|u1", "|i1", "<u2", "<i2", "<u4", "<i4", "<u8", "<i8", "<f2", "<f4", "<f8")
 POLICY_COUNTS = 1  # bit 0 of flags: the visits of this move are a policy target
 NO_VALUE = 2  # bit 1: whoever made this move had no opinion; its root value is 0 and means nothing
@@ -81,6 +83,7 @@ class GameRecord:
     own          what else the method keeps of each move, by name: [T, ...]
     opponent     the model's opponent; None: itself
     learner      the side that the model played: 0 first, 1 second, BOTH; the opponent's moves are no policy targets
+    setup        how the game begins, see AnyGame.begin
 
     Of flags, values, surprises and visits a method records what it has; left out, they say that nothing is known.
     """
@@ -99,6 +102,7 @@ class GameRecord:
     no_resign: bool = False
     opponent: str | None = None
     learner: int = BOTH
+    setup: int = 0
 
     def __post_init__(self) -> None:
         for name in SEARCH_COLUMNS:
@@ -184,6 +188,7 @@ class Shard:
     opponents: NDArray[np.int16] = field(metadata=_column("<i2", "G", since=2, lacking=-1))
     # The side that the model played: 0 first, 1 second, BOTH.
     learners: NDArray[np.uint8] = field(metadata=_column("|u1", "G", since=2, lacking=BOTH))
+    setups: NDArray[np.int16] = field(metadata=_column("<i2", "G", since=5))
     moves: NDArray[np.uint16] = field(metadata=_column("<u2", "M"))
     # POLICY_COUNTS, NO_VALUE
     flags: NDArray[np.uint8] = field(metadata=_column("|u1", "M", lacking=NO_VALUE, of_search=True))
@@ -253,6 +258,7 @@ class Shard:
             no_resign=bool(self.no_resign[index]),
             opponent=self.opponent(index),
             learner=int(self.learners[index]),
+            setup=int(self.setups[index]),
         )
 
 
@@ -292,8 +298,10 @@ def write_shard(
     """
     opponents = sorted({game.opponent for game in games if game.opponent is not None})
     is_old = dict(recorded) == SEARCH_COLUMNS and max_result == 1
-    columns = _columns(games, opponents, recorded, max_result)
-    version = OF_A_SEARCH if is_old else VERSION
+    version = OF_A_SEARCH if is_old else WITHOUT_SETUPS
+    if any(game.setup for game in games):
+        is_old, version = False, VERSION
+    columns = _columns(games, opponents, recorded, max_result, version)
     origin = {"version": version, "game": game_spec, "model": model_name, "worker": worker}
     num_positions = len(columns["moves"])
     cut_short = sum(game.end == End.MOVE_LIMIT for game in games)
@@ -378,9 +386,11 @@ def _workers(folder: Path) -> list[str]:
 
 
 def check_same_game(output_dir: Path, game_spec: str) -> None:
-    """Raises FileError if the newest shard there is of another game: its window would mix two."""
+    """Raises FileError if the newest shard there is of another game: its window would mix two. UsageError for a game
+    of a package that isn't there.
+    """
     newest = next(newest_shards(output_dir, lambda error: None), None)
-    if newest is not None and newest.game != game_spec:
+    if newest is not None and not are_related(newest.game, game_spec):
         raise FileError(
             output_dir,
             f"holds games of {newest.game} ({newest.id}), these would be of {game_spec}; "
@@ -389,7 +399,7 @@ def check_same_game(output_dir: Path, game_spec: str) -> None:
 
 
 def _columns(
-    games: Sequence[GameRecord], opponents: list[str], recorded: ColumnTypes, max_result: float
+    games: Sequence[GameRecord], opponents: list[str], recorded: ColumnTypes, max_result: float, version: int
 ) -> dict[str, NDArray[Any]]:
     """By name, in the file's order. Raises ValueError as write_shard does."""
     if not games:
@@ -416,13 +426,14 @@ def _columns(
         "no_resign": [game.no_resign for game in games],
         "opponents": [-1 if game.opponent is None else opponents.index(game.opponent) for game in games],
         "learners": [game.learner for game in games],
+        "setups": [game.setup for game in games],
     }
     columns = {
         name: np.array(per_game[name], column.dtype)
         if name in per_game
         else np.concatenate([getattr(game, name) for game in games]).astype(column.dtype)
         for name, column in COLUMNS.items()
-        if name in recorded or not column.of_search
+        if column.since <= version and (name in recorded or not column.of_search)
     }
     for name, (dtype, _) in own.items():
         columns[name] = np.concatenate([game.own[name] for game in games]).astype(dtype)

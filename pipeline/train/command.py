@@ -34,8 +34,8 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from pipeline.config import TrainConfig
-from pipeline.errors import FileError, NotYet, naming
-from pipeline.games.registry import parse_game
+from pipeline.errors import FileError, NotYet, UsageError, naming
+from pipeline.games.registry import are_related, parse_game
 from pipeline.interrupts import held_back
 from pipeline.methods.base import Grown, IndexArray
 from pipeline.methods.registry import method_named
@@ -46,7 +46,6 @@ from pipeline.storage.chunks import ChunkSet, check_holdout, newest_complete_set
 from pipeline.storage.models import (
     Model,
     ModelInfo,
-    check_game,
     newest_model,
     next_model_path,
     read_model,
@@ -183,7 +182,8 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
     if config.original_model is None and model.info.manifest.get("chunk_set") == chunks.id:
         raise NotYet(f"no new chunks since {model.info.name}: run `python main.py selfplay` and `gather`", missing=1)
     header, method = read_header(chunks.chunks[0]), method_named(model.info.method)
-    check_game(model.info, header.game, original)
+    if not are_related(model.info.game, header.game):
+        raise FileError(original, f"it plays {model.info.game}; wanted a model that plays {header.game}")
     check_holdout(chunks, header)
     game = parse_game(header.game)
     if header.method != method.name:
@@ -261,6 +261,11 @@ def _make_replay(config: TrainConfig, dataset: Dataset, found: State | None, pro
     """Samples by the priorities of the checkpoint, else by those stored beside the chunks, else by equal ones."""
     if not config.priority_exponent:
         return None
+    if len(dataset.kinds) > 1:
+        raise UsageError(
+            f"train --priority-exponent: set {dataset.id} has {len(dataset.kinds)} kinds of examples (sizes of "
+            "boards), which can't share a batch; wanted one kind, or 0"
+        )
     if found is not None:
         priorities = Priorities(dataset.examples, found.replay["priorities"])
     else:
@@ -291,7 +296,7 @@ class _Run:
 
         self._config, self._model, self._grown = config, model, grown
         self._checkpoint, self._progress = checkpoint, progress
-        game, method = parse_game(model.info.game), method_named(model.info.method)
+        game, method = parse_game(read_header(chunks.chunks[0]).game), method_named(model.info.method)
         memory = math.inf if config.priority_exponent else MEMORY_BYTES
         dataset = Dataset(method, game, chunks, config.batch_size, config.seed, memory, config.symmetries)
         self._dataset, self._method = dataset, method

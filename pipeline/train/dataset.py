@@ -3,21 +3,20 @@
 An *epoch* sees every example once. A set that fits into MEMORY_BYTES is held whole, packed as on disk, and shuffled
 whole; a larger one is read in groups of whole chunks that fit, the groups' chunks chosen anew each epoch. (Chunks are
 uniform samples themselves, so that shuffling within a group loses nothing.) A group is cut into batches of equal size,
-give or take one. Each time an example is loaded, one of the board's symmetries is chosen for it, and its planes, policy
-and ownership are moved together.
+give or take one; examples of different kinds (Method.kinds) never share a batch. Each time an example is loaded, one of
+the board's symmetries is chosen for it, and its planes, policy and ownership are moved together.
 
 Prioritised replay samples rows of a set that is held whole instead (``replay.py``) and has them made into a batch.
 
 Because an epoch's order comes from (seed, set, epoch) alone, a run that goes on at step s sees the same batches as one
 that was never interrupted.
 
-B batch, A actions, C planes, H×W board, P points, K symmetries.
+B batch, n examples; the columns are the method's.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -35,6 +34,7 @@ from pipeline.storage.priorities import example_numbers
 
 MEMORY_BYTES = 1 << 30  # of packed examples held at once
 PREFETCHED_BATCHES = 4
+IN_TURN = 1  # the random stream that mixes batches of different kinds
 
 Columns = Mapping[str, NDArray[Any]]
 
@@ -73,12 +73,14 @@ class Dataset:
         self.window: dict[str, Any] = {}
         self._held: tuple[tuple[int, ...], dict[str, NDArray[Any]]] | None = None
 
+        kinds: list[Counter[int]] = []  # how many examples of each kind each chunk has
         sizes, kept, examples, total_bytes, largest = [], [], [], 0, 1
         for path in self._paths:
             chunk = read_chunk(path, game.spec, self._types)
             columns = {name: chunk.columns[name] for name in self._types}
             num_bytes = sum(column.nbytes for column in columns.values())
             sizes.append(chunk.num_examples)
+            kinds.append(Counter(_kinds(method, columns).tolist()))
             total_bytes, largest = total_bytes + num_bytes, max(largest, num_bytes)
             self.window = chunk.header.window
             examples.append(example_numbers(chunk.shards, *(chunk.columns[name] for name in ORIGIN)))
@@ -88,6 +90,8 @@ class Dataset:
             raise FileError(self._paths[0], "the set holds no examples; wanted some to train on; run gather again")
         self.examples = np.concatenate(examples)
         self._sizes = np.array(sizes, np.int64)
+        self.kinds = sorted(set().union(*kinds))
+        self._counts = np.array([[one[kind] for kind in self.kinds] for one in kinds], np.int64)  # [chunks, kinds]
         self._chunks_per_group = len(sizes) if total_bytes <= memory_bytes else max(1, int(memory_bytes // largest))
         if self._chunks_per_group == len(sizes):
             self._held = tuple(range(len(sizes))), _joined(kept, self._types)
@@ -107,25 +111,38 @@ class Dataset:
     def _generator(self, epoch: int, group: int) -> np.random.Generator:
         return np.random.default_rng([*self._seeds, epoch, group])
 
+    def _batches_by_kind(self, group: tuple[int, ...]) -> list[tuple[int, int]]:
+        """(examples, batches) of each kind in a group."""
+        counts = self._counts[list(group)].sum(axis=0).tolist()
+        return [(count, -(-count // self._batch_size)) for count in counts]
+
     def _num_batches(self, group: tuple[int, ...]) -> int:
-        return -(-int(self._sizes[list(group)].sum()) // self._batch_size)
+        return sum(batches for _, batches in self._batches_by_kind(group))
+
+    def _in_turn(self, group: tuple[int, ...], epoch: int, number: int) -> IndexArray:
+        """The order in which a group's batches come, which are made kind by kind; number: of the group in its epoch."""
+        count = self._num_batches(group)
+        if len(self.kinds) == 1:
+            return np.arange(count)
+        return np.random.default_rng([*self._seeds, epoch, number + 1, IN_TURN]).permutation(count)
 
     def batch_sizes(self, epochs: int) -> IndexArray:
         """[steps] the number of examples in each batch of these epochs."""
-        alike = self._chunks_per_group == len(self._paths)  # a set that is held whole is cut alike in every epoch
-        sizes = [
-            (int(self._sizes[list(group)].sum()) + count - 1 - index) // count
-            for epoch in range(1 if alike else epochs)
-            for group in self._groups(epoch)
-            for count in (self._num_batches(group),)
-            for index in range(count)
-        ]
-        return np.tile(np.array(sizes, np.int64), epochs if alike else 1)
+        sizes: list[int] = []
+        for epoch in range(epochs):
+            for number, group in enumerate(self._groups(epoch)):
+                made = [
+                    (examples + count - 1 - index) // count
+                    for examples, count in self._batches_by_kind(group)
+                    for index in range(count)
+                ]
+                sizes += np.array(made, np.int64)[self._in_turn(group, epoch, number)].tolist()
+        return np.array(sizes, np.int64)
 
     def batch(self, rows: IndexArray, symmetry: IndexArray, weights: NDArray[np.float32]) -> Any:
         """The examples rows [B] of the whole set, in the order of its chunks, with these sample weights [B].
 
-        Only for a set that is held whole: see memory_bytes.
+        Only for a set that is held whole, see memory_bytes, and of one kind of examples.
         """
         columns = self._load(tuple(range(len(self._paths))))
         return self._method.make_batch(self.game, columns, rows, symmetry)._replace(
@@ -155,19 +172,24 @@ class Dataset:
                 count = self._num_batches(group)
                 if step + count > start_step:
                     skip = max(0, start_step - step)
-                    yield from self._group_batches(group, self._generator(epoch, number + 1), count, skip)
+                    turns = self._in_turn(group, epoch, number)[skip:]
+                    yield from self._group_batches(group, self._generator(epoch, number + 1), turns)
                 step += count
 
     def _group_batches(
-        self, group: tuple[int, ...], generator: np.random.Generator, count: int, skip: int
+        self, group: tuple[int, ...], generator: np.random.Generator, turns: IndexArray
     ) -> Iterator[Any]:
         columns = self._load(group)
         size = _num_rows(columns)
         order = generator.permutation(size)
         symmetry = generator.integers(0, self.num_symmetries, size)
-        parts = zip(np.array_split(order, count), np.array_split(symmetry, count), strict=True)
-        for rows, symmetries in itertools.islice(parts, skip, None):
-            yield self._method.make_batch(self.game, columns, rows, symmetries)
+        kinds = _kinds(self._method, columns)[order]
+        parts: list[tuple[IndexArray, IndexArray]] = []
+        for kind, (_, count) in zip(self.kinds, self._batches_by_kind(group), strict=True):
+            theirs = np.flatnonzero(kinds == kind)
+            parts += [(order[part], symmetry[part]) for part in np.array_split(theirs, count) if count]
+        for turn in turns.tolist():
+            yield self._method.make_batch(self.game, columns, *parts[turn])
 
     def _load(self, group: tuple[int, ...]) -> dict[str, NDArray[Any]]:
         if self._held is None or self._held[0] != group:
@@ -189,7 +211,9 @@ def holdout_batches(method: Method, game: Any, path: Path, batch_size: int, most
 
 
 def _as_they_stand(method: Method, game: Any, columns: Columns, rows: IndexArray, batch_size: int) -> list[Any]:
-    parts = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
+    kinds = _kinds(method, columns)[rows]
+    by_kind = [rows[kinds == kind] for kind in np.unique(kinds)]
+    parts = [one[start : start + batch_size] for one in by_kind for start in range(0, len(one), batch_size)]
     return [method.make_batch(game, columns, part, np.zeros_like(part)) for part in parts]
 
 
@@ -215,6 +239,12 @@ def prefetched(batches: Iterator[Any], depth: int = PREFETCHED_BATCHES) -> Itera
 
 def _joined(chunks: Sequence[Columns], names: Iterable[str]) -> dict[str, NDArray[Any]]:
     return {name: np.concatenate([columns[name] for columns in chunks]) for name in names}
+
+
+def _kinds(method: Method, columns: Columns) -> NDArray[np.integer]:
+    """[n] see Method.kinds; all alike where the method doesn't tell kinds apart."""
+    found = method.kinds(columns)
+    return np.zeros(_num_rows(columns), np.uint8) if found is None else found
 
 
 def _num_rows(columns: Columns) -> int:

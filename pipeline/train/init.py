@@ -56,7 +56,7 @@ def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
     info = ModelInfo(
         name=layout.check_model_name(config.new_model.name),
         number=parsed.number if parsed else 0,
-        game=game.spec,
+        game=game.family,
         architecture=architecture,
         method=method.name,
         manifest={
@@ -70,8 +70,9 @@ def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
     saved_models = config.new_model.parent
     champion = saved_models / layout.CHAMPION
     has_champion = champion.is_symlink()
-    if has_champion and champion.exists() and (found := read_info(champion).game) != game.spec:
-        raise FileError(champion, f"plays {found}, the new model would play {game.spec}; wanted a folder for each game")
+    if has_champion and champion.exists() and (found := read_info(champion).game) != game.family:
+        would = f"the new model would play {game.family}"
+        raise FileError(champion, f"plays {found}, {would}; wanted a folder for each game")
     if has_champion or not _is_what_we_would_make(config.new_model, info):
         write_model(config.new_model, info, weights)
         progress.say(f"made {config.new_model}")
@@ -79,7 +80,7 @@ def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
         set_champion(saved_models, config.new_model, {"reason": "the first model"})
     return InitSummary(
         model=config.new_model,
-        game=game.spec,
+        game=game.family,
         network_size=method.size(architecture),
         parameters=sum(array.size for array in weights.values()),
         champion=not has_champion,

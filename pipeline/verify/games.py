@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError, UsageError
-from pipeline.games.registry import recorded_game
+from pipeline.games.registry import largest, recorded_game
 from pipeline.gather.extraction import POSITIONS_PER_GROUP, in_threads
 from pipeline.methods.base import Positions
 from pipeline.methods.registry import method_named
@@ -82,7 +82,7 @@ def check_games(directory: Path, num_shards: int, findings: Findings, progress: 
                 findings.problem(GAMES, error.path, error.problem)
         for shard in shards:
             known.add(shard.id, shard.game_ids, shard.lengths)
-            games.add(shard.game_spec)
+            games.add(_family(shard.game_spec))
             findings.count(GAMES, "shard")
             findings.count(GAMES, "game", shard.num_games)
             findings.count(GAMES, "position", shard.num_positions)
@@ -100,12 +100,20 @@ def check_games(directory: Path, num_shards: int, findings: Findings, progress: 
     return known
 
 
+def _family(spec: str) -> str:
+    """Of a game; of one that this program doesn't know, its spec."""
+    try:
+        return recorded_game(spec).family
+    except UsageError:
+        return spec
+
+
 def _groups(metas: Iterator[ShardMeta]) -> Iterator[list[ShardMeta]]:
-    """Shards of one game and method, with enough positions to keep kernels busy and few enough for the memory."""
+    """Shards of related games and one method, with positions enough for busy kernels and few enough for the memory."""
     group: list[ShardMeta] = []
     positions = 0
     for meta in metas:
-        is_other = bool(group) and (meta.game, meta.method) != (group[0].game, group[0].method)
+        is_other = bool(group) and ((_family(meta.game), meta.method) != (_family(group[0].game), group[0].method))
         if group and (is_other or positions + meta.positions > POSITIONS_PER_GROUP):
             yield group
             group, positions = [], 0
@@ -125,7 +133,7 @@ def _check_group(group: list[ShardMeta]) -> tuple[list[Shard], list[FileError]]:
         except FileError as error:
             errors.append(error)
     try:
-        game, method = recorded_game(group[0].game), method_named(group[0].method)
+        game, method = largest(meta.game for meta in group), method_named(group[0].method)
     except UsageError as error:  # this program doesn't know them
         return [], [*errors, *(FileError(shard.path, str(error)) for shard in shards)]
     while True:

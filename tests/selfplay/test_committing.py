@@ -24,9 +24,12 @@ def finished(game_id: int, player: str = "000001-a") -> FinishedGame:
     return FinishedGame(record, player, -1, np.zeros(1, np.int16))
 
 
+GAME = parse_game("go:9")
+
+
 def committer(folder: Path, commit_seconds: float) -> Committer:
     config = SelfplayConfig(output_dir=folder, commit_seconds=commit_seconds)
-    return Committer(config, parse_game("go:9"), method_named("alphazero"), {}, lambda: 0)
+    return Committer(config, [GAME], method_named("alphazero"), {}, lambda: 0)
 
 
 def written(folder: Path) -> list[int]:
@@ -40,7 +43,7 @@ def test_what_a_failed_commit_wrote_is_not_written_again(
 ) -> None:
     one = committer(tmp_path, commit_seconds)
     for number in range(4):
-        one.add(finished(number, "000001-a" if number < 3 else "000002-b"), 2, number)
+        one.add(finished(number, "000001-a" if number < 3 else "000002-b"), GAME, 2, number)
     real, calls = committing.write_shard, iter([True, False])
 
     def full_at_the_second(*arguments: object) -> Path:
@@ -74,7 +77,7 @@ def test_an_interrupt_neither_loses_games_nor_writes_them_twice(
     """It comes right after so many renames, of which a shard takes two; self-play then commits what still waits."""
     one = committer(tmp_path, commit_seconds)
     for number in range(4):
-        one.add(finished(number), 1, number)
+        one.add(finished(number), GAME, 1, number)
     rename, left = os.rename, [renames]
 
     def interrupted(source: Path, target: Path) -> None:
@@ -94,7 +97,7 @@ def test_an_interrupt_neither_loses_games_nor_writes_them_twice(
 def test_games_of_two_generations_are_two_shards(tmp_path: Path) -> None:
     one = committer(tmp_path, 1.0)
     for number, (model, generation) in enumerate([("000001-a", 1), ("000001-a", 2), ("000002-b", 2), ("000001-a", 2)]):
-        one.add(finished(number, model), generation, number)
+        one.add(finished(number, model), GAME, generation, number)
     one.commit()
     found = [(meta.path.parts[-3], meta.model, meta.generation, meta.games) for meta in newest_shards(tmp_path)]
     assert sorted(found) == [

@@ -62,6 +62,17 @@ def test_round_trip(tmp_path: Path) -> None:
         np.testing.assert_allclose(found.root_values, game.root_values, atol=1e-7)
 
 
+def test_how_games_begin(tmp_path: Path) -> None:
+    """Version 5 only where a game has a setup; everything else as before."""
+    assert shards.read_shard(write(tmp_path / "a", record())).header["version"] == 3
+    path = write(tmp_path / "b", record(1, setup=-30), record(2), record(3, setup=7))
+    shard = shards.read_shard(path, shards.read_meta(path))
+    assert shard.header["version"] == 5 and [shard.game(index).setup for index in range(3)] == [-30, 0, 7]
+    assert "setups" not in [
+        array["name"] for array in shards.read_shard(write(tmp_path / "a", record())).header["arrays"]
+    ]
+
+
 def test_who_played_whom(tmp_path: Path) -> None:
     met = [("random", 1), (None, BOTH), ("000004-x", 0), ("random", 0)]
     path = write(tmp_path, *(record(number, opponent=name, learner=side) for number, (name, side) in enumerate(met)))
@@ -376,7 +387,7 @@ def put(name: str, at: int, value: Any) -> Callable[[dict[str, Any], dict[str, n
     ("change", "problem"),
     [
         (lambda header, arrays: header.update(format="x"), "format 'x'; wanted 'mugo-shard'"),
-        (lambda header, arrays: header.update(version=5), "version 5; this program reads versions 1 to 4"),
+        (lambda header, arrays: header.update(version=6), "version 6; this program reads versions 1 to 5"),
         (lambda header, arrays: header.update(version=1), "its arrays are"),
         (lambda header, arrays: header.pop("game"), "names no game"),
         (lambda header, arrays: header.pop("arrays"), "lists no arrays"),

@@ -172,10 +172,11 @@ class TreeActor(Actor):
     def _end_settled(self, rows: Rows) -> Rows:
         """End the games in which nothing is left to decide; -> the others' rows."""
         game = self._job.game
-        owners = game.settled_owners(self.search.states[rows])
+        states = self.search.states[rows]
+        owners = game.settled_owners(states)
         settled = (owners != 0).all(axis=1)
         if settled.any():
-            results = np.sign(game.settled_scores(owners[settled]))
+            results = np.sign(game.settled_scores(states[settled], owners[settled]))
             for row, result in zip(rows[settled].tolist(), results.tolist(), strict=True):
                 self._finish(row, result, End.SETTLED)
             self._start(rows[settled])
@@ -233,7 +234,7 @@ class TreeActor(Actor):
 
     def _start(self, rows: Rows) -> None:
         """Begin the next games in free rows; rows stay empty when there are none left."""
-        begun, streams = [], []
+        begun, streams, setups = [], [], []
         encounters: dict[int, Encounter] = {}
         for row in rows.tolist():
             seed = next(self._job.seeds, None)
@@ -247,11 +248,12 @@ class TreeActor(Actor):
             if encounter is not None:
                 encounters[row] = encounter
             opponent, learner = (encounter.opponent.name, encounter.learner) if encounter else (None, BOTH)
-            self._buffer.start(row, seed.game_id, seed.no_resign, opponent, learner)
+            self._buffer.start(row, seed.game_id, seed.no_resign, opponent, learner, seed.setup)
             self._kinds[row] = seed.kinds
             self._sure_plies[row] = 0
             begun.append(row)
             streams.append(seed.stream)
+            setups.append(seed.setup)
         idle = np.setdiff1d(rows, begun)
         if idle.size:
             self.search.stop(idle)
@@ -259,8 +261,10 @@ class TreeActor(Actor):
             self.live += len(begun)
             started = np.array(begun, np.int64)
             self.search.new_games(started, np.array(streams, np.uint64))
+            if any(setups):
+                self.search.set_up(started, self._job.game.begin(np.array(setups)))
             for row, encounter in encounters.items():
-                self._meet_opponent(row, encounter)
+                self._meet_opponent(row, encounter, setups[begun.index(row)])
             if self._config.random_plies:
                 self._open(started)
             self._begin(started)
@@ -297,13 +301,15 @@ class TreeActor(Actor):
             if met.any():
                 active.player.advance(rows[met], actions[met])
 
-    def _meet_opponent(self, row: int, encounter: Encounter) -> None:
-        """The learner meets an opponent in row, from the initial position."""
+    def _meet_opponent(self, row: int, encounter: Encounter, setup: int) -> None:
+        """The learner meets an opponent in row, from the initial position of this setup."""
         opponent = encounter.opponent
         active = self._active.pop(opponent, None) or _ActiveOpponent(opponent, self._job.game, len(self._players))
         self._active[opponent] = active  # the last used stands last
         active.plays[row] = True
         active.player.new_games(np.array([row]), np.array([encounter.seed], np.uint64))
+        if setup:
+            active.player.set_up(np.array([row]), self._job.game.begin(np.array([setup])), [[]])
         self._learner[row] = encounter.learner
         idle = [other for other, its in self._active.items() if not its.plays.any()]
         for other in idle[: max(0, len(idle) - IDLE_OPPONENTS)]:

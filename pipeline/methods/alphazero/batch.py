@@ -42,9 +42,17 @@ class Batch(NamedTuple):
 def make_batch(game: Game, columns: Columns, rows: IndexArray, symmetry: IndexArray) -> Batch:
     """The examples rows [B] of columns (packed, as in examples.column_types), each under its symmetry [B] in 0..K-1.
 
-    Planes, policy, reply and ownership move together. Every sample_weight is 1.
+    Planes, policy, reply and ownership move together. Every sample_weight is 1. game: as for column_types; all rows
+    are of boards of one size.
     """
-    arrays: dict[str, NDArray[Any]] = {name: columns[name][rows].astype(np.float32) for name in Batch._fields[1:-1]}
+    if "side" in columns:
+        (side,) = np.unique(columns["side"][rows])  # raises ValueError for several
+        game = _board(game, int(side))
+    sizes = {"policy": game.num_actions, "reply": game.num_actions, "ownership": game.num_points}
+    arrays: dict[str, NDArray[Any]] = {}
+    for name in Batch._fields[1:-1]:
+        column = columns[name][rows]
+        arrays[name] = (column[:, : sizes[name]] if name in sizes else column).astype(np.float32)
     num_bits = game.num_planes * game.num_points
     bits = np.unpackbits(columns["planes"][rows], axis=1, count=num_bits)
     arrays["planes"] = bits.reshape(len(rows), game.num_planes, game.num_points)
@@ -55,7 +63,12 @@ def make_batch(game: Game, columns: Columns, rows: IndexArray, symmetry: IndexAr
     return Batch(**{name: torch.from_numpy(array) for name, array in arrays.items()})
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)
+def _board(game: Game, side: int) -> Game:
+    return game.on_board(side)
+
+
+@lru_cache(maxsize=32)
 def _sources(game: Game) -> dict[str, IndexArray]:
     """Where each entry of a column's transformed row comes from: transformed[q] = row[source[k, q]]."""
     # The game's tables say where an entry goes; sorting them says where it comes from.

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import FileError
 from pipeline.games.base import FloatArray, Game, States
+from pipeline.games.registry import are_related, parse_game
 from pipeline.games.replay import IllegalRecord, replay
 from pipeline.methods.base import IndexArray, Positions
 from pipeline.methods.game_table import GameTable
@@ -38,7 +39,10 @@ def column_types(game: Game) -> ColumnTypes:
     reply          [A] policy of the position after the move that was played, which the opponent answers; actions are
                    points of the board, so the other viewpoint changes nothing; all 0 if unknown
     reply_weight   1 if reply is a target: the game went on, and that position's own policy is one
+    side           of the board, if the game is one of all boards: an example of a smaller board than the game's has the
+                   first entries of planes, policy, ownership and reply
     """
+    side: ColumnTypes = {"side": ("|u1", ())} if game.num_global_planes else {}
     return {
         "planes": ("|u1", ((game.num_planes * game.num_points + 7) // 8,)),
         "policy": ("<f2", (game.num_actions,)),
@@ -49,6 +53,7 @@ def column_types(game: Game) -> ColumnTypes:
         "final_weight": ("|u1", ()),
         "reply": ("<f2", (game.num_actions,)),
         "reply_weight": ("|u1", ()),
+        **side,
     }
 
 
@@ -60,12 +65,35 @@ def make_examples(
     td_lambda: [N] of TD(lambda), the same for all positions of a game; None: 1, the value learns the result alone.
     All games that hold a wanted position are replayed in one batch, to their end; the others are not looked at.
     The column shard is the index into shards.
+    game: of boards of one family that of the largest.
     Raises FileError, whose path is the shard's, if its game is another one, a move is illegal, a result is not
     the one on the board, visits are not those of a search in that position, or an opponent's move is a policy target.
     """
     for shard in shards:
-        if shard.game_spec != game.spec:
+        if not are_related(shard.game_spec, game.spec):
             raise FileError(shard.path, f"games of {shard.game_spec}; wanted {game.spec}")
+    if not game.num_global_planes:
+        return _of_one_board(game, shards, wanted, td_lambda)
+    types = {**column_types(game), **ORIGIN}
+    columns = {name: np.zeros((len(wanted), *shape), dtype) for name, (dtype, shape) in types.items()}
+    for spec in sorted({shard.game_spec for shard in shards}):
+        board, numbers = parse_game(spec), np.flatnonzero([shard.game_spec == spec for shard in shards])
+        rows = np.flatnonzero(np.isin(wanted.shard, numbers))
+        here = wanted.at(rows)
+        local = Positions(np.searchsorted(numbers, here.shard), here.game, here.ply)
+        theirs = [shards[number] for number in numbers.tolist()]
+        found = _of_one_board(board, theirs, local, None if td_lambda is None else td_lambda[rows])
+        found |= {"shard": here.shard, "side": np.full(len(rows), board.board_shape[0])}
+        for name, column in found.items():
+            room = columns[name] if column.ndim == 1 else columns[name][:, : column.shape[1]]
+            room[rows] = column
+    return columns
+
+
+def _of_one_board(
+    game: Game, shards: Sequence[Shard], wanted: Positions, td_lambda: NDArray[np.float32] | None
+) -> Columns:
+    """make_examples() of shards of one spec, without the column side."""
     table = GameTable(shards, wanted)
     planes, legal, movers, final_states = _replay(game, table)
     owners, scores = _final_boards(game, table, final_states)
@@ -100,9 +128,8 @@ def make_examples(
         "game": wanted.game,
         "ply": wanted.ply,
     }
-    return {
-        name: columns[name].astype(dtype, copy=False) for name, (dtype, _) in {**column_types(game), **ORIGIN}.items()
-    }
+    types = {**column_types(game), **ORIGIN}
+    return {name: columns[name].astype(types[name][0], copy=False) for name in types if name in columns}
 
 
 def _replay(game: Game, table: GameTable) -> tuple[NDArray[np.uint8], NDArray[np.bool_], NDArray[np.int8], States]:
@@ -119,7 +146,7 @@ def _replay(game: Game, table: GameTable) -> tuple[NDArray[np.uint8], NDArray[np
     by_ply = np.lexsort((table.row, table.ply))
     starts = np.searchsorted(table.ply[by_ply], np.arange(num_plies + 2))
     try:
-        for ply, (states, history) in enumerate(replay(game, table.moves, table.lengths)):
+        for ply, (states, history) in enumerate(replay(game, table.moves, table.lengths, game.begin(table.setups))):
             movers[ply, : len(states)] = game.to_move(states)
             going_on = int(np.count_nonzero(table.lengths > ply))
             final_states[going_on : len(states)] = states[going_on:]
@@ -140,7 +167,7 @@ def _final_boards(game: Game, table: GameTable, final_states: States) -> tuple[N
     settled = np.flatnonzero(table.ends == End.SETTLED)
     if settled.size:
         owners[settled] = game.settled_owners(final_states[settled])
-        scores[settled] = game.settled_scores(owners[settled])
+        scores[settled] = game.settled_scores(final_states[settled], owners[settled])
     return owners, scores
 
 

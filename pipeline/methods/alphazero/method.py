@@ -76,16 +76,22 @@ class AlphaZero(Method):
         return Grown(after.to_dict(), weights, fresh_optimizer=True, note=note)
 
     def moved(self, old: Game, new: Game, model: Model) -> tuple[dict[str, Any], Weights]:
-        """To another size of board, or other rules on it: whatever has the same planes and a policy by points."""
+        """To another size of board, all sizes, or other rules: whatever has the same planes and a policy by points."""
         before = Architecture.from_dict(model.info.architecture)
         height, width = new.board_shape
-        after = replace(before, height=height, width=width, actions=new.num_actions)
-        if old.plane_names != new.plane_names or weight_shapes(before) != weight_shapes(after):
+        here = replace(before, height=height, width=width, actions=new.num_actions)
+        added = new.plane_names[len(old.plane_names) :]
+        fits = new.plane_names == (*old.plane_names, *added) and weight_shapes(before) == weight_shapes(here)
+        if not fits or len(added) not in (0, new.num_global_planes):
             raise MuGoError(
                 f"its network sees a board of {old.spec}; {new.spec} has other planes, or moves that aren't points of "
                 "the board; wanted another size of the same game"
             )
-        return after.to_dict(), model.weights
+        if not added:
+            return here.to_dict(), model.weights
+        seen = replace(before, planes=old.num_planes)  # maybe more than when the network was made
+        after = replace(here, planes=new.num_planes, global_planes=len(added))
+        return after.to_dict(), grow(grow(model.weights, before, seen, 0), seen, after, 0)
 
     # Playing
 
@@ -106,7 +112,7 @@ class AlphaZero(Method):
     # Examples
 
     def calibration(self, columns: Columns) -> NDArray[np.uint8] | None:
-        return columns["planes"]
+        return None if "side" in columns else columns["planes"]  # each size of board has scales of its own
 
     def columns(self, game: Game) -> ColumnTypes:
         return examples.column_types(game)
@@ -125,6 +131,9 @@ class AlphaZero(Method):
 
     def num_symmetries(self, game: Game) -> int:
         return game.symmetries.count
+
+    def kinds(self, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.integer] | None:
+        return columns.get("side")
 
     def make_batch(
         self, game: Game, columns: Mapping[str, NDArray[Any]], rows: IndexArray, symmetry: IndexArray

@@ -42,6 +42,7 @@ class _Game:
     no_resign: bool
     opponent: str | None
     learner: int
+    setup: int
     would_have_resigned: int = -1
     plies: list[_Ply] = field(default_factory=list)
 
@@ -53,12 +54,20 @@ class GameBuffer:
         self._threshold = resign_threshold
         self._games: dict[int, _Game] = {}  # by row
 
-    def start(self, row: int, game_id: int, no_resign: bool, opponent: str | None = None, learner: int = BOTH) -> None:
+    def start(
+        self,
+        row: int,
+        game_id: int,
+        no_resign: bool,
+        opponent: str | None = None,
+        learner: int = BOTH,
+        setup: int = 0,
+    ) -> None:
         """A new game begins in row. game_id: uint64, kept in the record; no_resign: play on whatever the values say.
 
-        opponent, learner: as in GameRecord.
+        opponent, learner, setup: as in GameRecord.
         """
-        self._games[row] = _Game(game_id, no_resign, opponent, learner)
+        self._games[row] = _Game(game_id, no_resign, opponent, learner, setup)
 
     def add(
         self,
@@ -140,6 +149,7 @@ class GameBuffer:
             no_resign=game.no_resign,
             opponent=game.opponent,
             learner=game.learner,
+            setup=game.setup,
         )
 
 

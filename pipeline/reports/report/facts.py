@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from pipeline.config import RatingsConfig
 from pipeline.errors import MuGoError
-from pipeline.games.registry import recorded_game
+from pipeline.games.registry import are_related, recorded_game
 from pipeline.matches.statistics import score_of, wilson_interval
 from pipeline.methods.resignation import EFFECTIVE, NEVER, calibrate, watched
 from pipeline.progress import Progress
@@ -183,7 +183,7 @@ def _read_games(facts: Facts, progress: Progress) -> None:
     metas: dict[int, list[ShardMeta]] = defaultdict(list)
     for shard in chosen:
         meta = meta_of(shard, facts.directory / SELFPLAY, lambda error: facts.warnings.append(str(error)))
-        if meta is not None and (facts.game is None or meta.game == facts.game):
+        if meta is not None and (facts.game is None or are_related(meta.game, facts.game)):
             metas[_generation(meta)].append(meta)
         progress.advance()
     progress.finish()

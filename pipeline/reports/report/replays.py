@@ -141,7 +141,7 @@ def _turn(shard: Shard, index: int) -> float:
 
 def _of_shard(shard: Shard, index: int, title: str) -> Chosen:
     record = shard.game(index)
-    game = recorded_game(shard.game_spec)
+    game = recorded_game(shard.game_spec).varied(record.setup)
     moves = record.moves.tolist()
     made_by = movers(game, moves)
     values = [
@@ -153,9 +153,8 @@ def _of_shard(shard: Shard, index: int, title: str) -> Chosen:
         players[1 - record.learner] = record.opponent
     ends = {End.RESIGNED: "resignation", End.SETTLED: "nothing left to decide"}
     end = ends.get(record.end, "at the limit of moves" if _is_full(game, record) else "")
-    spec = shard.game_spec
     return Chosen(
-        title, (players[0], players[1]), spec, moves, values, _policies(record), record.result_first_player, end
+        title, (players[0], players[1]), game.spec, moves, values, _policies(record), record.result_first_player, end
     )
 
 

@@ -1,0 +1,206 @@
+"""Examples of boards of several sizes side by side: each as its own board gives it, in batches of one size."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pipeline.config import GatherConfig, InitConfig, SelfplayConfig, TrainConfig
+from pipeline.errors import FileError
+from pipeline.games.registry import parse_game
+from pipeline.gather.command import gather
+from pipeline.methods.alphazero.batch import make_batch
+from pipeline.methods.alphazero.examples import make_examples
+from pipeline.methods.alphazero.method import AlphaZero
+from pipeline.methods.base import Positions
+from pipeline.reports.show_records import distributions, example
+from pipeline.selfplay.command import selfplay
+from pipeline.storage.chunks import newest_complete_set, read_chunk, read_header
+from pipeline.storage.models import read_info, read_model
+from pipeline.storage.shards import newest_shards, read_shard, write_shard
+from pipeline.train.command import train
+from pipeline.train.dataset import Dataset, holdout_batches
+from pipeline.train.init import init
+from tests.storage.random_games import random_games
+
+METHOD = AlphaZero()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run with games on 5×5, 6×6 and 7×7 and komi of all kinds, gathered."""
+    folder = tmp_path_factory.mktemp("run")
+    init(InitConfig(game="go:any,komi=7", network_size="b1c8", new_model=folder / "models/000000-init"))
+    selfplay(
+        SelfplayConfig(
+            network=folder / "models/best_model", output_dir=folder / "games", games=40, readouts=3, seed=2,
+            boards="5=3,6=2,7=1", komi_spread=6, temperature_plies=8, backend="torch",
+        )
+    )  # fmt: skip
+    gather(
+        GatherConfig(
+            directory=folder / "games", output_directory=folder / "chunks", positions_per_chunk=128, chunks_to_make=6,
+            holdout_fraction=0.25,
+        )
+    )  # fmt: skip
+    return folder
+
+
+def shards_of(run):
+    return [read_shard(meta.path, meta) for meta in newest_shards(run / "games")]
+
+
+def all_positions(shards):
+    found = [(s, g, p) for s, one in enumerate(shards) for g in range(one.num_games) for p in range(one.lengths[g])]
+    return Positions(*(np.array(column, np.int64) for column in zip(*found, strict=True)))
+
+
+def test_examples_are_those_of_each_board_alone(run) -> None:
+    shards = shards_of(run)
+    wanted = all_positions(shards)
+    rng = np.random.default_rng(0)
+    wanted = wanted.at(rng.permutation(len(wanted))[:1500])
+    largest = parse_game("go:any,size=7,komi=7")
+    mixed = make_examples(largest, shards, wanted, np.full(len(wanted), 0.9, np.float32))
+    assert set(np.unique(mixed["side"]).tolist()) == {5, 6, 7}
+    for number, shard in enumerate(shards):
+        game = parse_game(shard.game_spec)
+        rows = np.flatnonzero(wanted.shard == number)
+        here = Positions(np.zeros(len(rows), np.int64), wanted.game[rows], wanted.ply[rows])
+        alone = make_examples(game, [shard], here, np.full(len(rows), 0.9, np.float32))
+        assert (mixed["side"][rows] == game.board_shape[0]).all()
+        for name, column in alone.items():
+            if name == "shard":
+                assert (mixed[name][rows] == number).all()
+                continue
+            found = mixed[name][rows]
+            size = column.shape[1:] and column.shape[1]
+            assert (found[:, :size] == column).all() if size else (found == column).all(), name
+            assert not size or not found[:, size:].any(), name
+
+
+def test_a_games_komi_is_in_planes_score_and_result(tmp_path) -> None:
+    """By hand, from the board's area: the mover's komi plane by plane, and who won."""
+    seen = set()
+    for side, setup in ((5, -3), (5, 24), (6, 0), (6, -30), (7, 7)):
+        game = parse_game(f"go:any,size={side},komi=7,moves=400")
+        records = [replace(one, setup=setup) for one in random_games(game.varied(setup), 6, seed=side)]
+        shard = read_shard(write_shard(tmp_path, "000000-x", "w00", game.spec, records, {}))
+        komi = 7 + setup / 2
+        for index, record in enumerate(records):
+            for ply in (len(record.moves) - 1, len(record.moves) - 2):
+                columns = make_examples(game, [shard], Positions(*(np.array([one]) for one in (0, index, ply))))
+                planes = np.unpackbits(columns["planes"], axis=1, count=game.num_planes * game.num_points)
+                planes = planes.reshape(game.num_planes, game.num_points)
+                white = planes[game.plane_names.index("white to move"), 0]
+                for_mover = komi if white else -komi
+                for bound in (-8, 0, 8, 18):
+                    assert planes[game.plane_names.index(f"komi for the mover above {bound}"), 0] == (for_mover > bound)
+                if columns["final_weight"][0]:
+                    lead = int(columns["ownership"].sum()) + for_mover
+                    assert columns["score"][0] == lead and columns["value"][0] == np.sign(lead)
+                    seen.add((side, bool(white), bool(lead > 0)))
+    assert len(seen) >= 6
+
+
+def test_batches_are_of_one_size_and_every_example_comes_once(run) -> None:
+    chunks = newest_complete_set(run / "chunks")
+    game = parse_game(read_chunk_game(chunks))
+    dataset = Dataset(METHOD, game, chunks, 50, seed=1)
+    assert dataset.kinds == [5, 6, 7]
+    for epochs, memory in ((1, 1 << 30), (2, 1 << 30), (2, 400_000)):
+        dataset = Dataset(METHOD, game, chunks, 50, seed=1, memory_bytes=memory)
+        batches = list(dataset.batches(epochs))
+        assert [len(batch.value) for batch in batches] == dataset.batch_sizes(epochs).tolist()
+        sizes = [batch.planes.shape[2] for batch in batches]
+        assert set(sizes) == {5, 6, 7} and sizes != sorted(sizes), "the sizes come mixed"
+        assert sum(len(batch.value) for batch in batches) == epochs * dataset.num_examples
+        later = list(dataset.batches(epochs, start_step=3))
+        assert len(later) == len(batches) - 3
+        for one, other in zip(later, batches[3:], strict=True):
+            assert all((a == b).all() for a, b in zip(one, other, strict=True))
+
+
+def read_chunk_game(chunks) -> str:
+    return read_header(chunks.chunks[0]).game
+
+
+def test_a_batch_under_a_symmetry_is_that_of_its_own_board(run) -> None:
+    chunks = newest_complete_set(run / "chunks")
+    game = parse_game(read_chunk_game(chunks))
+    columns = read_chunk(chunks.chunks[0], game.spec, METHOD.columns(game)).columns
+    for side in (5, 6, 7):
+        board = game.on_board(side)
+        rows = np.flatnonzero(columns["side"] == side)[:12]
+        symmetry = np.arange(len(rows)) % 8
+        found = make_batch(game, columns, rows, symmetry)
+        own = {
+            name: columns[name][:, : shape[0]] if shape else columns[name]
+            for name, (_, shape) in METHOD.columns(board).items()
+            if name != "side"
+        }
+        for one, other in zip(found, make_batch(board, own, rows, symmetry), strict=True):
+            assert (one == other).all()
+    mixed = np.array([np.flatnonzero(columns["side"] == side)[0] for side in (5, 6)])
+    with pytest.raises(ValueError, match="too many values"):
+        make_batch(game, columns, mixed, np.zeros(2, np.int64))
+
+
+def test_holdouts_of_several_sizes(run) -> None:
+    chunks = newest_complete_set(run / "chunks")
+    batches = holdout_batches(METHOD, parse_game(read_chunk_game(chunks)), chunks.holdout, 64, 10_000)
+    assert len({batch.planes.shape[2] for batch in batches}) > 1
+
+
+def test_training_and_what_does_not_go_together(run) -> None:
+    settings = {
+        "directory": run / "chunks", "original_model": run / "models/best_model", "batch_size": 64,
+        "logdir": run / "logs", "precision": "float32",
+    }  # fmt: skip
+    train(TrainConfig(**settings, new_model=run / "models/000001-a"))
+    model = read_model(run / "models/000001-a")
+    assert model.info.game == "go:any,komi=7" and model.info.architecture["global_planes"] == 39
+    before = read_model(run / "models/000000-init").weights
+    for name in ("stem_globals.weight", "value_hidden.weight"):
+        assert (model.weights[name] != before[name]).mean() > 0.5, name
+    with pytest.raises(Exception, match="kinds of examples"):
+        train(TrainConfig(**settings, new_model=run / "models/000002-b", priority_exponent=0.6))
+
+
+def test_games_of_another_kind_are_refused(run, tmp_path) -> None:
+    with pytest.raises(FileError, match="wanted go:9"):
+        make_examples(parse_game("go:9"), shards_of(run), Positions(*(np.zeros(1, np.int64) for _ in range(3))))
+    init(InitConfig(game="go:9", network_size="b1c8", new_model=tmp_path / "000000-init"))
+    with pytest.raises(FileError, match="holds games of go:any"):
+        selfplay(SelfplayConfig(network=tmp_path / "best_model", output_dir=run / "games", games=2))
+
+
+def test_a_model_of_one_board_begins_a_run_on_all(run, tmp_path) -> None:
+    init(InitConfig(game="go:9", network_size="b1c8", new_model=tmp_path / "a/000000-init", value_head="wdl"))
+    init(
+        InitConfig(
+            game="go:any,komi=7", original_model=tmp_path / "a/000000-init", new_model=tmp_path / "b/000000-init"
+        )
+    )
+    info = read_info(tmp_path / "b/000000-init")
+    assert info.game == "go:any,komi=7" and info.architecture["value_head"] == "wdl"
+    with pytest.raises(Exception, match="other planes"):
+        init(InitConfig(game="go:9", original_model=tmp_path / "b/000000-init", new_model=tmp_path / "c/000000-init"))
+
+
+def test_show_draws_each_example_on_its_own_board(run) -> None:
+    chunks = newest_complete_set(run / "chunks")
+    game = parse_game(read_chunk_game(chunks))
+    chunk = read_chunk(chunks.chunks[0], game.spec, METHOD.columns(game))
+    for side in (5, 6, 7):
+        index = int(np.flatnonzero(chunk.columns["side"] == side)[0])
+        columns = {name: column[[index]] for name, column in chunk.columns.items()}
+        shown = example(game, chunk, index)
+        rows = [line for line in shown.splitlines() if re.match(r" +\d+ [.XO]( [.XO])*$", line)]
+        board = make_batch(game, columns, np.array([0]), np.array([0])).planes[0].numpy()
+        stones = board[0] + 2 * board[1]  # own stones, the opponent's
+        wanted = ["".join(".XO"[stone] for stone in line) for line in stones.tolist()]
+        assert ["".join(line.split()[1:]) for line in rows] == wanted
+    facts = distributions(chunk.columns)
+    assert re.fullmatch(r"5×5 [\d.]+%, 6×6 [\d.]+%, 7×7 [\d.]+%", str(facts["boards"]))

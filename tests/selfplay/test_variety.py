@@ -1,0 +1,99 @@
+"""Boards and komi of self-play's games: drawn in the shares asked for, by a game's own numbers, whoever plays it."""
+
+import numpy as np
+import pytest
+
+from pipeline.config import SelfplayConfig
+from pipeline.errors import UsageError
+from pipeline.games.registry import parse_game
+from pipeline.methods.base import game_seeds
+from pipeline.selfplay.command import selfplay
+from pipeline.selfplay.variety import Dealer, Numbered, Variety
+from pipeline.storage.shards import newest_shards, read_shard
+from tests.helpers import make_model
+
+HOME = parse_game("go:any,komi=7")
+
+
+def numbered(count: int) -> list[Numbered]:
+    return [Numbered(number, seed) for number, seed in enumerate(game_seeds(5, iter(range(count)), 0.1))]
+
+
+def test_shares_and_komi() -> None:
+    variety = Variety.of(SelfplayConfig(boards="7=1,9=4,13=2.5", komi_spread=3), HOME)
+    assert [game.spec for game in variety.games] == ["go:any,size=7,komi=7", "go:any,komi=7", "go:any,size=13,komi=7"]
+    seeds = [seed for _, seed in numbered(20_000)]
+    counts = np.bincount([variety.board_of(seed) for seed in seeds], minlength=3) / len(seeds)
+    np.testing.assert_allclose(counts, np.array([1, 4, 2.5]) / 7.5, atol=0.015)
+    points = np.array([variety.begun(seed).setup for seed in seeds]) / 2
+    assert abs(points.mean()) < 0.1 and abs(points.std() - 3) < 0.1 and np.abs(points).max() <= 15
+    assert len(np.unique(points)) > 25 and (points % 1 == 0.5).any()
+
+
+def test_without_options_the_model_plays_its_own_board() -> None:
+    variety = Variety.of(SelfplayConfig(), parse_game("gomoku:9"))
+    assert [game.spec for game in variety.games] == ["gomoku:9"] and variety.rows(37) == [37]
+    assert all(variety.begun(seed) is seed for _, seed in numbered(5))
+
+
+def test_every_game_is_dealt_once() -> None:
+    variety = Variety.of(SelfplayConfig(boards="7=3,9=1"), HOME)
+    dealer = Dealer(iter(numbered(200)), variety)
+    hands = [dealer.games_on(board) for board in (0, 1)]
+    dealt: list[list[int]] = [[], []]
+    turns = np.random.default_rng(1).integers(0, 2, 600)
+    for board in turns:
+        found = next(hands[board], None)
+        if found is not None:
+            assert variety.board_of(found.seed) == board
+            dealt[board].append(found.number)
+    assert sorted([*dealt[0], *dealt[1]]) == list(range(200)) and all(hand == sorted(hand) for hand in dealt)
+
+
+def test_rows_follow_the_work() -> None:
+    rows = Variety.of(SelfplayConfig(boards="7=1,19=1"), HOME).rows(128)
+    assert rows[1] == 96 or (rows[1] == 128 and rows[0] <= 24)
+
+
+@pytest.mark.parametrize(
+    ("options", "game", "found"),
+    [
+        ({"boards": "9=1"}, "go:9", "played on one board"),
+        ({"boards": "4=1"}, "go:any", "5 to 19"),
+        ({"boards": "9=0"}, "go:any", "SIZE=SHARE"),
+        ({"boards": "9=x"}, "go:any", "SIZE=SHARE"),
+        ({"boards": "nine"}, "go:any", "SIZE=SHARE"),
+        ({"boards": "9=1,"}, "go:any", "SIZE=SHARE"),
+        ({"boards": "9=1,9=2"}, "go:any", "stands twice"),
+        ({"komi_spread": 2}, "go:9", "don't see komi"),
+        ({"komi_spread": 2}, "gomoku:9", "don't see komi"),
+    ],
+)
+def test_what_cannot_be_played(options, game, found) -> None:
+    with pytest.raises(UsageError, match=found):
+        Variety.of(SelfplayConfig(**options), parse_game(game))
+
+
+def played(folder, model, threads):
+    config = SelfplayConfig(
+        network=model, output_dir=folder, games=14, readouts=2, boards="5=2,6=1", komi_spread=4, parallel_games=6,
+        threads=threads, seed=3, backend="torch", temperature_plies=4,
+    )  # fmt: skip
+    summary = selfplay(config)
+    assert summary.games == 14
+    games = {}
+    for meta in newest_shards(folder):
+        shard = read_shard(meta.path, meta)
+        for index in range(shard.num_games):
+            record = shard.game(index)
+            games[record.game_id] = (shard.game_spec, record.setup, record.moves[:2].tolist())
+    return games
+
+
+def test_games_are_the_same_in_one_thread_and_in_two(tmp_path) -> None:
+    """Boards and komi to the last game; first moves, too, which no rounding decides so soon."""
+    model = make_model(tmp_path / "saved_models", spec="go:any", size="b1c8")
+    one, two = (played(tmp_path / str(threads), model, threads) for threads in (1, 2))
+    assert len(one) == 14 and {spec for spec, _, _ in one.values()} == {"go:any,size=5", "go:any,size=6"}
+    assert {game: facts[:2] for game, facts in one.items()} == {game: facts[:2] for game, facts in two.items()}
+    assert len({setup for _, setup, _ in one.values()}) > 5
