@@ -22,9 +22,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.bench.match import MatchBenchSummary, bench_match
 from pipeline.config import (
@@ -40,17 +41,17 @@ from pipeline.games.registry import parse_game
 from pipeline.gather.command import gather
 from pipeline.methods.alphazero.actor import TreeActor
 from pipeline.methods.alphazero.method import AlphaZero
-from pipeline.methods.base import ActorJob, FinishedGame, Learner, game_seeds
+from pipeline.methods.base import ActorJob, FinishedGame, Learner, game_seeds, run_in_turn
 from pipeline.networks.inference import run_together
 from pipeline.phrases import counted, percent
 from pipeline.players.loading import calibration_positions
 from pipeline.presets import make_config
 from pipeline.progress import SILENT, Progress
+from pipeline.selfplay.variety import Variety
 from pipeline.storage.shards import write_shard
 
 if TYPE_CHECKING:
     from pipeline.networks.architecture import Architecture, Weights
-    from pipeline.networks.inference import Evaluator
 
 PARALLEL_GAMES = 256
 ROUNDS = 5  # pairs of windows per comparison
@@ -104,7 +105,6 @@ def bench(config: BenchConfig, progress: Progress = SILENT) -> BenchSummary | Ma
 
 def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> BenchSummary:
     from pipeline.networks.architecture import Architecture, random_weights
-    from pipeline.networks.inference import make_evaluators
 
     game = parse_game(config.game)
     value_head = make_config(InitConfig, "init", config.preset).value_head
@@ -116,15 +116,16 @@ def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> B
     window = config.seconds / (2 * ROUNDS)
     progress.start("bench", 5, "parts")
     progress.describe("network and self-play")
-    calibration = calibration_positions(game)
-    evaluators = make_evaluators(architecture, weights, rows, threads, progress=progress, calibration=calibration)
-    playing = _Actors(game, settings, rows, [Learner("bench", evaluator) for evaluator in evaluators])
-    planes = calibration[np.arange(rows) % len(calibration)]
-    selfplay = _selfplay_rates(evaluators, playing, planes, window)
+    variety = Variety.of(settings, game)
+    boards = [
+        _Board.on(one, architecture, weights, share, threads, progress)
+        for one, share in zip(variety.games, variety.rows(rows), strict=True)
+    ]
+    selfplay = _selfplay_rates(boards, _Actors(settings, boards), window)
     progress.advance(2)
     progress.describe("tree")
-    constant = _Actors(game, settings, rows, [Learner("constant", _Constant(game, rows)) for _ in range(threads)])
-    tree_rate = statistics.median(constant.run(window)[1] for _ in range(ROUNDS))
+    constant = _Actors(settings, [one.without_network() for one in boards])
+    tree_rate = statistics.median(constant.run(window).simulations for _ in range(ROUNDS))
     progress.advance()
     with tempfile.TemporaryDirectory(prefix="mugo-bench-") as name:
         folder = Path(name)
@@ -141,10 +142,10 @@ def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> B
     return BenchSummary(
         game=game.spec,
         network_size=config.network_size,
-        games=rows * threads,
+        games=sum(one.rows for one in boards) * threads,
         readouts=settings.readouts,
         threads=threads,
-        backend=str(evaluators[0].engine),
+        backend=", ".join(sorted({str(one.evaluators[0].engine) for one in boards})),
         network_evaluations_per_second=selfplay.ceiling,
         selfplay_evaluations_per_second=selfplay.evaluations,
         selfplay_share=selfplay.share,
@@ -159,7 +160,7 @@ def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> B
 def _play_settings(config: BenchConfig) -> SelfplayConfig:
     """The search and playout cap of the preset; without a preset, plain search."""
     if config.preset is None:
-        return SelfplayConfig(readouts=config.readouts, temperature_plies=TEMPERATURE_PLIES)
+        return SelfplayConfig(readouts=config.readouts, temperature_plies=TEMPERATURE_PLIES, boards=config.boards or "")
     settings = make_config(SelfplayConfig, "selfplay", config.preset)
     return SelfplayConfig(
         **settings.search_config().model_dump(),
@@ -167,11 +168,39 @@ def _play_settings(config: BenchConfig) -> SelfplayConfig:
         temperature_plies=TEMPERATURE_PLIES,
         full_search_fraction=settings.full_search_fraction,
         cheap_readouts=settings.cheap_readouts,
+        boards=settings.boards if config.boards is None else config.boards,
+        komi_spread=settings.komi_spread,
     )
 
 
+@dataclass(frozen=True)
+class _Board:
+    """A game on one board, as self-play plays it. rows: of each thread; planes [rows, …] for the bare network."""
+
+    game: Game
+    rows: int
+    evaluators: Sequence[Any]
+    planes: Planes
+
+    @staticmethod
+    def on(
+        game: Any, architecture: Architecture, weights: Weights, rows: int, threads: int, progress: Progress
+    ) -> _Board:
+        from pipeline.networks.inference import make_evaluators
+
+        there, calibration = architecture.at(*game.board_shape), calibration_positions(game)
+        evaluators = make_evaluators(there, weights, rows, threads, progress=progress, calibration=calibration)
+        return _Board(game, rows, evaluators, calibration[np.arange(rows) % len(calibration)])
+
+    def without_network(self) -> _Board:
+        constant = [_Constant(self.game, self.rows) for _ in self.evaluators]
+        return _Board(self.game, self.rows, constant, self.planes)
+
+
 class _SelfplayRates(NamedTuple):
-    """Per second, medians. ceiling: evaluations of the bare network. share: of evaluations in the ceiling."""
+    """Per second, medians. share: of the time that the bare network needs for the same evaluations, each board's in
+    batches of its rows; ceiling: how many it makes then.
+    """
 
     ceiling: float
     evaluations: float
@@ -179,21 +208,26 @@ class _SelfplayRates(NamedTuple):
     share: float
 
 
-def _selfplay_rates(evaluators: Sequence[Evaluator], playing: _Actors, planes: Planes, window: float) -> _SelfplayRates:
-    """Network and self-play in turn: ROUNDS windows of self-play, each between two of the network on planes [B]."""
+def _selfplay_rates(boards: Sequence[_Board], playing: _Actors, window: float) -> _SelfplayRates:
+    """Network and self-play in turn: ROUNDS windows of self-play, each between two of the network on all boards."""
     from pipeline.networks.inference import evaluation_rate
 
-    network, played = [evaluation_rate(evaluators, planes, window)], []
+    def measured() -> FloatArray:
+        each = window / len(boards)
+        return np.array([evaluation_rate(one.evaluators, one.planes, each) for one in boards])
+
+    network, played = [measured()], []
     for _ in range(ROUNDS):
         played.append(playing.run(window))
-        network.append(evaluation_rate(evaluators, planes, window))
-    evaluations, simulations = zip(*played, strict=True)
+        network.append(measured())
     ceilings = [(before + after) / 2 for before, after in itertools.pairwise(network)]
+    shares = [(found.evaluations / rates).sum() for found, rates in zip(played, ceilings, strict=True)]
+    evaluations = [found.evaluations.sum() for found in played]
     return _SelfplayRates(
-        statistics.median(network),
+        statistics.median(made / share for made, share in zip(evaluations, shares, strict=True)),
         statistics.median(evaluations),
-        statistics.median(simulations),
-        statistics.median(rate / ceiling for rate, ceiling in zip(evaluations, ceilings, strict=True)),
+        statistics.median(found.simulations for found in played),
+        statistics.median(shares),
     )
 
 
@@ -208,31 +242,43 @@ class _Constant:
         return self._logits[: len(planes)], self._values[: len(planes)]
 
 
+class _Played(NamedTuple):
+    """Per second, over all threads. evaluations: of each board."""
+
+    evaluations: NDArray[np.float64]
+    simulations: float
+
+
 class _Actors:
-    """Endless self-play, one thread per model."""
+    """Endless self-play, one thread per evaluator of a board, in which all boards take turns."""
 
-    def __init__(self, game: Game, settings: SelfplayConfig, rows: int, models: Sequence[Learner]) -> None:
-        def actor(number: int, model: Learner) -> TreeActor:
-            seeds = game_seeds(0, itertools.count(number, len(models)), 0.0)
-            return TreeActor(ActorJob(game, rows, settings, seeds, lambda: model, lambda _: None))
+    def __init__(self, settings: SelfplayConfig, boards: Sequence[_Board]) -> None:
+        threads = len(boards[0].evaluators)
 
-        self._actors = [actor(number, model) for number, model in enumerate(models)]
+        def actor(thread: int, board: _Board) -> TreeActor:
+            model = Learner("bench", board.evaluators[thread])
+            seeds = game_seeds(0, itertools.count(thread, threads), 0.0)
+            return TreeActor(ActorJob(board.game, board.rows, settings, seeds, lambda: model, lambda _: None))
+
+        self._actors = [[actor(thread, board) for board in boards] for thread in range(threads)]
         compiling = itertools.count()
-        run_together([partial(one.run, lambda: next(compiling) >= 2) for one in self._actors])
+        run_together([partial(run_in_turn, actors, lambda: next(compiling) >= 2) for actors in self._actors])
 
-    def run(self, seconds: float) -> tuple[float, float]:
-        """Play for this long: network evaluations and simulations per second, over all threads."""
+    def run(self, seconds: float) -> _Played:
+        """Play for this long."""
         before = self._counts()
         started = time.perf_counter()
-        run_together([partial(actor.run, lambda: time.perf_counter() - started >= seconds) for actor in self._actors])
-        elapsed = time.perf_counter() - started
-        after = self._counts()
-        evaluations, simulations = ((b - a) / elapsed for a, b in zip(before, after, strict=True))
-        return evaluations, simulations
+        run_together(
+            [partial(run_in_turn, actors, lambda: time.perf_counter() - started >= seconds) for actors in self._actors]
+        )
+        made = (self._counts() - before) / (time.perf_counter() - started)
+        return _Played(made[0], float(made[1].sum()))
 
-    def _counts(self) -> tuple[int, int]:
-        searches = [actor.search for actor in self._actors]
-        return sum(search.evaluations for search in searches), sum(search.simulations for search in searches)
+    def _counts(self) -> NDArray[np.int64]:
+        """[2, boards] evaluations and simulations so far, over all threads."""
+        searches = [[actor.search for actor in actors] for actors in self._actors]
+        made = [[(search.evaluations, search.simulations) for search in one] for one in searches]
+        return np.array(made, np.int64).sum(axis=0).T
 
 
 def write_random_games(game: Game, folder: Path, positions: int) -> float:

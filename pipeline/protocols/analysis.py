@@ -5,10 +5,11 @@ finished, and partial answers before it if the query asks for them. Positions of
 search, so the network sees full batches. Whatever a line holds, it is answered, with {"error": …} if need be, and the
 engine goes on; at the end of the input it finishes what was asked.
 
-The model plays one size and one komi: others are errors. Rules without area scoring are analysed with those of the
-model, after a warning; so is what a query asks for beyond the fields below. avoidMoves and allowMoves are errors, as an
-answer that ignored them would be taken for something else. maxVisits counts readouts; evaluating the position itself is
-not one. Values are black's unless overrideSettings.reportAnalysisWinratesAs says WHITE or SIDETOMOVE.
+The engine analyses one size and one komi, others are errors; with a model of go:any any komi. Rules without area
+scoring are analysed with those of the model, after a warning; so is what a query asks for beyond the fields below.
+avoidMoves and allowMoves are errors, as an answer that ignored them would be taken for something else. maxVisits counts
+readouts; evaluating the position itself is not one. Values are black's unless overrideSettings.reportAnalysisWinratesAs
+says WHITE or SIDETOMOVE.
 Source: KataGo, docs/Analysis_Engine.md
 """
 
@@ -28,7 +29,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import from_json
 
 from pipeline.errors import IllegalMove, MuGoError
-from pipeline.games.base import FloatArray, Planes, States
+from pipeline.games.base import FloatArray, Game, Planes, States
 from pipeline.players.searching import SearchPlayer
 from pipeline.protocols.findings import Findings
 from pipeline.protocols.gtp import COLOURS, VERSION
@@ -261,7 +262,10 @@ class Analysis:
                 raise QueryError(f"found {name} {found}; this model plays {wanted}", name)
         komi = self._game.gtp_komi or 0.0
         if query.komi is not None and query.komi != komi:
-            raise QueryError(f"found komi {query.komi:g}; this model plays with {komi:g}", "komi")
+            if not self._game.num_global_planes:
+                raise QueryError(f"found komi {query.komi:g}; this model plays with {komi:g}", "komi")
+            if not abs(query.komi) <= self._game.num_points or 2 * query.komi != round(2 * query.komi):
+                raise QueryError(f"found komi {query.komi:g}; wanted a multiple of 0.5 on this board", "komi")
         for name in ("avoidMoves", "allowMoves"):
             if (query.model_extra or {}).get(name):
                 raise QueryError(f"{name} is not supported: every legal move is searched", name)
@@ -326,12 +330,17 @@ class Analysis:
         if any(stones) and not self._game.can_set_up:
             raise QueryError(f"{self._game.spec} begins at its initial position", "initialStones")
         try:
+            game = self._with_komi(query.komi)
             if any(stones):
-                return self._game.position(*stones, to_move)
-            return self._with_turn(self._game.initial(1), to_move)
+                return game.position(*stones, to_move)
+            return self._with_turn(game.initial(1), to_move)
         except IllegalMove as error:
             name = "initialStones" if any(stones) else "initialPlayer" if query.initial_player else "moves"
             raise QueryError(str(error), name) from error
+
+    def _with_komi(self, komi: float | None) -> Game:
+        usual = self._game.gtp_komi
+        return self._game if komi is None or usual is None else self._game.varied(round(2 * (komi - usual)))
 
     def _with_turn(self, state: States, player: int) -> States:
         """Raises IllegalMove out of turn, where the game knows no such thing."""

@@ -7,7 +7,7 @@ goes to standard error. Writes no files.
 from __future__ import annotations
 
 import sys
-from typing import TextIO
+from typing import Any, TextIO
 
 from pipeline.config import EngineConfig
 from pipeline.errors import UsageError
@@ -36,7 +36,7 @@ def engine(
     accept_any_bytes()
     commands, answers = commands or sys.stdin, answers or sys.stdout
     model = read_model(resolve_champion(config.model))
-    game = parse_game(model.info.game)
+    game = game_of(model, config)
     protocol = config.protocol or ("gomocup" if game.gomocup else "gtp")
     if protocol == "gomocup" and not game.gomocup:
         raise UsageError(f"engine --protocol {protocol}: {model.path} plays {game.spec}; wanted a Gomoku model")
@@ -64,9 +64,20 @@ def engine(
             write(answer + "\n")
 
 
+def game_of(model: Model, config: EngineConfig) -> Any:
+    """The game that the model is asked to play. Raises UsageError if it can't."""
+    own = parse_game(model.info.game)
+    if config.game is None:
+        return own
+    game = own.as_seen(parse_game(config.game))
+    if game is None:
+        raise UsageError(f"engine --game {config.game}: {model.path} plays {own.spec}; leave --game out")
+    return game
+
+
 def open_session(model: Model, config: EngineConfig, progress: Progress = SILENT) -> tuple[SearchSession, Findings]:
     """A session in which this model plays its game, and what reads its findings. Games end only by their rules."""
-    game = parse_game(model.info.game).without_move_limit()
+    game = game_of(model, config).without_move_limit()
     leaves = leaves_of_one_tree(config.readouts)
     evaluate = load_tree_evaluator(model, leaves, config.backend, progress)
     session = SearchSession(game, evaluate, config.search_config(), config.readouts, leaves)
@@ -75,7 +86,7 @@ def open_session(model: Model, config: EngineConfig, progress: Progress = SILENT
 
 def open_analysis(model: Model, config: EngineConfig, progress: Progress = SILENT) -> Analysis:
     """The same for many positions of any games at once."""
-    game = parse_game(model.info.game).without_move_limit()
+    game = game_of(model, config).without_move_limit()
     leaves = leaves_per_tree(1, config.readouts)
     evaluate = load_tree_evaluator(model, ROWS * leaves, config.backend, progress)
     settings = config.search_config()

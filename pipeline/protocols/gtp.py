@@ -4,9 +4,9 @@ A command is one line, ``7 genmove black``; the answer is ``=7 D4`` or ``?7 why 
 manager sends, the answer is one of the two and the engine goes on. Analysis (``kata-analyze``, ``lz-analyze``) streams
 lines until the next line comes in.
 
-The model plays one size and one komi: others are refused. Players may move out of turn and go on after two passes, as
-GTP wants it; nothing ends a game but passes, since self-play's move limit is off. Scoring is the area of the rules that
-the model learned; stones that it expects to be captured are dead.
+A model plays one size and one komi, and others are refused, unless it is one of go:any. Players may move out of turn
+and go on after two passes, as GTP wants it; nothing ends a game but passes, since self-play's move limit is off.
+Scoring is the area of the rules that the model learned; stones that it expects to be captured are dead.
 
 Commands that need more than a board with turns (komi, handicap, final_score …) are known for Go only.
 Source: Farnebäck, "Specification of the Go Text Protocol, version 2, draft 2", 2002; KGS' and KataGo's extensions.
@@ -20,7 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.errors import IllegalMove, MuGoError
+from pipeline.errors import IllegalMove, MuGoError, UsageError
+from pipeline.games.base import Game
 from pipeline.games.go.handicap import fixed_handicap, most_handicap
 from pipeline.protocols.clock import Clock, TimeSettings
 from pipeline.protocols.dead_stones import dead_groups, groups, owner_of, score_without
@@ -53,7 +54,7 @@ class Gtp:
         self, session: SearchSession, findings: Findings, resign_threshold: float = -1.0, ponder: bool = False
     ) -> None:
         """resign_threshold: value_to_move; -1: never. ponder: search while the opponent thinks."""
-        self.session, self._game, self._findings = session, session.game, findings
+        self.session, self._findings = session, findings
         self._resign_threshold, self._ponder = resign_threshold, ponder
         self._hopeless = [0, 0]  # moves in a row at which each colour was below the threshold
         self._clocks = [Clock(), Clock()]
@@ -66,6 +67,10 @@ class Gtp:
             for name in dir(self)
             if name.startswith("_on_") and (is_go or name.removeprefix("_on_") not in GO_ONLY)
         }
+
+    @property
+    def _game(self) -> Game:
+        return self.session.game
 
     def run(self, lines: CommandLines, write: Write) -> None:
         """Answer until "quit" or the end of the lines. write must send at once."""
@@ -129,7 +134,11 @@ class Gtp:
     def _on_boardsize(self, words: list[str]) -> str:
         size = _whole(words, "boardsize")
         if (size, size) != self._game.board_shape:
-            raise GtpError(f"unacceptable size: found {size}, this model plays {self._game.board_shape[0]}")
+            try:
+                self.session.change_game(self._game.on_board(size).without_move_limit())
+            except UsageError:
+                only = "5 to 19" if self._game.num_global_planes else str(self._game.board_shape[0])
+                raise GtpError(f"unacceptable size: found {size}, this model plays {only}") from None
         return self._on_clear_board([])
 
     def _on_clear_board(self, words: list[str]) -> str:
@@ -139,9 +148,15 @@ class Gtp:
         return ""
 
     def _on_komi(self, words: list[str]) -> str:
-        komi = _number(words, "komi")
-        if komi != self._game.gtp_komi:
-            raise GtpError(f"unacceptable komi: found {komi:g}, this model plays with {self._game.gtp_komi:g}")
+        komi, usual = _number(words, "komi"), self._game.gtp_komi
+        if komi == usual:
+            return ""
+        assert usual is not None
+        if not self._game.num_global_planes:
+            raise GtpError(f"unacceptable komi: found {komi:g}, this model plays with {usual:g}")
+        if not abs(komi) <= self._game.num_points or 2 * komi != round(2 * komi):
+            raise GtpError(f"unacceptable komi: found {komi:g}, wanted a multiple of 0.5 that the board has room for")
+        self.session.change_game(self._game.varied(round(2 * (komi - usual))))
         return ""
 
     def _on_get_komi(self, words: list[str]) -> str:

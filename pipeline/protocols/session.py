@@ -97,9 +97,27 @@ class SearchSession(SearchedRow):
     def __init__(self, game: Game, evaluate: Evaluate, config: SearchConfig, readouts: int, leaves: int = 1) -> None:
         """evaluate: for batches of up to `leaves` positions of the one tree."""
         self.readouts = readouts
-        self._player = SearchPlayer(game, 1, evaluate, config, tree_room(config, readouts), leaves)
+        self._make_player = lambda game: SearchPlayer(game, 1, evaluate, config, tree_room(config, readouts), leaves)
+        self._before: list[tuple[Position, int]] = []
+        self._player = self._make_player(game)
         super().__init__(self._player.search)
         self.restart()
+
+    def change_game(self, game: Game) -> None:
+        """Go on with another game that the network can play: at the same position if that differs by its setup alone,
+        else at the initial one.
+        """
+        before, here = self._before, self.here()
+        same_board = game.board_shape == self.game.board_shape
+        self._player = self._make_player(game)
+        super().__init__(self._player.search)
+        self.restart()
+        if same_board:
+            self._before = [(self._adopted(position), action) for position, action in before]
+            self.go_to(self._adopted(here))
+
+    def _adopted(self, position: Position) -> Position:
+        return Position(self.game.adopt(position.state[None])[0], position.keys)
 
     def warm_up(self) -> None:
         """Do everything twice, so that nothing is compiled on a move's time; then restart.
@@ -118,7 +136,7 @@ class SearchSession(SearchedRow):
     def restart(self, state: States | None = None) -> None:
         """Begin at this position [1, S], or at the initial one."""
         self._player.new_games(ROW, np.zeros(1, np.uint64))
-        self._before: list[tuple[Position, int]] = []
+        self._before = []
         if state is not None:
             self._search.place(0, state[0], self.game.keys(state))
 

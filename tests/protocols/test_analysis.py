@@ -39,10 +39,12 @@ def ahead_by_12(planes):
 class Client:
     """Asks and collects answers, each one line of JSON."""
 
-    def __init__(self, spec: str = "go:9,komi=7", readouts: int = 16, estimate=ahead_by_12, leaves: int = 1) -> None:
+    def __init__(
+        self, spec: str = "go:9,komi=7", readouts: int = 16, estimate=ahead_by_12, leaves: int = 1, network=None
+    ) -> None:
         game = parse_game(spec).without_move_limit()
         self.batches: list[int] = []
-        network = hashed_evaluator(game)
+        network = network or hashed_evaluator(game)
 
         def evaluate(planes):
             self.batches.append(len(planes))
@@ -396,6 +398,27 @@ def test_katrains_queries(client):
     stop = {"action": "terminate", "terminateId": "QUERY:1", "id": "QUERY:2"}
     client.send(katrain_query())
     assert [line["id"] for line in client.send(stop)] == ["QUERY:2", "QUERY:1"]
+
+
+def test_a_model_of_all_boards_analyses_any_komi():
+    """The network thinks well of whoever is given points."""
+    given = parse_game("go:any").plane_names.index("komi for the mover above 0")
+
+    def network(planes):
+        values = planes[:, given, 0, 0].astype(np.float32) * 2 - 1
+        return np.zeros((len(planes), planes[0, 0].size + 1), np.float32), values
+
+    client = Client("go:any,size=7,komi=7", network=network)
+    black = {"overrideSettings": {"reportAnalysisWinratesAs": "BLACK"}}
+    for komi, winrate in ((None, 0.0), (7, 0.0), (0.5, 0.0), (-0.5, 1.0), (-49, 1.0)):
+        for stones in ([], [["B", "D4"], ["W", "C3"]]):
+            (answer,) = client.ask(client.query(komi=komi, initialStones=stones, **black))
+            assert answer["rootInfo"]["winrate"] == pytest.approx(winrate, abs=0.01)
+    for komi in (0.25, 50, -1000):
+        (error,) = client.ask(client.query(komi=komi))
+        assert error["field"] == "komi" and "multiple of 0.5" in error["error"]
+    (error,) = client.ask(client.query(boardXSize=9, boardYSize=9))
+    assert error["field"] == "boardXSize"
 
 
 def test_over_real_pipes(tmp_path):

@@ -27,7 +27,7 @@ from pipeline.games.registry import parse_game
 from pipeline.protocols.board_page import analyst as analyst_module
 from pipeline.protocols.board_page.analyst import Analyst
 from pipeline.protocols.board_page.app import Lobby, make_app
-from pipeline.protocols.board_page.command import listen, load, read_models, serve
+from pipeline.protocols.board_page.command import listen, load, offered, read_models, serve
 from pipeline.protocols.board_page.limits import MOST_BYTES
 from pipeline.protocols.board_page.table import MOST_TABLES
 from pipeline.protocols.findings import Findings
@@ -44,7 +44,7 @@ def make_analyst(spec: str, name: str = "tiny", evaluator=hashed_evaluator) -> A
     game = parse_game(spec).without_move_limit()
     session = SearchSession(game, evaluator(game), SearchConfig(noise_weight=0.0), 100)
     estimate = dead_at(game, [0]) if game.can_set_up else None
-    return Analyst(name, spec, session, Findings(session, estimate), threading.Event())
+    return Analyst(name, offered(parse_game(spec)), session, Findings(session, estimate), threading.Event())
 
 
 class Page:
@@ -81,6 +81,40 @@ class Page:
 @pytest.fixture(scope="module")
 def page() -> Page:
     return Page(make_analyst("tictactoe"), make_analyst("go:9,komi=7", "go"), make_analyst("connect4", "four"))
+
+
+def of_all_boards() -> Analyst:
+    """A model of go:any that likes the upper left corner and thinks well of whoever is given points."""
+    given = parse_game("go:any").plane_names.index("komi for the mover above 0")
+
+    def evaluator(game):
+        def evaluate(planes):
+            logits = np.zeros((len(planes), planes[0, 0].size + 1), np.float32)
+            logits[:, 0] = 5.0
+            return logits, planes[:, given, 0, 0].astype(np.float32) * 2 - 1
+
+        return evaluate
+
+    analyst = make_analyst("go:any,komi=7", "all", evaluator)
+    analyst._findings._estimate = None
+    return analyst
+
+
+def test_a_model_of_all_boards_plays_the_usual_ones_in_turn() -> None:
+    page = Page(of_all_boards(), make_analyst("go:9,komi=7", "nine"))
+    games = {game["spec"]: game["opponents"] for game in page.ask("/api/options")["games"]}
+    assert {spec for spec, opponents in games.items() if "all" in opponents} == {
+        f"go:{side},komi=7" for side in (7, 9, 13, 19)
+    }
+    assert games["go:9,komi=7"][:2] == ["all", "nine"] and "nine" not in games["go:13,komi=7"]
+    views = {side: page.begin(f"go:{side},komi=7", "all") for side in (13, 7, 9)}
+    for turn in range(2):  # the model goes from board to board and back
+        for side, view in views.items():
+            view = page.act(page.play(view, "DC"[turn] + "4"), "reply")
+            views[side] = page.act(view, "analyse", readouts=8)
+            assert len(view["moves"]) == 2 * turn + 2 and view["height"] == side
+            assert views[side]["analysis"]["winrate"] < 0.1, "black gives komi"
+    assert all(view["moves"][1] == f"A{side}" for side, view in views.items())
 
 
 def test_the_page_comes_with_a_strict_policy(page: Page) -> None:

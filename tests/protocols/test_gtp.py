@@ -97,6 +97,36 @@ def test_size_and_komi_are_the_models(say):
     assert say("get_komi") == "= 7"
 
 
+def of_any_board():
+    """A model of go:any whose network, whatever it sees, has no opinion."""
+
+    def evaluate(planes):
+        return np.zeros((len(planes), planes[0, 0].size + 1), np.float32), np.zeros(len(planes), np.float32)
+
+    game = parse_game("go:any,komi=7").without_move_limit()
+    session = SearchSession(game, evaluate, SearchConfig(noise_weight=0.0), 8)
+    return Manager(Gtp(session, Findings(session, None)))
+
+
+def test_a_model_of_all_boards_takes_any_size_and_komi():
+    say = of_any_board()
+    assert say("get_komi") == "= 7" and say("showboard").count("\n") == 11
+    assert say("boardsize 13") == say("komi 6.5") == "=" and say("get_komi") == "= 6.5"
+    assert say("play b N13") == say("play w D4") == "="
+    assert re.fullmatch(r"= ([A-HJ-N]\d+|PASS|pass)", say("genmove b"))
+    board = say("showboard")
+    assert say("komi 9") == "=" and say("get_komi") == "= 9" and say("showboard") == board, "the game goes on"
+    assert say("undo") == say("undo") == "=" and "X to move" not in say("showboard")
+    assert say("play w pass") == say("play b pass") == "="
+    assert say("final_score") == "= B+160"  # one black stone owns 169 points
+    assert say("komi 200") == "? unacceptable komi: found 200, wanted a multiple of 0.5 that the board has room for"
+    assert say("komi 0.3").startswith("? unacceptable komi") and say("get_komi") == "= 9"
+    assert say("boardsize 20") == "? unacceptable size: found 20, this model plays 5 to 19"
+    assert say("boardsize 5") == "=" and say("get_komi") == "= 9" and "ply 0" in say("showboard")
+    assert say("komi -3") == "=" and say("get_komi") == "= -3"
+    assert say("final_score") == "= B+3"
+
+
 def test_moves_out_of_turn_illegal_ones_and_undo(say):
     assert [say(f"play {move}") for move in ("b D4", "B e5", "black pass", "W d5", "white C4")] == ["="] * 5
     assert say("play b D4") == "? illegal move"

@@ -8,14 +8,14 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pipeline.errors import MuGoError
-from pipeline.games.base import FloatArray, States
+from pipeline.games.base import FloatArray, Game, States
 from pipeline.protocols.findings import Findings, winrate
 from pipeline.protocols.session import SearchSession
 
@@ -34,8 +34,9 @@ class Refused(MuGoError):
 
 @dataclass(frozen=True)
 class Line:
-    """A position and how it came about: start [1, S] (None: the initial one), then (player, action)."""
+    """A position and how it came about: start [1, S] (None: the game's initial one), then (player, action)."""
 
+    game: Game
     start: States | None
     moves: tuple[tuple[int, int], ...]
 
@@ -43,14 +44,15 @@ class Line:
 class Analyst:
     """A search session behind a lock. Its tree is kept where a line goes on from the one before it.
 
+    specs     of the games that the model plays here
     stopping: set when the server ends; searches then stop after their batch
     """
 
     def __init__(
-        self, name: str, spec: str, session: SearchSession, findings: Findings, stopping: threading.Event
+        self, name: str, specs: Sequence[str], session: SearchSession, findings: Findings, stopping: threading.Event
     ) -> None:
-        """name, spec: the model's name, and the game that it plays."""
-        self.name, self.spec = name, spec
+        """name: the model's."""
+        self.name, self.specs = name, specs
         self._session, self._findings, self._stopping = session, findings, stopping
         self._lock, self._places = threading.Lock(), threading.Semaphore(MOST_WAITING)
         self._start: States | None = None
@@ -98,6 +100,11 @@ class Analyst:
     def _stand_at(self, line: Line) -> None:
         """Play the line in the session, from where it parts from the line before."""
         session = self._session
+        game = session.game.as_seen(line.game)
+        if game is not None and game.spec != session.game.spec:
+            session.change_game(game)
+            session.restart(line.start)
+            self._start, self._players = line.start, []
         if line.start is not self._start:
             self._start, self._players = line.start, []
             session.restart(line.start)

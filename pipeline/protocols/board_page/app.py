@@ -146,7 +146,7 @@ class Lobby:
         self.dice_models = dice_models
         self.readouts = min(readouts, MOST_READOUTS)
         self.analysts = {analyst.name: analyst for analyst in analysts}
-        specs = [*(analyst.spec for analyst in analysts), *GAMES]
+        specs = [*(spec for analyst in analysts for spec in analyst.specs), *GAMES]
         self.games: dict[str, Game] = {game.spec: game for game in map(parse_game, specs)}
         self.tables: Tables[Table] = Tables()
         self.gammon_tables: Tables[GammonTable] = Tables()
@@ -198,7 +198,7 @@ class Lobby:
         return table
 
     def _models(self, spec: str) -> list[str]:
-        return [name for name, analyst in self.analysts.items() if analyst.spec == spec]
+        return [name for name, analyst in self.analysts.items() if spec in analyst.specs]
 
     @staticmethod
     def _built_ins(game: Game) -> list[str]:

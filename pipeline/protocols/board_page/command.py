@@ -15,6 +15,7 @@ from pathlib import Path
 from pipeline.config import EngineConfig, ServeConfig
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.backgammon.game import Backgammon
+from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.games.stones import BoardGame
 from pipeline.methods.registry import method_named
@@ -28,6 +29,7 @@ from pipeline.storage.models import Model, read_model, resolve_champion
 ADDRESS = "127.0.0.1"
 CHAMPION = Path("saved_models/best_model")
 MOST_MODELS = 4
+USUAL_BOARDS = (9, 7, 13, 19)  # that a model of go:any is offered on
 MOST_CONNECTIONS = 100
 
 
@@ -135,8 +137,15 @@ def load(
         engine = EngineConfig(model=model.path, readouts=config.readouts, backend=config.backend)
         session, findings = open_session(model, engine, progress)
         session.warm_up()
-        analysts.append(Analyst(name, model.info.game, session, findings, stopping))
+        analysts.append(Analyst(name, offered(parse_game(model.info.game)), session, findings, stopping))
     return analysts
+
+
+def offered(game: Game) -> list[str]:
+    """The specs of what a model of this game plays on the page: its own board, or of all boards the usual ones."""
+    if not game.num_global_planes:
+        return [game.spec]
+    return [parse_game(f"go:{side},komi={game.gtp_komi}").spec for side in USUAL_BOARDS]
 
 
 def _read(path: Path) -> Model:

@@ -268,7 +268,7 @@ class Table:
             raise Refused(409, f"the game has {len(self._moves)} moves, not {ply}: it was changed from another window")
 
     def _line(self, ply: int) -> Line:
-        return Line(self._start, tuple(self._moves[:ply]))
+        return Line(self.game, self._start, tuple(self._moves[:ply]))
 
     def _changed(self, line: Line) -> bool:
         return tuple(self._moves[: len(line.moves)]) != line.moves
