@@ -2,7 +2,7 @@
 
 A *yardstick* goes on where an even game has nothing left to say, because one side nearly always wins: the other one
 gets an advantage of some *amount*, and the amount is sought at which the player scores half. Its unit is handicap
-stones today. Nothing here depends on that: points of komi would be amounts of another unit.
+stones, or points of komi.
 
 In stones: black's first move in an even game is its first stone, so the even game is an amount of 1 (``amount_of``),
 and n handicap stones are n. In all of them white makes the next move, the komi is the same and white is the player.

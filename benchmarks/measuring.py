@@ -128,17 +128,17 @@ class Measurement:
         """
         if stones == 0:
             self.play(one, other, games)
-            return self.score_as_white(one, other)
+            return self.score_as(1, one, other)
         taker = handicap_player(other, stones)
         terms = {name: value for name, value in self._terms.items() if name not in ("openings", "opening_plies")}
         self._play(terms, games, player=[one, taker], pairs_per_round=-(-games // 2))
-        return self.score_as_white(one, taker)
+        return self.score_as(1, one, taker)
 
-    def score_as_white(self, one: str, other: str) -> Score:
-        """What one made in the games in which the other one was black. Says so if some of them repeat others."""
+    def score_as(self, colour: int, one: str, other: str) -> Score:
+        """What one made in the games in which it was black (0) or white (1). Says so if some of them repeat others."""
         match = self._match(name_of(one), name_of(other))
         side = [info.rated_as for info in match.header.players].index(name_of(one))
-        games = [game for game in measured_games(match) if (game.challenger_player == 1) == (side == 0)]
+        games = [game for game in measured_games(match) if (game.challenger_player == colour) == (side == 0)]
         repeats = len(repeated_games(games))
         if repeats:
             self._progress.warn(f"{match.folder}: {repeats} of {len(games)} games repeat others, so they say less")
@@ -204,9 +204,11 @@ def measurement_of(run: Path, progress: Progress, folder: Path | None = None) ->
     return measurement_with(terms, champion(run), folder or run / "measured", progress)
 
 
-def measurement_with(terms: dict[str, Any], model: Path, folder: Path, progress: Progress) -> Measurement:
-    """Of a model's game, with searches on these terms, in a folder."""
-    game = read_info(model).game
+def measurement_with(
+    terms: dict[str, Any], model: Path, folder: Path, progress: Progress, game: str | None = None
+) -> Measurement:
+    """Of a model's game, or another that it plays, with searches on these terms, in a folder."""
+    game = game or read_info(model).game
     return Measurement(folder, game, {**terms, "openings": neutral_openings(game)}, progress)
 
 

@@ -2,6 +2,7 @@
 
     python -m benchmarks.strength run RUN --preset go9 --minutes 120
     python -m benchmarks.strength handicap RUN … --games 200
+    python -m benchmarks.strength komi RUN … --board 13
     python -m benchmarks.strength seeds RUN RUN RUN
     python -m benchmarks.strength meet RUN OTHER --games 200
     python -m benchmarks.strength plot RUN … --output curve.svg
@@ -17,6 +18,9 @@ handicap  Which handicap makes the game even between champions of runs, or model
         engine: --opponent NAME=gtp:COMMAND. The engine has black in all games, first without, then with 2, 3 and 4
         stones, until the player scores less than a tenth; it places them itself. The komi stays, and white gets no
         points for stones. What is computed from that, and its interval: benchmarks/handicap.py.
+komi    The same for models of go:any with points instead of stones: both colours, and komi moved in favour of the
+        engine by so many points. A match with komi moved by 5 has the engine 5 points ahead where it is white, and 5
+        behind where it is black: both count, as what they are.
 seeds   What runs that differ in nothing but their seeds come to: every figure of the verdict, and its spread.
 meet    The last champions of two runs, each opening played both ways: which recipe is better.
 plot    The curves of several runs in one picture.
@@ -72,7 +76,7 @@ from pipeline.config import CONFIGS, InitConfig, available_cores
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.go.handicap import most_handicap
 from pipeline.games.registry import parse_game
-from pipeline.matches.statistics import wilson_interval
+from pipeline.matches.statistics import Score, wilson_interval
 from pipeline.phrases import results as played_results
 from pipeline.players.specs import GTP as ENGINE
 from pipeline.presets import make_config, read_preset
@@ -81,7 +85,7 @@ from pipeline.ratings.command import match_result
 from pipeline.ratings.strength import BradleyTerry, MatchResult, bradley_terry, total_scores
 from pipeline.reports.progress import ConsoleProgress
 from pipeline.storage import atomic, layout
-from pipeline.storage.models import resolve_champion
+from pipeline.storage.models import read_info, resolve_champion
 from pipeline.storage.shards import ShardMeta, newest_shards
 
 LOOP = Path(__file__).resolve().parent.parent / "rl_loop.sh"
@@ -224,6 +228,19 @@ def handicap(measurement: Measurement, one: str, other: str, games: Mapping[int,
     return estimate(levels)
 
 
+def points_of_komi(
+    measure: Callable[[float], Measurement], one: str, other: str, points: Sequence[float], games: int
+) -> Estimate:
+    """With how many points more of komi for the other player one scores half. measure: with komi moved by so many."""
+    levels: dict[float, Score] = {}
+    for moved in points:
+        measurement = measure(moved)
+        measurement.play(one, other, games)
+        for ahead, colour in ((moved, 0), (-moved, 1)):  # by how much the other one is ahead where one is black, white
+            levels[ahead] = levels.get(ahead, Score()) + measurement.score_as(colour, one, other)
+    return estimate([Level(ahead, score) for ahead, score in levels.items()], "points of komi")
+
+
 def shard_time(meta: ShardMeta) -> float:
     """When it was committed, in seconds since 1970."""
     name = layout.parse_shard_name(meta.path.name)
@@ -342,6 +359,35 @@ def handicap_command(options: argparse.Namespace, progress: Progress) -> None:
         print(spread_of_handicaps(found))
 
 
+def komi_command(options: argparse.Namespace, progress: Progress) -> None:
+    opponent = named(options.opponent or anchors("go:9")[-1])
+    if options.opponent is None and ENGINE not in opponent:
+        raise UsageError("komi --opponent: not given, and GNU Go isn't here (Debian: apt-get install gnugo)")
+    found = []
+    for one in options.player:
+        is_run = has_champion(one)
+        model = champion(one) if is_run else resolve_champion(one)
+        folder = options.output or (one / "measured" if is_run else None)
+        if folder is None:
+            raise UsageError(f"komi {one}: a model, no run, so say where its matches are to lie: --output FOLDER")
+        home = parse_game(read_info(model).game)
+        usual = home.on_board(options.board).gtp_komi or 0.0
+
+        def measure(moved: float, model: Path = model, folder: Path = folder, usual: float = usual) -> Measurement:
+            game = parse_game(f"go:{options.board},komi={usual + moved:g}").spec
+            return measurement_with({}, model, folder / f"komi{moved:+g}-{options.board}", progress, game)
+
+        asked = last_player(one, options.readouts) if is_run else player(model, options.readouts)
+        estimated = points_of_komi(measure, asked, opponent, sorted(set(options.points)), options.games)
+        found.append(estimated)
+        for level in estimated.levels:
+            low, high = wilson_interval(level.score)
+            progress.say(f"{level.amount:+g} points: {level.score.share:.1%} ({low:.1%} to {high:.1%})")
+        print(half_of_the_points(name_of(asked), name_of(opponent), estimated))
+    if len(found) > 1:
+        print(spread_of_handicaps(found))
+
+
 def spread_of_handicaps(found: Sequence[Estimate]) -> str:
     halves = [one.half for one in found]
     if None in halves:
@@ -404,7 +450,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         description=__doc__,
         formatter_class=HelpFormatter,
     )
-    commands = parser.add_subparsers(required=True, metavar="run | handicap | seeds | meet | plot")
+    commands = parser.add_subparsers(required=True, metavar="run | handicap | komi | seeds | meet | plot")
 
     run = commands.add_parser("run", help="train for a given time, then measure", formatter_class=HelpFormatter)
     run.add_argument("run", type=Path, metavar="RUN", help="a folder; made if it isn't there")
@@ -435,6 +481,17 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     stones.add_argument("--output", type=Path, help="where matches lie; None: in RUN/measured")
     stones.set_defaults(command=handicap_command)
 
+    text = "the points of komi at which players score half"
+    komi = commands.add_parser("komi", help=text, formatter_class=HelpFormatter)
+    komi.add_argument("player", type=Path, metavar="RUN", nargs="+", help="of go:any, whose champion plays; or a model")
+    komi.add_argument("--opponent", metavar="PLAYER", help="NAME=gtp:COMMAND, who gets the points: GNU Go's level 10")
+    komi.add_argument("--board", type=int, default=9, help="size of the board")
+    komi.add_argument("--points", type=float, nargs="+", default=[0, 5, 10, 15], help="by which komi is moved")
+    komi.add_argument("--games", type=int, default=200, help="with each komi, half of each colour; those there count")
+    komi.add_argument("--readouts", type=int, default=200, help="simulations per move")
+    komi.add_argument("--output", type=Path, help="where matches lie; None: in RUN/measured")
+    komi.set_defaults(command=komi_command)
+
     seeds = commands.add_parser("seeds", help="figures of runs with different seeds", formatter_class=HelpFormatter)
     seeds.add_argument("run", type=Path, metavar="RUN", nargs="+", help="measured ones")
     seeds.set_defaults(command=seeds_command)
@@ -463,6 +520,8 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
         parser.error(f"--cores {options.cores}: this process may use {available_cores()}")
     if given.get("every", 1) < 1:
         parser.error(f"--every {options.every}: wanted at least 1")
+    if any(points < 0 or 2 * points % 1 for points in given.get("points", [])):
+        parser.error(f"--points {' '.join(map(str, options.points))}: wanted multiples of 0.5, none below 0")
     if any(stones < 0 or stones == 1 for stones in given.get("stones", [])):
         parser.error(f"--stones {' '.join(map(str, options.stones))}: wanted 0, the even game, or from 2 on")
     for name in ("games", "verdict_games", "handicap_games"):

@@ -221,6 +221,42 @@ def test_a_model_against_stones_and_several_runs(tmp_path: Path, capsys: pytest.
     assert (runs[0] / "measured" / f"s1-{model.name}@2-vs-fake-h2").is_dir()
 
 
+def test_a_model_of_all_boards_against_points_of_komi(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    engine = "fake=gtp:" + engine_command("bonus")
+    model = make_champion(tmp_path / "saved_models", spec="go:any", size="b1c8")
+    asked = ["komi", str(model), "--opponent", engine, "--readouts", "2", "--games", "4", "--board", "7"]
+    assert strength.main([*asked, "--points", "0", "4.5", "--output", str(tmp_path / "matches")]) == 0
+    name = f"{model.name}@2"
+    out = capsys.readouterr()
+    assert re.match(rf"handicap at which {name} scores half against fake, in points of komi: ", out.out)
+    matches = [read_match(tmp_path / "matches" / moved / f"{name}-vs-fake") for moved in ("komi+0-7", "komi+4.5-7")]
+    assert [match.header.game for match in matches] == ["go:7", "go:7,komi=12"]
+    assert [line.split(" points")[0] for line in out.err.splitlines() if "points: " in line] == ["-4.5", "+0", "+4.5"]
+    assert strength.main([*asked, "--points", "1", "--output", str(tmp_path / "one-sided")]) == 0
+    assert strength.main(["komi", str(make_champion(tmp_path / "nine", spec="go:9", size="b1c8")), *asked[2:]]) == 2
+
+
+def test_which_side_is_ahead_by_how_much() -> None:
+    """By hand: komi moved by 5 puts the other one 5 ahead where one is black, 5 behind where one is white."""
+
+    class Moved:
+        def __init__(self, moved: float) -> None:
+            self.moved = moved
+
+        def play(self, one: str, other: str, games: int) -> None:
+            assert (one, other, games) == ("a", "b", 40)
+
+        def score_as(self, colour: int, one: str, other: str) -> Score:
+            return {(0, 0): Score(14, 0, 6), (0, 1): Score(16, 0, 4), (5, 0): Score(4, 0, 16), (5, 1): Score(20, 0, 0)}[
+                int(self.moved), colour
+            ]
+
+    found = strength.points_of_komi(Moved, "a", "b", [0, 5], 40)  # type: ignore[arg-type]
+    levels = {level.amount: (level.score.wins, level.score.games) for level in found.levels}
+    assert levels == {-5: (20, 20), 0: (30, 40), 5: (4, 20)}
+    assert found.unit == "points of komi" and found.half == pytest.approx(2.4, abs=0.6)
+
+
 def test_a_run_goes_on_with_stones_after_its_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
