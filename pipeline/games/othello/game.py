@@ -19,14 +19,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from pipeline.games.base import Actions, BoolArray, FloatArray, History, MoveScores, Planes, Sgf, States
+from pipeline.games.base import Actions, BoolArray, FloatArray, History, MoveScores, OneAnalysis, Planes, Sgf, States
 from pipeline.games.lines import kernels as line_kernels
 from pipeline.games.othello import kernels
 from pipeline.games.othello.heuristic import move_scores
 from pipeline.games.stones import REFUSALS, RowGame, square_board
 
 
-class Othello(RowGame):
+class Othello(RowGame, OneAnalysis):
     """See the module docstring for the rules, kernels for the state's layout."""
 
     columns, examples = "abcdefghijklmnop", "e.g. d3 or pass"
@@ -63,13 +63,8 @@ class Othello(RowGame):
         self._refuse(states, actions, status, self.refusals)
         return after
 
-    def legal(self, states: States, history: History) -> BoolArray:
-        return kernels.legal(states, self.size)
-
-    def observe(self, states: States, legal: BoolArray) -> Planes:
-        planes = line_kernels.observe(states, self.num_points, self.num_planes)
-        planes[:, 2] = legal[:, : self.num_points]
-        return planes.reshape(-1, self.num_planes, *self.board_shape)
+    def analyse(self, states: States, history: History | None, allowed: BoolArray, planes: Planes) -> None:
+        kernels.legal_and_observe(states, self.size, history is not None, allowed, planes)
 
     def scores(self, states: States) -> FloatArray:
         return self.ownership(states).sum(axis=1, dtype=np.float32)

@@ -2,6 +2,7 @@
 
 Axes: B batch, P = size² points (row-major, row 0 at the top), S state words, A = P + 1 actions, the last one the pass.
 A state row is the points and then TO_MOVE, PLY, OVER and WINNER, as in games/lines/kernels.py.
+Sets of points, rows [SETS, size] int64, have a number for each row of the board, whose bits are the columns.
 
 Kernels run one thread and take all parameters as arguments. They don't check array shapes.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.games.base import Actions, BoolArray, IntArray, States
+from pipeline.games.base import Actions, BoolArray, IntArray, Planes, States
 from pipeline.games.lines.kernels import (
     EMPTY,
     FIRST,
@@ -27,6 +28,9 @@ from pipeline.games.lines.kernels import (
 from pipeline.kernels import kernel
 
 FLIPS_NOTHING, MAY_NOT_PASS = 4, 5  # status, besides those of lines/kernels.py
+OWN, THEIRS, FREE, PLACEMENTS = 0, 1, 2, 3  # sets of points, by find_placements
+SETS = 4
+RowSets = NDArray[np.int64]
 DIRECTIONS = ((-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0), (1, 1))
 
 
@@ -46,23 +50,41 @@ def flips(state: States, size: int, point: int, mover: int, down: int, across: i
 
 
 @kernel
-def may_place(state: States, size: int, point: int, mover: int) -> bool:
-    """Whether the point is empty and a disc of mover there flips something."""
-    if state[point] != EMPTY:
-        return False
-    for down, across in DIRECTIONS:  # noqa: SIM110  numba compiles no generators
-        if flips(state, size, point, mover, down, across):
-            return True
-    return False
+def find_placements(state: States, size: int, mover: int, rows: RowSets) -> bool:
+    """Fill rows[PLACEMENTS] with the points where a disc of mover flips something; -> whether there are any.
 
-
-@kernel
-def can_move(state: States, size: int, mover: int) -> bool:
-    """Whether mover may place a disc anywhere."""
-    for point in range(size * size):  # noqa: SIM110
-        if may_place(state, size, point, mover):
-            return True
-    return False
+    The board is looked at a row at a time, all its columns at once: what a line of enemy discs from an own one reaches
+    in the next row follows from this row by a shift. rows[OWN], rows[THEIRS] and rows[FREE] are filled, too.
+    """
+    for row in range(size):
+        own, theirs, free = 0, 0, 0
+        for column in range(size):
+            found = state[row * size + column]
+            own |= (found == mover + 1) << column
+            theirs |= (found == 2 - mover) << column
+            free |= (found == EMPTY) << column
+        # Along the row: added to the first disc of a run, a bit is carried to the place behind it; and step by step.
+        ends = (theirs + (theirs & (own << 1))) & ~theirs
+        run = theirs & (own >> 1)
+        for _ in range(size - 3):
+            run |= theirs & (run >> 1)
+        rows[OWN, row], rows[THEIRS, row], rows[FREE, row] = own, theirs, free
+        rows[PLACEMENTS, row] = free & (ends | (run >> 1))
+    found = 0
+    for direction in range(2):
+        own, left, straight, right = 0, 0, 0, 0  # of the row before: own discs, and lines of enemy discs from those
+        for i in range(size):
+            row = size - 1 - i if direction else i
+            rows[PLACEMENTS, row] |= rows[FREE, row] & ((left >> 1) | straight | (right << 1))
+            found |= rows[PLACEMENTS, row]
+            theirs = rows[THEIRS, row]
+            left, straight, right = (
+                theirs & ((left | own) >> 1),
+                theirs & (straight | own),
+                theirs & ((right | own) << 1),
+            )
+            own = rows[OWN, row]
+    return found != 0
 
 
 @kernel
@@ -85,6 +107,7 @@ def play(states: States, actions: Actions, size: int) -> tuple[States, NDArray[n
     Plain twin: OthelloReference.play.
     """
     num_points = size * size
+    rows = np.empty((SETS, size), np.int64)
     after = states.copy()
     status = np.zeros(len(states), np.uint8)
     for b in range(len(states)):
@@ -95,7 +118,7 @@ def play(states: States, actions: Actions, size: int) -> tuple[States, NDArray[n
         elif state[num_points + OVER]:
             status[b] = GAME_OVER
         elif action == num_points:
-            if can_move(state, size, mover):
+            if find_placements(state, size, mover, rows):
                 status[b] = MAY_NOT_PASS
         elif state[action] != EMPTY:
             status[b] = OCCUPIED
@@ -105,7 +128,7 @@ def play(states: States, actions: Actions, size: int) -> tuple[States, NDArray[n
             continue
         state[num_points + TO_MOVE] = 1 - mover
         state[num_points + PLY] += 1
-        if not can_move(state, size, 1 - mover) and not can_move(state, size, mover):
+        if not (find_placements(state, size, 1 - mover, rows) or find_placements(state, size, mover, rows)):
             state[num_points + OVER] = 1
             lead = 0
             for point in range(num_points):
@@ -116,32 +139,41 @@ def play(states: States, actions: Actions, size: int) -> tuple[States, NDArray[n
 
 
 @kernel
-def legal(states: States, size: int) -> BoolArray:
-    """-> [B, A] bool: where a disc flips something, else the pass; nothing once the game is over.
+def legal_and_observe(states: States, size: int, deciding: bool, allowed: BoolArray, planes: Planes) -> None:
+    """Fill allowed [B, A] bool: where a disc flips something, else the pass; nothing once the game is over. Without
+    `deciding` it is known, and only read. Fill planes [B, C, P] uint8 in the order of Othello.plane_names, from the
+    mover's side, if they have rows.
 
     Plain twin: OthelloReference.legal.
     """
     num_points = size * size
-    allowed = np.zeros((len(states), num_points + 1), np.bool_)
+    rows = np.empty((SETS, size), np.int64)
     for b in range(len(states)):
-        if states[b, num_points + OVER]:
-            continue
-        mover = states[b, num_points + TO_MOVE]
-        none = True
-        for point in range(num_points):
-            if may_place(states[b], size, point, mover):
-                allowed[b, point] = True
-                none = False
-        allowed[b, num_points] = none
-    return allowed
+        state = states[b]
+        mover = state[num_points + TO_MOVE]
+        if deciding:
+            playing = state[num_points + OVER] == 0
+            allowed[b, num_points] = playing and not find_placements(state, size, mover, rows)
+            for point in range(num_points):
+                placeable = (rows[PLACEMENTS, point // size] >> (point % size)) & 1
+                allowed[b, point] = playing and placeable
+        if len(planes) > 0:
+            plane = planes[b]
+            for point in range(num_points):
+                plane[0, point] = state[point] == mover + 1
+                plane[1, point] = state[point] == 2 - mover
+                plane[2, point] = allowed[b, point]
+                plane[3, point] = mover
 
 
 @kernel
 def mobility(states: States, size: int) -> IntArray:
     """-> [B, 2] int32: on how many points each player could place a disc, whoever is to move."""
+    rows = np.empty((SETS, size), np.int64)
     found = np.zeros((len(states), 2), np.int32)
     for b in range(len(states)):
         for player in range(2):
+            find_placements(states[b], size, player, rows)
             for point in range(size * size):
-                found[b, player] += may_place(states[b], size, point, player)
+                found[b, player] += (rows[PLACEMENTS, point // size] >> (point % size)) & 1
     return found

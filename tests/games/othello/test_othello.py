@@ -210,6 +210,26 @@ def test_kernels_equal_the_plain_twin(size: int, num_games: int) -> None:
     assert passes > 50 and results == {-1, 0, 1} and plies <= game.max_plies
 
 
+@pytest.mark.parametrize("size", range(4, 17, 2))
+def test_placements_on_any_board_equal_the_twin(size: int) -> None:
+    """Boards filled at random to any degree: no game has so many long lines and crowded edges."""
+    game, num_boards = Othello(size), 2000 // size
+    generator = np.random.default_rng(size)
+    kinds = generator.dirichlet([1, 1, 1], num_boards).cumsum(axis=1)
+    drawn = generator.random((num_boards, game.num_points, 1))
+    states = np.zeros((num_boards, game.state_size), np.int16)
+    states[:, : game.num_points] = np.minimum((drawn > kinds[:, None]).sum(axis=2), 2)
+    states[:, game.num_points] = generator.integers(2, size=num_boards)
+    legal = game.legal(states, NO_HISTORY)
+    twin = OthelloReference(size)
+    for state, found in zip(states, legal, strict=True):
+        marks = [".XO"[mark] for mark in state[: game.num_points]]
+        twin.board = [marks[row * size : (row + 1) * size] for row in range(size)]
+        disc = "XO"[state[game.num_points]]
+        wanted = [point for point in twin.empty_points() if twin.flips(point, disc)]
+        assert np.flatnonzero(found).tolist() == (wanted or [game.pass_action]), game.diagram(state)
+
+
 def test_open_spiel_plays_the_same_game() -> None:
     pyspiel = pytest.importorskip("pyspiel", reason="OpenSpiel isn't installed: pip install open_spiel")
     game, oracle = parse_game("othello:8"), pyspiel.load_game("othello")
