@@ -139,8 +139,8 @@ class BatchSearch(Boards):
 
     def finished(self) -> Rows:
         """Rows whose search has used up its readouts and that have not been advanced yet."""
-        tree = self._tree
-        return np.flatnonzero(self._active & (tree.remaining == 0) & (tree.pending == 0) & (tree.num_nodes > 0))
+        rows: Rows = kernels.finished(self._tree, self._active)
+        return rows
 
     def leaves(self) -> Planes:
         """The next batch of positions for the network: [K, C, H, W] uint8, 0 ≤ K ≤ num_rows · num_leaves.
@@ -169,12 +169,12 @@ class BatchSearch(Boards):
 
         Raises MuGoError if one of them isn't finite.
         """
-        if not (np.isfinite(policy_logits.sum()) and np.isfinite(value_to_move.sum())):
-            raise MuGoError("search: the network answered with numbers that are not finite; is the model damaged?")
         batch = self._leaves.part(0, self._num_waiting)
-        self._reserve_edges()
         legal = self._legal[: self._num_waiting]
-        kernels.expand(self._tree, batch, legal, policy_logits, value_to_move)
+        most_edges = kernels.expand(self._tree, batch, legal, policy_logits, value_to_move)
+        if most_edges < 0:
+            raise MuGoError("search: the network answered with numbers that are not finite; is the model damaged?")
+        self._reserve_edges(most_edges)
         if self._num_roots:
             self._prepare_roots(batch.row[batch.node == NO_PARENT])
         self.evaluations += self._num_waiting
@@ -328,10 +328,10 @@ class BatchSearch(Boards):
                 self._tables[budget] = len(tables)
             self._gumbel.budget[rows[readouts == budget]] = self._tables[budget]
 
-    def _reserve_edges(self) -> None:
-        """Before leaves are expanded: make sure that no row can run out of edges."""
+    def _reserve_edges(self, most: int) -> None:
+        """Make room for the edges of the next batch's leaves in rows that have at most this many."""
         capacity = self._tree.edge.shape[1]
-        if int(self._tree.num_edges.max()) + self.num_leaves * self.game.num_actions <= capacity:
+        if most + self.num_leaves * self.game.num_actions <= capacity:
             return
         grown = {}
         for name in EDGE_ARRAYS:

@@ -176,12 +176,25 @@ def backup_terminal(tree, leaves, chosen, values):
 
 
 @kernel
+def all_finite(numbers):
+    """Whether no number [n] is infinite or NaN: those less themselves are NaN."""
+    found = False
+    for number in numbers:  # no early exit: this way the loop becomes vector instructions
+        found |= number - number != 0
+    return not found
+
+
+@kernel
 def expand(tree, leaves, legal, logits, values):
     """Expand K leaves with softmax(logits over legal actions) [K, A] as priors and back up values [K] (to move).
 
     legal [K, A] bool. A row's edges must have room: see BatchSearch. Plain twin: ReferenceSearch._expand.
+    Returns the most edges that one of these rows has now; -1, and nothing is changed, if a number isn't finite.
     """
-    num_actions = legal.shape[1]
+    num_actions, most_edges = legal.shape[1], 0
+    for i in range(leaves.row.size):
+        if not (all_finite(logits[i]) and all_finite(values[i : i + 1])):
+            return -1
     for i in range(leaves.row.size):
         row = leaves.row[i]
         index = add_node(tree, leaves, i, values[i], 0)
@@ -205,8 +218,10 @@ def expand(tree, leaves, legal, logits, values):
             tree.edge_prior[row, at] /= total
         tree.node[row, index].edge_count = count
         tree.num_edges[row] += count
+        most_edges = max(most_edges, tree.num_edges[row])
         if index != ROOT:
             swap_unvisited(tree, row, index, 0, best)
+    return most_edges
 
 
 @kernel
@@ -323,3 +338,14 @@ def sample_actions(streams, rows, visits, priors, temperatures, actions):
                 actions[j] = action
                 if drawn <= 0.0:
                     break
+
+
+@kernel
+def finished(tree, active):
+    """-> [n] int64 the rows with a root that are active [R] bool and whose search has nothing left to do."""
+    rows, count = np.empty(active.size, np.int64), 0
+    for row in range(active.size):
+        if active[row] and tree.remaining[row] == 0 and tree.pending[row] == 0 and tree.num_nodes[row] > 0:
+            rows[count] = row
+            count += 1
+    return rows[:count]
