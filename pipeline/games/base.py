@@ -418,6 +418,7 @@ class Game(AnyGame):
     num_actions: int  # A
     board_shape: tuple[int, int]  # (H, W)
     plane_names: tuple[str, ...]  # C names; new ones always last: older models see the first ones
+    repeats: bool = True  # whether earlier positions forbid moves; without, a search keeps neither histories nor keys
     num_global_planes: int = 0  # the last ones, each the same at all points; only games of all boards have them
     symmetries: Symmetries
 

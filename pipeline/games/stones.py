@@ -134,6 +134,8 @@ class RowGame(BoardGame):
     own. Stones own their points; the score is the result.
     """
 
+    repeats = False
+
     def is_over(self, states: States) -> BoolArray:
         return self._word(states, line_kernels.OVER) != 0
 

@@ -293,9 +293,10 @@ class BatchSearch(Boards):
         elif num_roots < count:
             inner = np.flatnonzero(batch.node != NO_PARENT)
             batch.states[inner] = self.game.play(batch.states[inner], batch.action[inner], batch.history.select(inner))
-        batch.keys[:] = self.game.keys(batch.states)
+        if self.game.repeats:
+            batch.keys[:] = self.game.keys(batch.states)
+            batch.history.append(self._batch_index[:count], batch.keys)  # a root's is there already
         batch.movers[:] = self.game.to_move(batch.states)
-        batch.history.append(self._batch_index[:count], batch.keys)  # a root's is there already
         return self.game.is_over(batch.states)
 
     def _by_gumbel(self, rows: Rows | IntArray) -> BoolArray:

@@ -62,7 +62,7 @@ def select(tree, rows, limits, puct, pending, forced, gumbel, games, leaves):
     gumbel Gumbel's settings for the rows that aren't BY_PUCT, or None
     games  (states [R, S], past [R, T], num_past [R]): where each game stands, the keys that have occurred in it
     leaves the fields of Leaves with room for all, as a plain tuple, which numba accepts faster than a named one; keys
-           and movers stay as they are, and past doesn't contain the leaf's own key yet
+           and movers stay as they are, and past, if it has room, doesn't contain the leaf's own key yet
     Returns how many leaves were found, how many of them are roots, and how many readouts were spent.
     """
     num_leaves, readouts_per_leaf = limits
@@ -77,8 +77,9 @@ def select(tree, rows, limits, puct, pending, forced, gumbel, games, leaves):
                 tree.pending[row] = 1
                 out_row[found], out_node[found], out_edge[found] = row, NO_PARENT, 0
                 out_states[found] = states[row]
-                out_past[found, :num_past] = all_past[row, :num_past]
-                out_num_past[found] = num_past - 1  # its own key is added again
+                if out_past.shape[1] > 0:
+                    out_past[found, :num_past] = all_past[row, :num_past]
+                    out_num_past[found] = num_past - 1  # its own key is added again
                 found += 1
                 roots += 1
             continue
@@ -126,13 +127,14 @@ def select(tree, rows, limits, puct, pending, forced, gumbel, games, leaves):
             out_row[found], out_node[found], out_edge[found] = row, node, edge
             out_states[found] = tree.state[row, node]
             out_action[found] = tree.edge_action[row, at]
-            out_past[found, :num_past] = all_past[row, :num_past]
-            length = num_past
-            while node != ROOT:  # the root's key is the last of the game's past
-                out_past[found, length] = tree.node[row, node].key
-                length += 1
-                node = tree.node[row, node].parent
-            out_num_past[found] = length
+            if out_past.shape[1] > 0:
+                out_past[found, :num_past] = all_past[row, :num_past]
+                length = num_past
+                while node != ROOT:  # the root's key is the last of the game's past
+                    out_past[found, length] = tree.node[row, node].key
+                    length += 1
+                    node = tree.node[row, node].parent
+                out_num_past[found] = length
             found += 1
     return found, roots, spent
 

@@ -126,6 +126,7 @@ class Leaves(NamedTuple):
     states [K, S]       the parent's state (a root's own) until the action is played, then the leaf's
     keys, movers [K]    of the leaf
     past [K, T], num_past [K]  the keys that occurred in its game and on the path to it; its own comes last
+    In a game without repetition T and all keys are 0, num_past undefined.
     """
 
     row: IntArray
@@ -146,9 +147,9 @@ class Leaves(NamedTuple):
             edge=np.empty(count, np.int32),
             action=np.empty(count, np.int32),
             states=np.empty((count, game.state_size), np.int16),
-            keys=np.empty(count, np.uint64),
+            keys=np.zeros(count, np.uint64),
             movers=np.empty(count, np.int8),
-            past=np.zeros((count, game.max_plies + 2), np.uint64),
+            past=np.zeros((count, game.max_plies + 2 if game.repeats else 0), np.uint64),
             num_past=np.empty(count, np.int32),
         )
 

@@ -13,13 +13,13 @@ from typing import ClassVar
 import numpy as np
 
 from pipeline.errors import UsageError
-from pipeline.games.base import Actions, BoolArray, History, MoveScores, Planes, States
+from pipeline.games.base import Actions, BoolArray, History, MoveScores, OneAnalysis, Planes, States
 from pipeline.games.lines import kernels
 from pipeline.games.lines.heuristic import move_scores
 from pipeline.games.stones import RowGame
 
 
-class LineGame(RowGame):
+class LineGame(RowGame, OneAnalysis):
     """Everything but the notation and the symmetries. A subclass sets the class variables and those."""
 
     height: ClassVar[int]
@@ -49,11 +49,8 @@ class LineGame(RowGame):
         self._refuse(states, actions, status, self.refusals)
         return after
 
-    def legal(self, states: States, history: History) -> BoolArray:
-        return kernels.legal(states, self.height, self.width, self.falls)
-
-    def observe(self, states: States, legal: BoolArray) -> Planes:
-        return kernels.observe(states, self.num_points, self.num_planes).reshape(-1, self.num_planes, *self.board_shape)
+    def analyse(self, states: States, history: History | None, allowed: BoolArray, planes: Planes) -> None:
+        kernels.legal_and_observe(states, self.num_points, history is not None, allowed, planes)
 
     def heuristic(self) -> MoveScores:
         return partial(move_scores, self)

@@ -93,32 +93,26 @@ def play(
 
 
 @kernel
-def legal(states: States, height: int, width: int, falls: bool) -> BoolArray:
-    """-> [B, A] bool: where there is room; nothing once the game is over. Plain twin: LineReference.legal."""
-    num_points = height * width
-    num_actions = width if falls else num_points  # a falling stone needs room in its column's top row, which is row 0
-    allowed = np.zeros((len(states), num_actions), np.bool_)
-    for b in range(len(states)):
-        if states[b, num_points + OVER] == 0:
-            for action in range(num_actions):
-                allowed[b, action] = states[b, action] == EMPTY
-    return allowed
+def legal_and_observe(states: States, num_points: int, deciding: bool, allowed: BoolArray, planes: Planes) -> None:
+    """Fill allowed [B, A] bool: where there is room; nothing once the game is over. Without `deciding` it is known.
+    Fill planes [B, C, P] uint8 from the mover's side, if they have rows: own stones, the opponent's, and whether the
+    mover is the second player.
 
-
-@kernel
-def observe(states: States, num_points: int, num_planes: int) -> Planes:
-    """-> [B, C, P] uint8 planes from the mover's side: own stones, the opponent's, and last whether the mover is the
-    second player. Any between them are 0.
+    Plain twin: LineReference.legal.
     """
-    planes = np.zeros((len(states), num_planes, num_points), np.uint8)
     for b in range(len(states)):
-        mover = states[b, num_points + TO_MOVE]
-        for point in range(num_points):
-            found = states[b, point]
-            if found != EMPTY:
-                planes[b, 0 if found == mover + 1 else 1, point] = 1
-            planes[b, num_planes - 1, point] = mover
-    return planes
+        state = states[b]
+        mover = state[num_points + TO_MOVE]
+        if deciding:  # a falling stone needs room in its column's top row, which is row 0
+            playing = state[num_points + OVER] == 0
+            for action in range(allowed.shape[1]):
+                allowed[b, action] = playing and state[action] == EMPTY
+        if len(planes) > 0:
+            plane = planes[b]
+            for point in range(num_points):
+                plane[0, point] = state[point] == mover + 1
+                plane[1, point] = state[point] == 2 - mover
+                plane[2, point] = mover
 
 
 @kernel
