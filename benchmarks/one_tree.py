@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.config import EngineConfig, SearchConfig, available_cores
+from pipeline.config import EngineConfig, PlaySearchConfig, available_cores
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.matches.match import GameQueue, MatchThread, Outcome, Pairing
@@ -46,7 +46,7 @@ GAMES_AT_ONCE = 32  # of a match's thread
 OPENING_PLIES = 6
 CHOICE_PLIES = (6, 18, 30)  # of the positions
 JUDGE = 8  # times the readouts of the searches that are judged
-NO_NOISE = SearchConfig(noise_weight=0.0)
+NO_NOISE = PlaySearchConfig().search_config()
 
 
 def speed(model: Model, readouts: int, seconds: float, progress: Progress) -> list[tuple[float, float]]:

@@ -88,6 +88,14 @@ class StageConfig(BaseModel):
         return named
 
 
+C_PUCT = "Exploration constant of PUCT."
+NOISE_WEIGHT = "Share of Dirichlet noise in the root prior."
+LCB = (
+    "PUCT, at temperature 0: play the move of highest value less this many standard errors, the lower confidence "
+    "bound, of those with 15 % of the most visits (KataGo: 5); 0 = the most visited move."
+)
+
+
 class SearchConfig(StageConfig):
     """How a search spends its readouts; shared by self-play and matches."""
 
@@ -97,14 +105,15 @@ class SearchConfig(StageConfig):
         description="puct; gumbel, which learns from few readouts; or mixed: gumbel for self-play's full searches, and "
         "puct, which keeps its tree from move to move, for cheap searches and matches.",
     )
-    c_puct: float = Field(1.5, gt=0, description="Exploration constant of PUCT.")
+    c_puct: float = Field(1.5, gt=0, description=C_PUCT)
     fpu_reduction: float = Field(
         0.2,
         ge=0,
         description="An unvisited move's value is its parent's, minus this times sqrt(prior of the visited moves).",
     )
     root_fpu_reduction: float = Field(0.0, ge=0, description="The same at the root.")
-    noise_weight: float = Field(0.25, ge=0, le=1, description="Share of Dirichlet noise in the root prior.")
+    lcb_deviations: float = Field(0.0, ge=0, description=LCB, json_schema_extra=LATER)
+    noise_weight: float = Field(0.25, ge=0, le=1, description=NOISE_WEIGHT)
     noise_total: float = Field(
         10.83, gt=0, description="Sum of the Dirichlet parameters, spread evenly over the legal moves."
     )
@@ -150,6 +159,16 @@ class SearchConfig(StageConfig):
     def search_config(self) -> SearchConfig:
         """Only the fields that concern the search."""
         return SearchConfig(**{name: getattr(self, name) for name in SearchConfig.model_fields})
+
+
+class PlaySearchConfig(SearchConfig):
+    """The same for whoever plays to win, in matches or against people: without noise, and with what plays best in 9x9
+    Go (LOG.md). Self-play keeps what its presets were measured with.
+    """
+
+    c_puct: float = Field(0.9, gt=0, description=C_PUCT)
+    lcb_deviations: float = Field(5.0, ge=0, description=LCB)
+    noise_weight: float = Field(0.0, ge=0, le=1, description=NOISE_WEIGHT)
 
 
 class InitConfig(StageConfig):
@@ -389,7 +408,7 @@ class TrainConfig(StageConfig):
     time_share: TimeShare = None
 
 
-class ArenaConfig(SearchConfig):
+class ArenaConfig(PlaySearchConfig):
     """How games between players are played; shared by the commands that play matches."""
 
     game: str | None = Field(None, description="Game spec, needed if no player is a model.")
@@ -405,7 +424,6 @@ class ArenaConfig(SearchConfig):
         description="Take openings from this file instead, e.g. benchmarks/openings/go9.json: those that models sample "
         "favour models over engines. Each --seed begins 50 openings further on.",
     )
-    noise_weight: float = Field(0.0, ge=0, le=1, description="Share of Dirichlet noise in the root prior.")
     engine_seconds: float = Field(60.0, gt=0, description="An engine that thinks longer than this has failed.")
     parallel_games: int = Field(256, ge=1, description="Games that are played at once and share batches.")
     threads: int = Field(0, ge=0, description="Threads that play; 0 = one per core.")
@@ -493,7 +511,7 @@ class TournamentConfig(ArenaConfig):
     background: bool = Field(False, description="Lowest priority and one thread, so that training can go on.")
 
 
-class EngineConfig(SearchConfig):
+class EngineConfig(PlaySearchConfig):
     protocol: str | None = Field(
         None,
         pattern="^(gtp|gomocup|analysis)$",
@@ -511,7 +529,6 @@ class EngineConfig(SearchConfig):
         -1.0, ge=-1, lt=0, description="GTP: resign at a value this low, two moves in a row; -1 = never."
     )
     ponder: bool = Field(False, description="GTP: search on while the opponent thinks.")
-    noise_weight: float = Field(0.0, ge=0, le=1, description="Share of Dirichlet noise in the root prior.")
     backend: Backend = "auto"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks import precision, tune
-from pipeline.bench.match import NetworkMatch
+from pipeline.bench.match import SEARCH, NetworkMatch
 from pipeline.config import SearchConfig
 from pipeline.errors import UsageError
 from pipeline.games.registry import parse_game
@@ -34,12 +34,11 @@ def test_settings_are_read() -> None:
 
 
 def test_each_setting_meets_the_base(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tune.main(
-        ["--model", str(model), "--games", "20", "--readouts", "16", "--opening-plies", "2", "c_puct=1", "c_puct=1.5"]
-    )
+    default = f"c_puct={SEARCH.c_puct}"
+    tune.main(["--model", str(model), "--games", "20", "--readouts", "16", "--opening-plies", "2", "c_puct=1", default])
     changed, same = capsys.readouterr().out.splitlines()
     assert changed.startswith("c_puct=1: ") and changed.endswith(")")
-    assert same.startswith("c_puct=1.5: ") and "50.0%" in same  # against itself every pair of games is even
+    assert same.startswith(default) and "50.0%" in same  # against itself every pair of games is even
 
 
 @pytest.mark.parametrize(("resign", "ends"), [(-1.0, {"resigned"}), (1.0, {"played_out"})])

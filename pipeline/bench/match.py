@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.config import BenchConfig, SearchConfig, available_cores
+from pipeline.config import BenchConfig, PlaySearchConfig, SearchConfig, available_cores
 from pipeline.errors import UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
@@ -39,7 +39,7 @@ GAMES = 400
 PARALLEL_GAMES = 256
 OPENING_PLIES = 6
 ALONE = 8  # games played one after another, spread evenly over the match
-SEARCH = SearchConfig(noise_weight=0.0)
+SEARCH = PlaySearchConfig().search_config()
 NAMES = ("one", "other")
 
 

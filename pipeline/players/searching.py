@@ -35,8 +35,8 @@ def leaves_of_one_tree(readouts: int) -> int:
 
 
 class SearchPlayer(Player):
-    """A tree per row, kept from move to move, whoever makes the moves. Chooses the most visited move; Gumbel plays
-    without noise, whatever self-play does.
+    """A tree per row, kept from move to move, whoever makes the moves. Chooses the move as the config says: the most
+    visited one, or by lower confidence bound; Gumbel plays without noise, whatever self-play does.
 
     Values are the mean of the network's value of the position and those of all readouts.
     search    the trees and positions

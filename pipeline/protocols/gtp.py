@@ -308,7 +308,7 @@ class Gtp:
         return self._game.action_name(action)
 
     def _best_point(self) -> int:
-        """The most visited move that is no pass; the likeliest without visits; a pass if nothing else is legal."""
+        """The best candidate that is no pass; the likeliest without visits; a pass if nothing else is legal."""
         passes = self._game.pass_action
         found = [candidate.action for candidate in self.session.candidates() if candidate.action != passes]
         if found:

@@ -203,6 +203,7 @@ class BatchSearch(Boards):
 
     def choose(self, rows: Rows, temperature: FloatArray, table: RootTable | None = None) -> Actions:
         """[n] actions drawn by visits^(1/temperature), the largest at temperature 0; by prior if nothing was visited.
+        With lcb_deviations, at temperature 0, that of the highest lower confidence bound.
 
         Gumbel: the winner of the sequential halving where anything was visited, whatever the temperature.
         table: root_table(rows), if the caller has it already.
@@ -215,6 +216,8 @@ class BatchSearch(Boards):
         if not decided.any():
             visits, priors = table or self.root_table(rows)
             kernels.sample_actions(self._tree.streams, rows, visits, priors, temperature, actions)
+            if self._config.lcb_deviations > 0.0:
+                puct.surest_actions(self._tree, rows, temperature, self._config.lcb_deviations, actions)
         elif decided.all():
             gumbel.best_actions(self._tree, rows, self._gumbel, actions)
         else:
@@ -247,8 +250,15 @@ class BatchSearch(Boards):
         return pruned
 
     def candidates(self, row: int) -> list[Candidate]:
-        """The root's visited moves, most visited first; if there are none, all legal ones, likeliest first."""
-        return candidates(self._tree, row)
+        """The root's visited moves, most visited first; if there are none, all legal ones, likeliest first.
+
+        With lcb_deviations the move that choose() takes comes first of all.
+        """
+        found = candidates(self._tree, row)
+        if self._config.lcb_deviations > 0.0 and found:
+            chosen = self.choose(np.array([row]), np.zeros(1, np.float32))[0]
+            found.sort(key=lambda move: move.action != chosen)
+        return found
 
     def room(self, row: int) -> int:
         """How many readouts begin() may give this row now; at most max_readouts."""

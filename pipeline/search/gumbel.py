@@ -194,6 +194,7 @@ def clear_roots(tree, rows):
         this.num_visited = 0
         this.visits = 0
         this.value_sum = 0.0
+        this.square_sum = 0.0
         tree.num_nodes[row] = 1
         tree.num_edges[row] = this.edge_count
 

@@ -26,6 +26,7 @@ def backup(tree, row, node, edge, mover, value, visits):
 
     edge is counted from the node's edge_start. For a root, whose node is NO_PARENT, nothing happens.
     """
+    square = value * value
     while node != NO_PARENT:
         this = tree.node[row, node]
         above = tree.edge[row, this.edge_start + edge]
@@ -34,6 +35,7 @@ def backup(tree, row, node, edge, mover, value, visits):
         above.value_sum += seen
         this.visits += visits
         this.value_sum += seen
+        this.square_sum += square
         edge = this.parent_edge
         node = this.parent
 
@@ -158,6 +160,7 @@ def add_node(tree, leaves, i, value, terminal):
     this.num_visited = 0
     this.visits = 0
     this.value_sum = 0.0
+    this.square_sum = 0.0
     tree.pending[row] -= 1
     if node != NO_PARENT:
         at = tree.node[row, node].edge_start + edge

@@ -22,6 +22,8 @@ from pipeline.search.random import dirichlet, kernel
 from pipeline.search.tree import ROOT, has_lower_action, put_best_unvisited_next
 
 MAX_SHAPED_PRIOR = 0.01  # KataGo: higher priors count as this, so that the noise doesn't just follow the favourite
+MIN_BOUNDED_SHARE = 0.15  # of the most visits: moves with fewer aren't chosen by their lower bound (KataGo)
+MIN_BOUNDED_VISITS = 2  # of a move that is: a single value has no spread, then the prior decides
 MIN_SHAPED_PRIOR = 1e-20  # KataGo: added to every prior before its logarithm is taken
 
 
@@ -193,3 +195,56 @@ def prune_forced(tree, rows, forced, c_puct, visits):
             while left > least and q + scale * prior / np.float32(left) < to_beat:
                 left -= 1
             visits[j, tree.edge_action[row, start + i]] = left if left > 1 else 0
+
+
+@kernel
+def lower_bound(tree, row, edge, deviations):
+    """The lower confidence bound of what a visited edge is worth: q − deviations · s / sqrt(n), float64.
+
+    n   the visits that have a value
+    s²  the variance of the m values that the child has seen, as if another, of weight 1/m, had been off by 1: few
+        values that agree by chance aren't sure. 0 if the child ends the game; 1 if its node was dropped
+
+    Plain twin: ReferenceSearch.lower_bound.
+    """
+    this = tree.edge[row, edge]
+    n = np.float64(this.visits - np.int64(tree.edge_pending[row, edge]))
+    if n <= 0.0:
+        return -np.inf
+    variance = 1.0
+    if this.child >= 0:
+        child = tree.node[row, this.child]
+        known = np.float64(1 + child.visits)
+        mean = (np.float64(child.value) + np.float64(child.value_sum)) / known
+        squares = np.float64(child.value) * np.float64(child.value) + np.float64(child.square_sum)
+        variance = max(0.0, squares - known * mean * mean)
+        variance = 0.0 if child.terminal else (variance + 1.0 / known) / (known + 1.0 / known)
+    return np.float64(this.value_sum) / n - deviations * math.sqrt(variance / n)
+
+
+@kernel
+def surest_actions(tree, rows, temperatures, deviations, actions):
+    """Where temperatures [n] is 0, put into actions [n] the root's move of highest lower_bound; lowest action on ties.
+
+    Only moves with at least MIN_BOUNDED_SHARE of the most visits, and at least MIN_BOUNDED_VISITS, are compared; if
+    there is none, the action stays as it is. Source: KataGo, cpp/search/searchresults.cpp, getPlaySelectionValues.
+    Plain twin: ReferenceSearch.surest_action.
+    """
+    for j in range(rows.size):
+        row = rows[j]
+        if temperatures[j] > 0.0 or tree.num_nodes[row] == 0:
+            continue
+        start, num_visited = tree.node[row, ROOT].edge_start, tree.node[row, ROOT].num_visited
+        most = 0
+        for i in range(num_visited):
+            most = max(most, tree.edge[row, start + i].visits)
+        best, best_bound = -1, -np.inf
+        for i in range(num_visited):
+            visits = tree.edge[row, start + i].visits
+            if visits < MIN_BOUNDED_VISITS or visits < MIN_BOUNDED_SHARE * most:
+                continue
+            bound = lower_bound(tree, row, start + i, deviations)
+            if bound > best_bound or (bound == best_bound and has_lower_action(tree, row, start, i, best)):
+                best, best_bound = i, bound
+        if best >= 0:
+            actions[j] = tree.edge_action[row, start + best]

@@ -37,9 +37,9 @@ CACHE_LINE = 64
 NODE = np.dtype(
     {
         "names": ["visits", "value_sum", "value", "edge_start", "edge_count", "num_visited", "parent", "parent_edge",
-                  "key", "mover", "terminal"],
-        "formats": ["<i4", "<f4", "<f4", "<i4", "<i4", "<i4", "<i4", "<i4", "<u8", "i1", "i1"],
-        "offsets": [0, 4, 8, 12, 16, 20, 24, 28, 32, 40, 41],
+                  "key", "mover", "terminal", "square_sum"],
+        "formats": ["<i4", "<f4", "<f4", "<i4", "<i4", "<i4", "<i4", "<i4", "<u8", "i1", "i1", "<f4"],
+        "offsets": [0, 4, 8, 12, 16, 20, 24, 28, 32, 40, 41, 44],
         "itemsize": CACHE_LINE,
     }
 )  # fmt: skip
@@ -59,6 +59,7 @@ class Tree(NamedTuple):
     state         [R, N, S] int16
     node          [R, N] NODE        visits       sum of the edges' visits
                                      value_sum    sum of the edges' value sums
+                                     square_sum   sum of the squares of the values in value_sum
                                      value        the network's value, or the exact one if terminal
                                      edge_start, edge_count
                                      num_visited  edges visited at least once (pending ones included)

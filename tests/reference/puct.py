@@ -49,6 +49,7 @@ class Node:
     edges  legal actions in ascending order, none if terminal
     tried  the visited edges, first visit first
     visits, value_sum  sums over the edges
+    square_sum         of the squares of the values in value_sum
     """
 
     state: States
@@ -59,6 +60,7 @@ class Node:
     tried: list[Edge] = field(default_factory=list)
     visits: int = 0
     value_sum: np.float32 = ZERO
+    square_sum: np.float32 = ZERO
 
 
 class ReferenceSearch:
@@ -124,6 +126,13 @@ class ReferenceSearch:
         for edge in self.root.edges if self.root else []:
             priors[edge.action] = edge.prior
         return priors
+
+    def surest_action(self, deviations: float) -> int | None:
+        """The root's move of highest lower bound among those with 2 visits and 15 % of the most; None without one."""
+        tried = [edge for edge in self.root.edges if edge.visits] if self.root else []
+        most = max((edge.visits for edge in tried), default=0)
+        bounds = {e.action: lower_bound(e, deviations) for e in tried if e.visits >= max(2, 0.15 * most)}
+        return max(bounds, key=lambda action: (bounds[action], -action), default=None)
 
     def root_value(self) -> np.float32:
         """The mean of the network's value and all readouts', seen by the player to move. 0 before the first search."""
@@ -234,6 +243,21 @@ class ReferenceSearch:
         return Node(state, mover, np.float32(values[0]), terminal=False, edges=edges)
 
 
+def lower_bound(edge: Edge, deviations: float) -> float:
+    """q − deviations·s/sqrt(n), s of the values at the child and below, as if 1/n of another were off by 1."""
+    valued, child = edge.visits - edge.pending, edge.child
+    if not valued:
+        return -math.inf
+    if child is None or child.terminal:
+        variance = 0.0 if child else 1.0
+    else:
+        known = float(1 + child.visits)
+        mean = (float(child.value) + float(child.value_sum)) / known
+        spread = max(0.0, float(child.value) * float(child.value) + float(child.square_sum) - known * mean * mean)
+        variance = (spread + 1.0 / known) / (known + 1.0 / known)
+    return float(edge.value_sum) / valued - deviations * math.sqrt(variance / valued)
+
+
 def mean_value(node: Node) -> np.float32:
     """The mean of the node's own value and of all values backed up through it, to its mover."""
     return (node.value + node.value_sum) / np.float32(1 + node.visits - pending_below(node))
@@ -255,6 +279,7 @@ def back_up(path: Path, child: Node | None, visits: int) -> None:
         for counts in (edge, node):
             counts.visits += visits
             counts.value_sum += seen
+        node.square_sum += seen * seen
         edge.pending += (child is None) - (visits == 0)
 
 

@@ -126,7 +126,7 @@ def prune_root(edges, k, c_puct):
     tree.num_nodes[0] = 1
     order = [i for i, edge in enumerate(edges) if edge[0]] + [i for i, edge in enumerate(edges) if not edge[0]]
     visits = np.array([edge[0] for edge in edges], np.int32)
-    tree.node[0, ROOT] = (visits.sum(), 0, 0, 0, len(edges), (visits > 0).sum(), -1, 0, 0, 0, 0)
+    tree.node[0, ROOT] = (visits.sum(), 0, 0, 0, len(edges), (visits > 0).sum(), -1, 0, 0, 0, 0, 0)
     for place, action in enumerate(order):
         n, q, prior = edges[action]
         tree.edge_action[0, place], tree.edge_prior[0, place] = action, prior

@@ -223,7 +223,7 @@ def test_a_hand_calculation():
     tree, *_ = random_node(np.random.default_rng(0))
     tree = empty_tree(1, 1, 3, 3, 1)
     tree.num_nodes[0] = 1
-    tree.node[0, ROOT] = (3, 0.5, 0.0, 0, 3, 2, -1, 0, 0, 0, 0)
+    tree.node[0, ROOT] = (3, 0.5, 0.0, 0, 3, 2, -1, 0, 0, 0, 0, 0)
     tree.edge_action[0], tree.edge_prior[0] = [2, 0, 1], [0.5, 0.25, 0.25]
     tree.edge[0] = [(2, 1.0, 0), (1, -0.5, 0), (99, 99.0, 99)]  # an untried edge's record means nothing
     out = np.empty((1, 3), np.int32)
