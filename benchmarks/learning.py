@@ -33,7 +33,7 @@ from pipeline.networks.architecture import Architecture, random_weights
 from pipeline.presets import make_config
 from pipeline.progress import Progress
 from pipeline.reports.progress import ConsoleProgress
-from pipeline.storage.chunks import ChunkSet, newest_complete_set
+from pipeline.storage.chunks import ChunkSet, newest_complete_set, read_header
 from pipeline.train.dataset import Dataset, holdout_batches, prefetched
 from pipeline.train.trainer import Trainer
 
@@ -113,8 +113,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         base = make_config(TrainConfig, "train", options.preset)
         configs = {text: changed(base, text) for text in options.settings}
         start = make_config(InitConfig, "init", options.preset)
-        game = parse_game(start.game)
         chunks = make_chunks(options.games, options.preset, options.positions, options.samples, Path(name), progress)
+        game = parse_game(read_header(chunks.chunks[0]).game)
         for text, config in configs.items():
             sized = config.model_copy(update={"network_size": config.network_size or start.network_size})
             for found in learn(game, sized, start.value_head, chunks, options.samples, options.seed):

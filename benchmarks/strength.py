@@ -337,10 +337,16 @@ def half_of_the_points(one: str, other: str, found: Estimate) -> str:
     return f"handicap at which {one} scores half against {other}, in {found.unit}: {found}"
 
 
-def handicap_command(options: argparse.Namespace, progress: Progress) -> None:
+def engine_asked(options: argparse.Namespace, command: str) -> str:
+    """The opponent, GNU Go unless the options say another. Raises UsageError if it isn't installed."""
     opponent = named(options.opponent or anchors("go:9")[-1])
     if options.opponent is None and ENGINE not in opponent:
-        raise UsageError("handicap --opponent: not given, and GNU Go isn't here (Debian: apt-get install gnugo)")
+        raise UsageError(f"{command} --opponent: not given, and GNU Go isn't here (Debian: apt-get install gnugo)")
+    return opponent
+
+
+def handicap_command(options: argparse.Namespace, progress: Progress) -> None:
+    opponent = engine_asked(options, "handicap")
     found = []
     for one in options.player:
         if has_champion(one):
@@ -360,9 +366,7 @@ def handicap_command(options: argparse.Namespace, progress: Progress) -> None:
 
 
 def komi_command(options: argparse.Namespace, progress: Progress) -> None:
-    opponent = named(options.opponent or anchors("go:9")[-1])
-    if options.opponent is None and ENGINE not in opponent:
-        raise UsageError("komi --opponent: not given, and GNU Go isn't here (Debian: apt-get install gnugo)")
+    opponent = engine_asked(options, "komi")
     found = []
     for one in options.player:
         is_run = has_champion(one)
