@@ -364,7 +364,7 @@ class TestResume:
 
     @pytest.mark.parametrize(
         ("at", "named"),
-        [("check_game", False), ("next_model_path", False), ("Checkpoint", False), ("Checkpoint", True)],
+        [("check_holdout", False), ("next_model_path", False), ("Checkpoint", False), ("Checkpoint", True)],
     )
     def test_a_run_that_another_overtakes_trains_nothing(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch, at: str, named: bool
