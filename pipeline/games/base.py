@@ -235,6 +235,8 @@ class AnyGame(ABC):
 
     can_set_up: bool = False  # whether position() and with_turn() work
     can_settle: bool = False  # whether Game.settled_owners() may ever say anything
+    # Of Game's planes the last ones, each the same at all points; only games of all boards with any komi have them.
+    num_global_planes: int = 0
 
     @property
     def family(self) -> str:
@@ -253,6 +255,12 @@ class AnyGame(ABC):
         """The game that begins with this setup where another isn't named."""
         if setup:
             raise IllegalMove(f"{self.spec}: setup {setup}; it has one beginning only")
+        return self
+
+    def with_komi(self, komi: float) -> Self:
+        """This game with this komi. Raises UsageError for one that it doesn't know."""
+        if komi != (self.gtp_komi or 0.0):
+            raise UsageError(f"{self.spec}: komi {komi:g}; it has one komi only")
         return self
 
     def adopt(self, states: States) -> States:
@@ -419,7 +427,6 @@ class Game(AnyGame):
     board_shape: tuple[int, int]  # (H, W)
     plane_names: tuple[str, ...]  # C names; new ones always last: older models see the first ones
     repeats: bool = True  # whether earlier positions forbid moves; without, a search keeps neither histories nor keys
-    num_global_planes: int = 0  # the last ones, each the same at all points; only games of all boards have them
     symmetries: Symmetries
 
     @property

@@ -120,7 +120,7 @@ def common_game(asked: str | None, entrants: Sequence[Entrant]) -> Game:
     """
     specs = [entrant.model.info.game for entrant in entrants if entrant.model]
     # A model of one board decides where, one of all boards goes along.
-    specs.sort(key=lambda spec: getattr(parse_game(spec), "num_global_planes", 0))
+    specs.sort(key=lambda spec: parse_game(spec).num_global_planes)
     if asked is None and not specs:
         names = " and ".join(entrant.name for entrant in entrants)
         raise UsageError(f"--game: not given, and {names} may play any; wanted e.g. --game go:9")

@@ -28,8 +28,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import from_json
 
-from pipeline.errors import IllegalMove, MuGoError
-from pipeline.games.base import FloatArray, Game, Planes, States
+from pipeline.errors import IllegalMove, MuGoError, UsageError
+from pipeline.games.base import FloatArray, Planes, States
 from pipeline.players.searching import SearchPlayer
 from pipeline.protocols.findings import Findings
 from pipeline.protocols.gtp import COLOURS, VERSION
@@ -264,8 +264,12 @@ class Analysis:
         if query.komi is not None and query.komi != komi:
             if not self._game.num_global_planes:
                 raise QueryError(f"found komi {query.komi:g}; this model plays with {komi:g}", "komi")
-            if not abs(query.komi) <= self._game.num_points or 2 * query.komi != round(2 * query.komi):
-                raise QueryError(f"found komi {query.komi:g}; wanted a multiple of 0.5 on this board", "komi")
+            try:
+                self._game.with_komi(query.komi)
+            except UsageError as error:
+                raise QueryError(
+                    f"found komi {query.komi:g}; wanted a multiple of 0.5 on this board", "komi"
+                ) from error
         for name in ("avoidMoves", "allowMoves"):
             if (query.model_extra or {}).get(name):
                 raise QueryError(f"{name} is not supported: every legal move is searched", name)
@@ -330,17 +334,13 @@ class Analysis:
         if any(stones) and not self._game.can_set_up:
             raise QueryError(f"{self._game.spec} begins at its initial position", "initialStones")
         try:
-            game = self._with_komi(query.komi)
+            game = self._game if query.komi is None else self._game.with_komi(query.komi)
             if any(stones):
                 return game.position(*stones, to_move)
             return self._with_turn(game.initial(1), to_move)
         except IllegalMove as error:
             name = "initialStones" if any(stones) else "initialPlayer" if query.initial_player else "moves"
             raise QueryError(str(error), name) from error
-
-    def _with_komi(self, komi: float | None) -> Game:
-        usual = self._game.gtp_komi
-        return self._game if komi is None or usual is None else self._game.varied(round(2 * (komi - usual)))
 
     def _with_turn(self, state: States, player: int) -> States:
         """Raises IllegalMove out of turn, where the game knows no such thing."""

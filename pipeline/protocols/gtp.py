@@ -148,15 +148,16 @@ class Gtp:
         return ""
 
     def _on_komi(self, words: list[str]) -> str:
-        komi, usual = _number(words, "komi"), self._game.gtp_komi
-        if komi == usual:
+        komi, game = _number(words, "komi"), self._game
+        if komi == game.gtp_komi:
             return ""
-        assert usual is not None
-        if not self._game.num_global_planes:
-            raise GtpError(f"unacceptable komi: found {komi:g}, this model plays with {usual:g}")
-        if not abs(komi) <= self._game.num_points or 2 * komi != round(2 * komi):
-            raise GtpError(f"unacceptable komi: found {komi:g}, wanted a multiple of 0.5 that the board has room for")
-        self.session.change_game(self._game.varied(round(2 * (komi - usual))))
+        if not game.num_global_planes:
+            raise GtpError(f"unacceptable komi: found {komi:g}, this model plays with {game.gtp_komi:g}")
+        try:
+            self.session.change_game(game.with_komi(komi))
+        except UsageError:
+            wanted = "wanted a multiple of 0.5 that the board has room for"
+            raise GtpError(f"unacceptable komi: found {komi:g}, {wanted}") from None
         return ""
 
     def _on_get_komi(self, words: list[str]) -> str:

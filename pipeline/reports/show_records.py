@@ -17,6 +17,7 @@ from pipeline.errors import FileError, IllegalMove, UsageError, named_in
 from pipeline.games.base import CHANCE, AnyGame, Game, Planes, States
 from pipeline.games.registry import recorded_game
 from pipeline.games.replay import replay_one
+from pipeline.methods.alphazero.examples import entries
 from pipeline.methods.registry import method_named
 from pipeline.reports.tables import described, indented, table
 from pipeline.search.gumbel import TARGET_SUM
@@ -362,7 +363,7 @@ def example(game: Game, chunk: Chunk, index: int) -> str:
     row = {name: column[index] for name, column in chunk.columns.items()}
     if "side" in row:  # the first entries are those of its own board
         game = game.on_board(int(row["side"]))
-        row |= {name: row[name][: game.num_actions] for name in ("policy", "reply")}
+        row |= {name: row[name][:size] for name, size in entries(game).items()}
     actions = np.arange(game.num_actions)
     lines = [
         f"example {index}: from {chunk.shards[row['shard']]}, game {row['game']}, ply {row['ply']}",

@@ -17,7 +17,7 @@ import numpy as np
 from pipeline.config import SelfplayConfig
 from pipeline.counter_rng import uniforms
 from pipeline.errors import UsageError
-from pipeline.games.base import AnyGame, Game, small_number
+from pipeline.games.base import AnyGame, small_number
 from pipeline.methods.base import GameSeed
 
 COUNTER = 1 << 33  # of a game's looked-up numbers: beyond those that its moves and its opening take
@@ -52,7 +52,7 @@ class Variety:
         weights = dict(_parsed(part) for part in config.boards.split(",")) if config.boards else {}
         if len(weights) < config.boards.count(",") + bool(config.boards):
             raise UsageError(f"selfplay --boards {config.boards}: a size stands twice")
-        if config.komi_spread and not (isinstance(home, Game) and home.num_global_planes):
+        if config.komi_spread and not home.num_global_planes:
             raise UsageError(
                 f"selfplay --komi-spread: networks of {home.spec} don't see komi; wanted a model of go:any"
             )

@@ -35,6 +35,7 @@ from pydantic import TypeAdapter
 
 from pipeline.config import TrainConfig
 from pipeline.errors import FileError, NotYet, UsageError, naming
+from pipeline.games.base import AnyGame
 from pipeline.games.registry import are_related, parse_game
 from pipeline.interrupts import held_back
 from pipeline.methods.base import Grown, IndexArray
@@ -206,7 +207,7 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
         if overtaken or os.path.lexists(new_model):
             raise NotYet(f"{new_model}: another process has trained a model meanwhile; run the command again")
         try:
-            summary = _Run(config, chunks, model, grown, checkpoint, progress).train(new_model)
+            summary = _Run(config, game, chunks, model, grown, checkpoint, progress).train(new_model)
         except NotFinite:
             checkpoint.remove()  # it leads here again
             raise
@@ -285,18 +286,20 @@ class _Run:
     def __init__(
         self,
         config: TrainConfig,
+        game: AnyGame,
         chunks: ChunkSet,
         model: Model,
         grown: Grown,
         checkpoint: Checkpoint,
         progress: Progress,
     ) -> None:
+        """game: of the chunks."""
         from pipeline.train.dataset import MEMORY_BYTES, Dataset, holdout_batches
         from pipeline.train.trainer import Trainer
 
         self._config, self._model, self._grown = config, model, grown
         self._checkpoint, self._progress = checkpoint, progress
-        game, method = parse_game(read_header(chunks.chunks[0]).game), method_named(model.info.method)
+        method = method_named(model.info.method)
         memory = math.inf if config.priority_exponent else MEMORY_BYTES
         dataset = Dataset(method, game, chunks, config.batch_size, config.seed, memory, config.symmetries)
         self._dataset, self._method = dataset, method

@@ -21,7 +21,6 @@ PLANE_NAMES = (
     *(f"side of the board at least {side}" for side in SIDES),
 )
 NUM_PLANES = len(PLANE_NAMES)
-MOST_KOMI_CHANGE = 15  # points from the usual komi that games are played with
 _BOUNDS = np.array(KOMI, np.int16) * 2
 _SIDES = np.array(SIDES)
 

@@ -123,7 +123,7 @@ class Go(BoardGame, OneAnalysis):
             except ValueError:
                 number = float("nan")
             if name == "komi":
-                if not abs(number) <= board * board or number * 2 != round(number * 2):
+                if not _is_komi(number, board * board):
                     raise UsageError(f"game go:{size}: komi={text}; wanted a multiple of 0.5, at most {board * board}")
                 komi = number + 0.0  # no -0 in a spec
             else:
@@ -153,6 +153,13 @@ class Go(BoardGame, OneAnalysis):
 
     def varied(self, setup: int) -> Self:
         return self._like(self.size, self.komi + setup / 2, self.max_plies) if setup else self
+
+    def with_komi(self, komi: float) -> Self:
+        if komi == self.komi:
+            return self
+        if not _is_komi(komi, self.num_points):
+            raise UsageError(f"{self.spec}: komi {komi:g}; wanted a multiple of 0.5, at most {self.num_points}")
+        return self._like(self.size, komi, self.max_plies)
 
     def adopt(self, states: States) -> States:
         adopted = states.copy()
@@ -269,3 +276,8 @@ class Go(BoardGame, OneAnalysis):
             line, at = board[row], 4 + 2 * column
             board[row] = f"{line[: at - 1]}({line[at]}){line[at + 2 :]}"
         return "\n".join([*board, turn])
+
+
+def _is_komi(number: float, num_points: int) -> bool:
+    """Whether it is a multiple of half a point that a board has room for."""
+    return abs(number) <= num_points and number * 2 == round(number * 2)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pipeline.games.base import Game
+from pipeline.methods.alphazero.examples import entries
 from pipeline.methods.base import IndexArray
 
 Columns = Mapping[str, NDArray[Any]]
@@ -48,11 +49,9 @@ def make_batch(game: Game, columns: Columns, rows: IndexArray, symmetry: IndexAr
     if "side" in columns:
         (side,) = np.unique(columns["side"][rows])  # raises ValueError for several
         game = _board(game, int(side))
-    sizes = {"policy": game.num_actions, "reply": game.num_actions, "ownership": game.num_points}
-    arrays: dict[str, NDArray[Any]] = {}
-    for name in Batch._fields[1:-1]:
-        column = columns[name][rows]
-        arrays[name] = (column[:, : sizes[name]] if name in sizes else column).astype(np.float32)
+    arrays: dict[str, NDArray[Any]] = {name: columns[name][rows] for name in Batch._fields[1:-1]}
+    arrays |= {name: arrays[name][:, :size] for name, size in entries(game).items()}
+    arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
     num_bits = game.num_planes * game.num_points
     bits = np.unpackbits(columns["planes"][rows], axis=1, count=num_bits)
     arrays["planes"] = bits.reshape(len(rows), game.num_planes, game.num_points)

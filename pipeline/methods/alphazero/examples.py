@@ -57,6 +57,11 @@ def column_types(game: Game) -> ColumnTypes:
     }
 
 
+def entries(game: Game) -> dict[str, int]:
+    """How many entries of a column's rows an example on the board of this game has, the first ones."""
+    return {"policy": game.num_actions, "reply": game.num_actions, "ownership": game.num_points}
+
+
 def make_examples(
     game: Game, shards: Sequence[Shard], wanted: Positions, td_lambda: NDArray[np.float32] | None = None
 ) -> Columns:
