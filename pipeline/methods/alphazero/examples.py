@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import FileError
+from pipeline.errors import FileError, IllegalMove
 from pipeline.games.base import FloatArray, Game, States
 from pipeline.games.registry import are_related, parse_game
 from pipeline.games.replay import IllegalRecord, replay
@@ -151,7 +151,11 @@ def _replay(game: Game, table: GameTable) -> tuple[NDArray[np.uint8], NDArray[np
     by_ply = np.lexsort((table.row, table.ply))
     starts = np.searchsorted(table.ply[by_ply], np.arange(num_plies + 2))
     try:
-        for ply, (states, history) in enumerate(replay(game, table.moves, table.lengths, game.begin(table.setups))):
+        begun = game.begin(table.setups)
+    except IllegalMove as error:
+        raise table.error(np.flatnonzero(table.setups)[0], f"{error}; wanted games that begin as they may") from error
+    try:
+        for ply, (states, history) in enumerate(replay(game, table.moves, table.lengths, begun)):
             movers[ply, : len(states)] = game.to_move(states)
             going_on = int(np.count_nonzero(table.lengths > ply))
             final_states[going_on : len(states)] = states[going_on:]

@@ -176,6 +176,17 @@ def test_games_of_another_kind_are_refused(run, tmp_path) -> None:
         selfplay(SelfplayConfig(network=tmp_path / "best_model", output_dir=run / "games", games=2))
 
 
+def test_a_game_that_knows_no_setup_spoils_its_shard_alone(tmp_path) -> None:
+    """The file's own error, which gather names and goes on after."""
+    game = parse_game("tictactoe")
+    records = random_games(game, 3, seed=1)
+    records[1] = replace(records[1], setup=4)
+    shard = read_shard(write_shard(tmp_path, "000000-x", "w00", game.spec, records, {}))
+    with pytest.raises(FileError, match="game 1: tictactoe: setup 4") as found:
+        make_examples(game, [shard], all_positions([shard]))
+    assert found.value.path == shard.path
+
+
 def test_a_model_of_one_board_begins_a_run_on_all(run, tmp_path) -> None:
     init(InitConfig(game="go:9", network_size="b1c8", new_model=tmp_path / "a/000000-init", value_head="wdl"))
     init(
