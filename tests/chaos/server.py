@@ -67,11 +67,14 @@ class Server:
                     self._start(self._listener.accept()[0])
                 elif isinstance(key.fileobj, int):
                     self._ended(key.fileobj, *key.data)
-                else:
+                elif key.fileobj in self._selector.get_map():  # _ended may have taken it out just now
                     self._asker_left(key.fileobj, key.data)  # type: ignore[arg-type]
 
     def _start(self, connection: socket.socket) -> None:
         data, fds, _, _ = socket.recv_fds(connection, 1 << 20, MOST_FDS)
+        if not data:  # the one who asks was killed before it could
+            connection.close()
+            return
         request = json.loads(data)
         signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)  # until the process has its handlers
         pid = os.fork()
@@ -86,7 +89,8 @@ class Server:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)
         for fd in fds:
             os.close(fd)
-        connection.sendall(f"{pid}\n".encode())
+        with suppress(OSError):  # killed while it waited for the answer: its end is seen below, as at any later moment
+            connection.sendall(f"{pid}\n".encode())
         pidfd = os.pidfd_open(pid)
         self._selector.register(pidfd, selectors.EVENT_READ, (pid, connection))
         self._selector.register(connection, selectors.EVENT_READ, pid)
