@@ -36,6 +36,7 @@ from pipeline.storage.shards import BOTH, End
 
 OPENING_COUNTER = 1 << 32  # of a game's looked-up numbers: beyond those of its moves
 SURE_MOVES = 2  # of either side, that it takes to call a game decided
+MOVED_TOGETHER = 16  # rows move once one in so many has finished: moving one row takes as long as moving ten
 IDLE_OPPONENTS = 8  # opponents kept ready though they play no game now: building one costs memory and time
 
 
@@ -86,13 +87,13 @@ class TreeActor(Actor):
         self._start(np.arange(num_rows))
 
     def step(self) -> None:
-        """One batch: ask the network once, then let every row that has finished its search move."""
+        """One batch: ask the network once, then let the rows move whose searches are over, if they are enough."""
         planes = self.search.leaves()
         if len(planes):
             self.search.expand(*self._evaluate(planes))
             self.evaluations = self.search.evaluations
         finished = self.search.finished()
-        if finished.size:
+        if finished.size * MOVED_TOGETHER >= self.live or len(planes) == 0:
             self._move(finished)
         if self._active:
             self._let_opponents_move()
@@ -119,6 +120,8 @@ class TreeActor(Actor):
         return logits, values
 
     def _move(self, rows: Rows) -> None:
+        if rows.size == 0:
+            return
         search, config = self.search, self._config
         values = search.root_values(rows)
         movers = search.to_move(rows)
