@@ -230,7 +230,7 @@ def test_a_worker_that_hangs_while_it_plays_is_replaced(tmp_path, workers):
     texts, options = ("random", "heuristic"), {"game": "go:5", "parallel_games": 8, "threads": 1}
     wanted = play(tmp_path / "wanted", texts, 60, **options)
     progress = Watching(3, lambda: os.kill(workers[0], signal.SIGSTOP))
-    found = play(tmp_path / "match", texts, 60, progress, workers=1, hang_seconds=2.0, **options)
+    found = play(tmp_path / "match", texts, 60, progress, workers=1, hang_seconds=6.0, **options)
     assert found.games == wanted.games
     assert found.failures and all("it made no step for" in one.problem for one in found.failures)
     assert not is_alive(workers[0])

