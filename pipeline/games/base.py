@@ -17,7 +17,8 @@ game is replayed without its dice.
 
 ``History`` carries what repetition rules need: the keys (64-bit hashes) of every position that has occurred,
 the current one included. States themselves don't carry it, so a search tree can share one history between
-all its nodes. Games without repetition rules accept a history and ignore it.
+all its nodes. Games without repetition rules accept a history and ignore it. Where a repetition ends the game (shogi),
+play() finds it in the history and the state after it says so.
 """
 
 from __future__ import annotations
@@ -426,7 +427,7 @@ class Game(AnyGame):
     num_actions: int  # A
     board_shape: tuple[int, int]  # (H, W)
     plane_names: tuple[str, ...]  # C names; new ones always last: older models see the first ones
-    repeats: bool = True  # whether earlier positions forbid moves; without, a search keeps neither histories nor keys
+    repeats: bool = True  # whether earlier positions forbid moves or end games; without, a search keeps no histories
     symmetries: Symmetries
 
     @property

@@ -29,6 +29,7 @@ GAMES = {
     "gomoku": "pipeline.games.gomoku.game:Gomoku.from_spec",
     "hypergammon": "pipeline.games.backgammon.game:Backgammon.hypergammon",
     "othello": "pipeline.games.othello.game:Othello.from_spec",
+    "shogi": "pipeline.games.shogi.game:Shogi.from_spec",
     "tictactoe": "pipeline.games.lines.tictactoe:TicTacToe.from_spec",
 }
 LOADED: dict[str, FromSpec] = {}  # games of other packages that this process has imported

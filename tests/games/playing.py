@@ -10,13 +10,15 @@ import pytest
 
 from pipeline.games.base import Actions, BoolArray, Game, History, States
 from pipeline.games.registry import parse_game
+from pipeline.games.stones import BoardGame
 
 # Every registered game with a fixed list of actions, with the sizes and options that change what its code does. The
 # contract tests play them all: test_contract.py these, test_any_game.py the others.
 SPECS = ("tictactoe", "connect4", "go:5", "go:5,moves=200", "go:7", "go:9", "go:9,komi=7", "go:13", "go:19",
          "gomoku:9", "gomoku:10,exact", "gomoku:9,capture",
          "gomoku:11,capture,pairs=3,threes_by_capture=off,breakable=off", "gomoku:15",
-         "gomoku:19,capture,pairs=7", "othello:6", "othello:8")  # fmt: skip
+         "gomoku:19,capture,pairs=7", "othello:6", "othello:8",
+         "shogi", "shogi,declaration=24,moves=300", "shogi:5")  # fmt: skip
 OTHERS = ("backgammon", "backgammon,reward=2.5", "hypergammon")  # with chance, or without a fixed list of actions
 
 
@@ -98,6 +100,15 @@ def stones_of(game: Game, states: States) -> np.ndarray:
         assert len(marks) == game.num_points, f"{game.spec}: a diagram starts with its {game.num_points} points, .XO"
         stones[row] = [(mark == "X") - (mark == "O") for mark in marks]
     return stones
+
+
+def boards_of(game: Game, states: States) -> list[bytes]:
+    """What stands where, of each state: stones, or all that a diagram shows but its last line, which says whose turn it
+    is.
+    """
+    if isinstance(game, BoardGame):
+        return [row.tobytes() for row in stones_of(game, states)]
+    return ["\n".join(game.diagram(state).splitlines()[:-1]).encode() for state in states]
 
 
 def symmetries_of_start(game: Game) -> np.ndarray:

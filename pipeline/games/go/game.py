@@ -47,6 +47,7 @@ from pipeline.games.go import features, kernels, pass_alive
 from pipeline.games.go.board import BLACK, EMPTY, OFF_BOARD, WHITE, count_liberties, points_around
 from pipeline.games.go.groups import sets_beside, words_for
 from pipeline.games.go.heuristic import move_scores
+from pipeline.games.keys import store_key
 from pipeline.games.stones import GTP_COLUMNS, REFUSALS, BoardGame, square_board
 
 DEFAULT_KOMI = 7.5
@@ -193,7 +194,7 @@ class Go(BoardGame, OneAnalysis):
                 state[0, point] = stone
         key = np.bitwise_xor.reduce([*self._zobrist[list(first), 0], *self._zobrist[list(second), 1], np.uint64(0)])
         words = state[0, self.num_points :]
-        kernels.store_key(words, kernels.KEY, key)
+        store_key(words, kernels.KEY, key)
         words[kernels.TO_MOVE] = to_move or 0
         words[kernels.STONES] = words[kernels.MAX_STONES] = len(first) + len(second)
         stamps, lists = np.zeros(self.num_points + 2, np.int32), np.empty((3, self.num_points + 1), np.int16)

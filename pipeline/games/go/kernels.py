@@ -26,6 +26,7 @@ from pipeline.games.go import board as go_board
 from pipeline.games.go import features, groups, ladders
 from pipeline.games.go.board import BLACK, EMPTY, WHITE, kernel, part
 from pipeline.games.go.features import THEIRS, stones_shown
+from pipeline.games.keys import load_key, store_key
 from pipeline.games.lines.kernels import GAME_OVER, OCCUPIED, OUT_OF_RANGE
 
 TO_MOVE, PASSES, PLY, OVER, STONES, MAX_STONES, LAST, KEY, KOMI = 1, 2, 3, 4, 5, 6, 7, 11, 15
@@ -43,22 +44,6 @@ SHOWN = np.array(  # by the first planes: see features.SHOWN
 )
 SEEN = 1024  # see legal_row
 SUICIDE, REPETITION = 4, 5  # status, besides those of lines/kernels.py
-
-
-@kernel
-def load_key(state, at):
-    """The uint64 stored in four int16 words from index `at`."""
-    key = np.uint64(0)
-    for word in range(4):
-        key |= np.uint64(np.uint16(state[at + word])) << np.uint64(16 * word)
-    return key
-
-
-@kernel
-def store_key(state, at, key):
-    """The inverse of load_key. Changes state."""
-    for word in range(4):
-        state[at + word] = np.int16(np.uint16((key >> np.uint64(16 * word)) & np.uint64(0xFFFF)))
 
 
 @kernel

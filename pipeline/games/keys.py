@@ -1,0 +1,24 @@
+"""A 64-bit key in a state's int16 words. For kernels of several games."""
+
+# mypy: allow-untyped-defs
+from __future__ import annotations
+
+import numpy as np
+
+from pipeline.kernels import kernel
+
+
+@kernel
+def load_key(state, at):
+    """The uint64 stored in four int16 words from index `at`, lowest 16 bits first."""
+    key = np.uint64(0)
+    for word in range(4):
+        key |= np.uint64(np.uint16(state[at + word])) << np.uint64(16 * word)
+    return key
+
+
+@kernel
+def store_key(state, at, key):
+    """The inverse of load_key. Changes state."""
+    for word in range(4):
+        state[at + word] = np.int16(np.uint16((key >> np.uint64(16 * word)) & np.uint64(0xFFFF)))
