@@ -15,6 +15,7 @@ import functools
 import importlib
 import inspect
 import os
+import re
 import signal
 import sys
 import time
@@ -55,6 +56,7 @@ from pipeline.presets import make_config, preset_headline, preset_names, preset_
 from pipeline.printing import write
 from pipeline.schedules import RunState
 from pipeline.stalls import Hung
+from pipeline.train.processes import is_quiet, processes_here
 
 COMMANDS = {  # command → the module with the function of that name
     "init": "pipeline.train.init",
@@ -150,7 +152,8 @@ def reported(command: str) -> Iterator[None]:
     """Turn every foreseen failure into one line on stderr and an exit code. Bugs keep their traceback."""
 
     def fail(text: str, exit_code: int) -> typer.Exit:
-        write(f"mugo {command}: {' '.join(text.splitlines())}", sys.stderr)
+        if text:
+            write(f"mugo {command}: {' '.join(text.splitlines())}", sys.stderr)
         return typer.Exit(exit_code)
 
     try:
@@ -161,10 +164,10 @@ def reported(command: str) -> Iterator[None]:
         sys.stdout.flush()
         os._exit(error.exit_code)  # an orderly exit might wait for what hangs
     except MuGoError as error:
-        raise fail(str(error).removeprefix(command).lstrip(": "), error.exit_code) from error
+        raise fail(re.sub(rf"^{command}\b[: ]*", "", str(error)), error.exit_code) from error
     except KeyboardInterrupt as error:
         next_step = "" if command in STARTS_OVER else f"; {NEXT_STEPS.get(command, GO_ON)}"
-        raise fail(f"interrupted{next_step}", INTERRUPTS.exit_code) from error
+        raise fail("" if is_quiet() else f"interrupted{next_step}", INTERRUPTS.exit_code) from error
     except BrokenPipeError:
         # The reader (head, less) has seen enough. Point stdout elsewhere, or the exit would try to flush it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -179,6 +182,7 @@ def add_command(name: str, kind: type[StageConfig], run: Run | None = None) -> N
 
     def command(**given: Any) -> None:
         with reported(name):
+            processes_here(name)  # several at once by mistake are refused before anything is read
             (run or run_stage)(name, *configured(name, kind, given))
 
     parameters = options_of(name, kind, has_summary=name not in WITHOUT_SUMMARY)
@@ -194,7 +198,7 @@ def run_stage(name: str, config: StageConfig, as_json: bool, verbose: int) -> No
     stage: Callable[..., Any] = getattr(importlib.import_module(COMMANDS[name]), name)
     with ConsoleProgress(quiet=verbose == 0) as progress:
         summary = stage(config, progress)
-    if summary is not None:
+    if summary is not None and not is_quiet():
         print_summary(summary, as_json, verbose)
     if INTERRUPTS.first is not None:
         raise KeyboardInterrupt

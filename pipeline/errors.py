@@ -3,6 +3,7 @@
     MuGoError                 exit 1   something failed; the message says where, found, wanted, next step
     ├── UsageError            exit 2   a wrong option, preset or game spec
     ├── NotYet                exit 75  nothing to do yet; says which number is missing
+    ├── Elsewhere             that of another process of the same command, which this one follows
     ├── FileError             exit 1   a file is missing, damaged, or of another version or game
     └── IllegalMove           exit 1   an action the rules forbid
 
@@ -54,6 +55,17 @@ class NotYet(MuGoError):
         self.missing = missing
 
 
+class Elsewhere(MuGoError):
+    """Another process of the same command ended, and this one ends by the same exit code.
+
+    message: empty where the other one has said why.
+    """
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
 class FileError(MuGoError):
     """A file can't be used. Its text is always ``path: found; wanted; next step``."""
 
@@ -101,7 +113,7 @@ def naming(path: Path | str) -> Iterator[None]:
     """Put the path of a file before errors raised by code that knows arrays only."""
     try:
         yield
-    except (FileError, UsageError):
+    except (FileError, UsageError, Elsewhere):
         raise
     except MuGoError as error:
         raise FileError(path, str(error)) from error

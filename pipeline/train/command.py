@@ -13,6 +13,9 @@ a set is held in memory whole. With max_samples_per_position > 0 the run ends be
 been trained on more samples per position made by self-play than that. With a network_size larger than the original's
 the network grows first, from the weights that the original plays with; its optimiser starts anew and counts its steps
 from 0.
+
+Where torchrun starts several processes, all of them train the same model together (``trainer.py``): the first one
+chooses what is trained and alone writes files and prints; a signal to one of them stops all after the same step.
 """
 
 from __future__ import annotations
@@ -22,8 +25,9 @@ import json
 import math
 import os
 import shutil
+import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -37,13 +41,20 @@ from pipeline.config import TrainConfig
 from pipeline.errors import FileError, NotYet, UsageError, naming
 from pipeline.games.base import AnyGame
 from pipeline.games.registry import are_related, parse_game
-from pipeline.interrupts import held_back
+from pipeline.interrupts import Held, held_back
 from pipeline.methods.base import Grown, IndexArray
 from pipeline.methods.registry import method_named
 from pipeline.phrases import counted, duration, percent
 from pipeline.progress import SILENT, Progress
 from pipeline.storage import atomic, layout
-from pipeline.storage.chunks import ChunkSet, check_holdout, newest_complete_set, read_header
+from pipeline.storage.chunks import (
+    ChunkSet,
+    check_holdout,
+    complete_set,
+    list_sets,
+    newest_complete_set,
+    read_header,
+)
 from pipeline.storage.models import (
     Model,
     ModelInfo,
@@ -65,16 +76,22 @@ from pipeline.storage.provenance import library_versions, source_commit
 from pipeline.train.calibration import calibration_positions
 from pipeline.train.checkpoint import Checkpoint, State, finished_checkpoints
 from pipeline.train.curves import VALUE_ERROR, Curves, overfitting, tagged
+from pipeline.train.processes import ALONE, processes_here
 from pipeline.train.replay import Replay, starting_priorities
 
 if TYPE_CHECKING:
     from pipeline.train.dataset import Dataset
+    from pipeline.train.process_group import ProcessGroup
     from pipeline.train.trainer import StepResult, Trainer
 
 MOST_MEASURED = 4_096  # examples of the hold-out that are measured, and as many of the set
+CHOSEN = "chosen"  # what the first of several processes tells the others
 SHOWN_EVERY = 10  # steps between two points of the curves
 # Settings that don't change what a run computes: a checkpoint of a run with others is as good.
 NOT_IN_KEY = {"directory", "original_model", "new_model", "logdir", "checkpoint_seconds", "time_share"}
+
+AddPoints = Callable[[dict[str, float], int], None]
+"""One point on each curve, by tag, at a step."""
 
 Metrics = dict[str, dict[str, float]]
 """Of the training's last epoch, the hold-out and the set, each before and after: by name."""
@@ -164,12 +181,24 @@ def _progress_of(found: State) -> _Progress:
 
 
 def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
-    """Train one model.
+    """Train one model; together with other processes, if torchrun has started several.
 
     Raises NotYet if there is no complete set, the newest model has been trained on it already, another process is
     training the same model, or not one step may be made with the positions there are; FileError for files that are
     missing, damaged or of another game; MuGoError if the loss stops being finite (then nothing is written).
     """
+    processes = processes_here("train")
+    if processes == ALONE:
+        return _train(config, progress)
+    from pipeline.train.process_group import process_group
+
+    settings = {f"--{name.replace('_', '-')}": value for name, value in config.stored().items()}
+    with process_group(processes, settings) as group:
+        return _train(config, progress, group) if processes.first else _follow(config, group)
+
+
+def _train(config: TrainConfig, progress: Progress, group: ProcessGroup | None = None) -> TrainSummary:
+    """Choose what is trained, and train. group: in which this process is the first."""
     saved_models = config.new_model.parent if config.new_model else layout.SAVED_MODELS
     for finished in finished_checkpoints(saved_models):
         shutil.rmtree(finished, ignore_errors=True)
@@ -182,9 +211,55 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
     model = read_model(original)
     if config.original_model is None and model.info.manifest.get("chunk_set") == chunks.id:
         raise NotYet(f"no new chunks since {model.info.name}: run `python main.py selfplay` and `gather`", missing=1)
+    game, grown = _checked(config, chunks, model)
+    new_model = config.new_model or next_model_path(
+        saved_models, method_named(model.info.method).size(grown.architecture)
+    )
+    layout.check_model_name(new_model.name)
+    if os.path.lexists(new_model):
+        raise FileError(new_model, "it exists already, and is never overwritten; choose another --new-model")
+    from pipeline.train.trainer import NotFinite
+
+    key = _key(config, model, chunks)
+    with Checkpoint(layout.checkpoint_path(new_model), key) as checkpoint:
+        # Another process may have begun and ended since the models were looked at. From here on none can.
+        overtaken = config.original_model is None and newest_model(saved_models) != original
+        if overtaken or os.path.lexists(new_model):
+            raise NotYet(f"{new_model}: another process has trained a model meanwhile; run the command again")
+        if group:
+            group.say(CHOSEN, [chunks.id, str(original), str(new_model), key])
+        try:
+            summary = _Run(config, game, chunks, model, grown, checkpoint, progress, group).train(new_model)
+        except NotFinite:
+            checkpoint.remove()  # it leads here again
+            raise
+        checkpoint.remove()
+    return summary
+
+
+def _follow(config: TrainConfig, group: ProcessGroup) -> TrainSummary:
+    """Train what the first process chose, and leave writing and printing to it."""
+    set_id, original, path, key = group.hear(CHOSEN)
+    found = [complete_set(name, files) for name, files in list_sets(config.directory).items() if str(name) == set_id]
+    if not found or (chunks := found[0]) is None:
+        raise FileError(
+            config.directory, f"no complete set {set_id}; wanted the folder of the first process; do they share a disk?"
+        )
+    model, new_model = read_model(Path(original)), Path(path)
+    game, grown = _checked(config, chunks, model)
+    if _key(config, model, chunks) != key:
+        raise FileError(
+            original, "another model than that of the first process; wanted the same; do they share a disk?"
+        )
+    checkpoint = Checkpoint(layout.checkpoint_path(new_model), key)
+    return _Run(config, game, chunks, model, grown, checkpoint, SILENT, group).train(new_model)
+
+
+def _checked(config: TrainConfig, chunks: ChunkSet, model: Model) -> tuple[AnyGame, Grown]:
+    """The game of the chunks, and what training starts from. Raises FileError if chunks and model don't fit."""
     header, method = read_header(chunks.chunks[0]), method_named(model.info.method)
     if not are_related(model.info.game, header.game):
-        raise FileError(original, f"it plays {model.info.game}; wanted a model that plays {header.game}")
+        raise FileError(model.path, f"it plays {model.info.game}; wanted a model that plays {header.game}")
     check_holdout(chunks, header)
     game = parse_game(header.game)
     if header.method != method.name:
@@ -194,25 +269,7 @@ def train(config: TrainConfig, progress: Progress = SILENT) -> TrainSummary:
             "wanted a folder for each method",
         )
     with naming(model.path):
-        grown = method.grown(game, model, config)
-    new_model = config.new_model or next_model_path(saved_models, method.size(grown.architecture))
-    layout.check_model_name(new_model.name)
-    if os.path.lexists(new_model):
-        raise FileError(new_model, "it exists already, and is never overwritten; choose another --new-model")
-    from pipeline.train.trainer import NotFinite
-
-    with Checkpoint(layout.checkpoint_path(new_model), _key(config, model, chunks)) as checkpoint:
-        # Another process may have begun and ended since the models were looked at. From here on none can.
-        overtaken = config.original_model is None and newest_model(saved_models) != original
-        if overtaken or os.path.lexists(new_model):
-            raise NotYet(f"{new_model}: another process has trained a model meanwhile; run the command again")
-        try:
-            summary = _Run(config, game, chunks, model, grown, checkpoint, progress).train(new_model)
-        except NotFinite:
-            checkpoint.remove()  # it leads here again
-            raise
-        checkpoint.remove()
-    return summary
+        return game, method.grown(game, model, config)
 
 
 def _key(config: TrainConfig, model: Model, chunks: ChunkSet) -> str:
@@ -292,13 +349,15 @@ class _Run:
         grown: Grown,
         checkpoint: Checkpoint,
         progress: Progress,
+        group: ProcessGroup | None = None,
     ) -> None:
-        """game: of the chunks."""
+        """game: of the chunks. group: of the processes that train together; only the first one writes."""
         from pipeline.train.dataset import MEMORY_BYTES, Dataset, holdout_batches
         from pipeline.train.trainer import Trainer
 
         self._config, self._model, self._grown = config, model, grown
         self._checkpoint, self._progress = checkpoint, progress
+        self._group, self._writes = group, group is None or group.first
         method = method_named(model.info.method)
         memory = math.inf if config.priority_exponent else MEMORY_BYTES
         dataset = Dataset(method, game, chunks, config.batch_size, config.seed, memory, config.symmetries)
@@ -323,7 +382,10 @@ class _Run:
             if found is not None:
                 self._done, weights, optimizer = _progress_of(found), found.weights, found.optimizer
                 progress.say(f"resuming at step {self._done.step} of {self._steps}")
-            self._trainer: Trainer = Trainer(method.objective(grown.architecture, config), weights, config, optimizer)
+            if group:
+                group.same("the step to go on from", self._done.step if found else 0)
+            objective = method.objective(grown.architecture, config)
+            self._trainer: Trainer = Trainer(objective, weights, config, optimizer, group)
         if found is None:
             holdout, of_set = self._trainer.evaluate(self._holdout), self._trainer.evaluate(self._of_set)
             self._done = _Progress(holdout_before=holdout, set_before=of_set)
@@ -349,7 +411,7 @@ class _Run:
         self._started = time.perf_counter()
         try:
             logs = self._config.logdir / new_model.name
-            with closing(Curves(logs / "train")) as curves, closing(Curves(logs / "holdout")) as holdout_curves:
+            with self._curves(logs / "train") as curves, self._curves(logs / "holdout") as holdout_curves:
                 samples = self._steps_to_go(curves)
                 seconds = time.perf_counter() - self._started
                 if self._replay:
@@ -357,9 +419,10 @@ class _Run:
                 metrics = self._metrics()
                 self._show_measured(metrics, curves, holdout_curves)
             info = self._info(new_model, metrics)
-            optimizer = self._trainer.optimizer_state
-            write_model(new_model, info, self._trainer.weights, optimizer, self._calibration)
-            remove_stale_priorities(self._config.directory, self._dataset.id)
+            if self._writes:
+                optimizer = self._trainer.optimizer_state
+                write_model(new_model, info, self._trainer.weights, optimizer, self._calibration)
+                remove_stale_priorities(self._config.directory, self._dataset.id)
         except KeyboardInterrupt:
             self._save()
             self._progress.say(f"interrupted after step {self._done.step} of {self._steps}; run it again to go on")
@@ -387,11 +450,20 @@ class _Run:
             metrics={"train": trained, "holdout_before": before, "holdout_after": after},
         )
 
-    def _steps_to_go(self, curves: Curves) -> int:
+    @contextmanager
+    def _curves(self, folder: Path) -> Iterator[AddPoints]:
+        """What adds points to the curves in this folder."""
+        if not self._writes:
+            yield lambda values, step: None
+            return
+        with closing(Curves(folder)) as curves:
+            yield curves.add
+
+    def _steps_to_go(self, curves: AddPoints) -> int:
         """Train to the end; how many samples this process trained on."""
         done, samples, saved = self._done, 0, time.monotonic()
         self._progress.start("training", total=self._steps, unit="steps", done=done.step)
-        with held_back() as deliver_interrupts, self._batches() as batches:
+        with held_back() as held, self._batches() as batches:
             for rows, batch in batches:
                 result = self._trainer.step(batch)
                 if self._replay and rows is not None:
@@ -404,9 +476,18 @@ class _Run:
                     self._save()
                     saved = time.monotonic()
                 self._progress.advance()
-                deliver_interrupts()
+                self._interrupt(held)
         self._progress.finish()
         return samples
+
+    def _interrupt(self, held: Held) -> None:
+        """Deliver the interrupts held back during a step; all processes take one that came to any of them."""
+        if self._group is None:
+            held()
+        elif number := self._group.largest(held.number):  # 0: one that comes only now waits for the next step
+            if not held.number:
+                signal.raise_signal(number)
+            held()
 
     @contextmanager
     def _batches(self) -> Iterator[Iterator[tuple[IndexArray | None, Any]]]:
@@ -428,6 +509,8 @@ class _Run:
             yield sample.rows, self._dataset.batch(sample.rows, sample.symmetries, sample.weights)
 
     def _save(self) -> None:
+        if not self._writes:
+            return
         replay = self._replay
         arrays = {"priorities": replay.priorities.values} if replay else {}
         so_far = {**vars(self._done), "seconds": self._done.seconds + time.perf_counter() - self._started}
@@ -445,9 +528,9 @@ class _Run:
                 done.epoch_sums[name] = done.epoch_sums.get(name, 0.0) + value
             done.epoch_steps += 1
 
-    def _show(self, result: StepResult, curves: Curves) -> None:
+    def _show(self, result: StepResult, curves: AddPoints) -> None:
         of_step = {"step/gradient_norm": result.gradient_norm, "step/learning_rate": result.learning_rate}
-        curves.add({**tagged(result.metrics), **of_step}, self._trainer.total_steps)
+        curves({**tagged(result.metrics), **of_step}, self._trainer.total_steps)
         terms = {"total": "loss"} | {name: name for name in self._method.shown_terms}
         self._progress.describe(" ".join(f"{word} {result.metrics[name]:.3f}" for name, word in terms.items()))
 
@@ -461,14 +544,14 @@ class _Run:
             "set_after": self._trainer.evaluate(self._of_set),
         }
 
-    def _show_measured(self, metrics: Metrics, curves: Curves, holdout_curves: Curves) -> None:
+    def _show_measured(self, metrics: Metrics, curves: AddPoints, holdout_curves: AddPoints) -> None:
         last = self._trainer.total_steps
         for when, step in (("before", last - self._done.step), ("after", last)):
             of_holdout = metrics[f"holdout_{when}"]
-            holdout_curves.add({**tagged(of_holdout), **overfitting(of_holdout)}, step)
-            curves.add(overfitting(metrics[f"set_{when}"]), step)
+            holdout_curves({**tagged(of_holdout), **overfitting(of_holdout)}, step)
+            curves(overfitting(metrics[f"set_{when}"]), step)
         if self._of_set:
-            holdout_curves.add({"overfitting/value_gap": _value_gap(metrics)}, last)
+            holdout_curves({"overfitting/value_gap": _value_gap(metrics)}, last)
 
     def _info(self, path: Path, metrics: Metrics) -> ModelInfo:
         parsed = layout.parse_model_name(path.name)

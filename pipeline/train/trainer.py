@@ -11,6 +11,11 @@ busy that way, where one network's operations, too small for two threads, use on
 share their weights; the loss is that of the whole batch, gradients are added up, always in the same order. Norms see
 the rows of their replica, as in any data-parallel training, and their running statistics are the replicas' means.
 
+Several processes (``process_group.py``) divide the replicas among them, one GPU or some cores each. Every process is
+given the whole batch and sends its replicas through their rows; they gather all outputs, so each has the loss of the
+whole batch, and add up their gradients. Each then makes the same update, so weights, averages and optimiser agree
+without being sent. N processes of one replica each are to the last bit one process of N replicas.
+
 With ema_decay d > 0 the trainer returns a moving average of the weights that it trains, the *raw* ones:
 
     a_0 = θ_0      a_t = d_t·a_{t−1} + (1 − d_t)·θ_t      d_t = min(d, (1 + t) / (10 + t))
@@ -34,7 +39,7 @@ from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import compress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -47,6 +52,9 @@ from pipeline.games.base import FloatArray
 from pipeline.methods.base import Objective, Weights
 from pipeline.networks.backends import has_fast_bfloat16
 from pipeline.train.muon import Muon
+
+if TYPE_CHECKING:
+    from pipeline.train.process_group import ProcessGroup
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -80,15 +88,22 @@ class Trainer:
     """A network that is being trained."""
 
     def __init__(
-        self, objective: Objective, weights: Weights, config: TrainConfig, optimizer: Arrays | None = None
+        self,
+        objective: Objective,
+        weights: Weights,
+        config: TrainConfig,
+        optimizer: Arrays | None = None,
+        group: ProcessGroup | None = None,
     ) -> None:
-        """optimizer: what optimizer_state gave in an earlier run, to go on from.
+        """optimizer: what optimizer_state gave in an earlier run, to go on from. group: of the processes that train
+        together, if there are several.
 
         Raises MuGoError if weights or optimiser don't fit the objective's network.
         """
         self._objective = objective
         self._config = config
-        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self._group, self._rank, self._processes = group, *((group.rank, group.count) if group else (0, 1))
+        self._device = group.device if group else torch.device("cuda" if torch.cuda.is_available() else "cpu")
         raw = weights if optimizer is None else _raw_weights(weights, optimizer) or weights
         self._network = objective.network(raw).to(self._device)
         # The network that is returned and measured: the trained one, or another that holds the average.
@@ -112,9 +127,11 @@ class Trainer:
             self._load_optimizer(optimizer)
 
     def _make_replicas(self) -> list[Module]:
-        """The replicas beside the network itself. Also divides the cores between them."""
-        cores, most = available_cores(), self._config.batch_size // REPLICA_ROWS
-        count = max(1, min(cores, most)) if self._device.type == "cpu" else 1
+        """This process's replicas beside the network itself. Also divides the cores between them."""
+        cores = self._group.cores if self._group else available_cores()
+        wanted = self._processes * (cores if self._device.type == "cpu" else 1)
+        self._num_replicas = max(1, min(wanted, self._config.batch_size // REPLICA_ROWS))  # of all processes
+        count = max(1, len(range(self._rank, self._num_replicas, self._processes)))
         torch.set_num_threads(max(1, cores // count))  # of each replica: this counts for every thread to come
         replicas = [deepcopy(self._network) for _ in range(count - 1)]
         for replica in replicas:
@@ -164,13 +181,17 @@ class Trainer:
         """One update. Raises NotFinite, before changing any weight, if the loss or its gradient isn't finite."""
         batch = batch._make(part.to(self._device, non_blocking=True) for part in batch)
         inputs, objective = batch[0], self._objective
-        replicas = self._replicas[: max(1, len(inputs) // REPLICA_ROWS)]
-        parts: list[Any] = list(self._each(self._forward, replicas, inputs.tensor_split(len(replicas))))
-        outputs = parts[0]._make(torch.cat(field).detach().requires_grad_() for field in zip(*parts, strict=True))
+        shares = inputs.tensor_split(max(1, min(self._num_replicas, len(inputs) // REPLICA_ROWS)))
+        mine = slice(self._rank, None, self._processes)  # of the shares: replica i is one of process i mod processes
+        replicas = self._replicas[: len(shares[mine])]
+        parts: list[Any] = list(self._each(self._forward, replicas, shares[mine]))
+        whole = self._gather_outputs(parts, inputs, [len(share) for share in shares])
+        outputs = whole._make(field.requires_grad_() for field in whole)
         terms = objective.losses(outputs, batch)
         terms["total"].backward()
-        list(self._each(_backward, parts, _parts_of_gradients(outputs, parts)))
-        self._gather_replicas(replicas)
+        gradients = list(_parts_of_gradients(outputs, [len(share) for share in shares]))
+        list(self._each(_backward, parts, gradients[mine]))
+        self._gather_replicas(replicas, len(shares))
         norm = torch.nn.utils.clip_grad_norm_(self._parameters.values(), self._config.gradient_clip)
         with torch.no_grad():
             found = {**terms, **objective.accuracies(outputs, batch)}
@@ -202,17 +223,78 @@ class Trainer:
         return outputs
 
     @torch.no_grad()
-    def _gather_replicas(self, replicas: list[Module]) -> None:
-        """Give the network the sum of all gradients, and every replica the mean of all norms' statistics."""
+    def _gather_outputs(self, parts: list[Any], inputs: torch.Tensor, sizes: list[int]) -> Any:
+        """The outputs of all replicas, which have so many rows each, in the order of the rows. parts: of those here."""
+        if self._group is None:
+            return parts[0]._make(torch.cat(field) for field in zip(*parts, strict=True))
+        like = parts[0] if parts else self._shapes_of_outputs(inputs)
+        widths = [one[0].numel() for one in like]
+        rows = [sum(sizes[rank :: self._processes]) for rank in range(self._processes)]
+        flat = [torch.cat([part[index].flatten() for part in parts]).float() for index in range(len(like)) if parts]
+        mine = torch.cat(flat) if parts else torch.empty(0, device=self._device)
+        of_shares: list[list[torch.Tensor]] = [[torch.empty(0)] * len(sizes) for _ in like]
+        for rank, found in enumerate(self._group.gather(mine, [count * sum(widths) for count in rows])):
+            theirs = slice(rank, None, self._processes)
+            values = found.split([rows[rank] * width for width in widths])
+            for of_share, one, width in zip(of_shares, values, widths, strict=True):
+                of_share[theirs] = one.split([size * width for size in sizes[theirs]])
+        return like._make(
+            torch.cat(of_share).view(-1, *one.shape[1:]).to(one.dtype)
+            for of_share, one in zip(of_shares, like, strict=True)
+        )
+
+    def _shapes_of_outputs(self, inputs: torch.Tensor) -> Any:
+        """Outputs of one row, for a process that has none of this batch's; leaves norms' statistics alone."""
+        self._network.eval()
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bfloat16):
+            return self._network(inputs[:1])
+
+    @torch.no_grad()
+    def _gather_replicas(self, replicas: list[Module], count: int) -> None:
+        """Give the network the sum of all gradients, and every replica the mean of all norms' statistics.
+
+        replicas: those of this process that had rows; count: those of all processes.
+        """
         for parameter, *others in zip(*(replica.parameters() for replica in replicas), strict=True):
             for other in others:
                 if parameter.grad is not None and other.grad is not None:
                     parameter.grad += other.grad
-        if len(self._replicas) > 1:
-            for tensors in zip(*self._statistics, strict=True):
-                mean = torch.stack(tensors[: len(replicas)]).mean(0)
+        if self._group is not None:
+            self._add_gradients(self._group, bool(replicas))
+        if self._num_replicas > 1:
+            for tensors, found in zip(zip(*self._statistics, strict=True), self._all_statistics(count), strict=True):
+                mean = torch.stack(found).mean(0)
                 for tensor in tensors:
                     tensor.copy_(mean)
+
+    def _add_gradients(self, group: ProcessGroup, had_rows: bool) -> None:
+        """Those of all processes. had_rows: whether this one has any of its own."""
+        if not had_rows:
+            self._network.zero_grad(set_to_none=True)
+        parameters = list(self._parameters.values())
+        known = torch.tensor([parameter.grad is not None for parameter in parameters], device=self._device)
+        flat = [torch.zeros_like(one) if one.grad is None else one.grad for one in parameters]
+        total = group.summed(torch.cat([*(one.flatten() for one in flat), known.float()]))
+        *sums, known = total.split([*(one.numel() for one in parameters), len(parameters)])
+        for parameter, found, anybody in zip(parameters, sums, known.tolist(), strict=True):
+            if anybody:  # the loss depends on it
+                parameter.grad = torch.empty_like(parameter) if parameter.grad is None else parameter.grad
+                parameter.grad.copy_(found.view(parameter.shape))
+
+    def _all_statistics(self, count: int) -> list[list[torch.Tensor]]:
+        """Of each of the norms' statistics, what it is in the replicas that had rows, count of all processes."""
+        if self._group is None:
+            return [list(tensors[:count]) for tensors in zip(*self._statistics, strict=True)]
+        held = [len(range(rank, count, self._processes)) for rank in range(self._processes)]
+        sizes = [tensor.numel() for tensor in self._statistics[0]]
+        mine = [tensor.flatten() for of_replica in self._statistics[: held[self._rank]] for tensor in of_replica]
+        flat = torch.cat(mine) if mine else torch.empty(0, device=self._device)
+        found = self._group.gather(flat, [number * sum(sizes) for number in held])
+        by_replica = [found[i % self._processes].view(-1, sum(sizes))[i // self._processes] for i in range(count)]
+        split = zip(*(one.split(sizes) for one in by_replica), strict=True)
+        return [
+            [one.view(tensor.shape) for one in ones] for ones, tensor in zip(split, self._statistics[0], strict=True)
+        ]
 
     def _average(self) -> None:
         """One step of the moving average: see the module docstring."""
@@ -229,7 +311,7 @@ class Trainer:
         self._given.eval()
         sums = dict.fromkeys(self._objective.metrics, 0.0)
         counts = dict.fromkeys(self._objective.metrics, 0.0)
-        for measured in self._each(self._measure, batches):
+        for measured in self._measured(list(batches)):
             for name, (mean, count) in measured.items():
                 sums[name] += mean * count
                 counts[name] += count
@@ -239,6 +321,20 @@ class Trainer:
         # The total of means, not the mean of totals: a batch's total mixes terms that other rows count for.
         means["total"] = self._objective.total(means)
         return means
+
+    def _measured(self, batches: list[Any]) -> Iterable[dict[str, tuple[float, float]]]:
+        """_measure of each batch; processes share them out."""
+        if self._group is None or not batches:
+            return self._each(self._measure, batches)
+        names, shared = self._objective.metrics, range(self._processes)
+        mine = [
+            [found[name] for name in names] for found in self._each(self._measure, batches[self._rank :: len(shared)])
+        ]
+        lengths = [len(batches[rank :: len(shared)]) * len(names) * 2 for rank in shared]
+        gathered = self._group.gather(torch.tensor(mine, dtype=torch.float64).flatten(), lengths)
+        rows = [one.view(-1, len(names), 2).tolist() for one in gathered]
+        found = [rows[index % len(shared)][index // len(shared)] for index in range(len(batches))]
+        return [{name: (mean, count) for name, (mean, count) in zip(names, one, strict=True)} for one in found]
 
     def _measure(self, given: Any) -> dict[str, tuple[float, float]]:
         """Mean and count of each metric over one batch."""
@@ -250,9 +346,8 @@ class Trainer:
             return {name: (found[name].item(), rows[name].sum().item()) for name in objective.metrics}
 
 
-def _parts_of_gradients(outputs: Any, parts: list[Any]) -> Iterable[list[torch.Tensor | None]]:
-    """For each part, the gradients of its rows of every output; None where the loss doesn't depend on an output."""
-    sizes = [len(part[0]) for part in parts]
+def _parts_of_gradients(outputs: Any, sizes: list[int]) -> Iterable[list[torch.Tensor | None]]:
+    """For each part of so many rows, the gradients of every output; None where the loss doesn't depend on an output."""
     split = [[None] * len(sizes) if field.grad is None else field.grad.split(sizes) for field in outputs]
     return map(list, zip(*split, strict=True))
 

@@ -10,10 +10,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from tests.chaos.client import ask, exit_code
 from tests.chaos.faults import Fault
@@ -87,13 +88,21 @@ class Workshop:
         self._process.wait(timeout=30)
 
     def start(
-        self, arguments: Sequence[str], folder: Path, fault: Fault | None = None, host: str | None = None
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        fault: Fault | None = None,
+        host: str | None = None,
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> Running:
-        """Run main.py with these arguments in this folder. host: on another machine of that name."""
+        """Run main.py with these arguments in this folder. host: on another machine of that name; environment: more
+        variables.
+        """
         number = next(self._numbers)
         output, log = self.folder / f"{number}.out", self.folder / f"{number}.log"
         request = {
-            "arguments": list(arguments), "cwd": str(folder), "env": dict(os.environ), "fds": [0, 1, 2],
+            "arguments": list(arguments), "cwd": str(folder), "fds": [0, 1, 2],
+            "env": {**os.environ, **environment},
             "fault": None if fault is None else fault.to_json(), "log": str(log), "host": host,
         }  # fmt: skip
         with open(os.devnull) as nothing, open(output, "wb") as written:

@@ -1,0 +1,348 @@
+"""Several processes train one model: to the last bit as one process with as many replicas, and they end together."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+
+from pipeline.config import InitConfig, TrainConfig
+from pipeline.errors import Elsewhere, MuGoError, NotYet, UsageError
+from pipeline.games.registry import parse_game
+from pipeline.storage import layout
+from pipeline.storage.models import read_info, read_model, read_optimizer
+from pipeline.train import process_group
+from pipeline.train.command import train
+from pipeline.train.init import init
+from pipeline.train.process_group import ProcessGroup
+from pipeline.train.processes import ALONE, Processes, is_quiet, processes_here
+from tests.chaos.workshop import Done, Running, Workshop
+from tests.train.chunk_sets import write_set
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel for processes as Linux has them")
+MAIN = Path(__file__).parents[2] / "main.py"
+MODEL = Path("saved_models/000001-b1c8")
+CHECKPOINT = layout.checkpoint_path(MODEL) / "checkpoint.safetensors"
+SET = {
+    "RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2",
+    "MASTER_ADDR": "here", "MASTER_PORT": "9",
+}  # fmt: skip
+RECIPE = {"ema_decay": 0.9, "priority_exponent": 0.6, "optimizer": "muon", "precision": "bfloat16"}
+
+
+class TestEnvironment:
+    def test_says_who_this_is(self) -> None:
+        assert processes_here("train", SET) == Processes(1, 2, 1, 2, "here", 9)
+        assert not Processes(1, 2).first and ALONE.first
+        others = {"RANK": "5", "WORLD_SIZE": "8", "MASTER_ADDR": "a", "MASTER_PORT": "1"}  # one a machine
+        assert processes_here("train", others) == Processes(5, 8, 0, 1, "a", 1)
+
+    @pytest.mark.parametrize("environment", [{}, {"WORLD_SIZE": ""}, {"WORLD_SIZE": "1", "RANK": "0"}])
+    def test_one_process_is_as_ever(self, environment: dict[str, str]) -> None:
+        assert processes_here("selfplay", environment) == processes_here("train", environment) == ALONE
+
+    @pytest.mark.parametrize(
+        ("changes", "says"),
+        [
+            ({"MASTER_ADDR": ""}, r"WORLD_SIZE=2 but MASTER_ADDR not set; wanted what torchrun sets"),
+            ({"RANK": "", "MASTER_PORT": ""}, "RANK and MASTER_PORT not set"),
+            ({"WORLD_SIZE": "two"}, "WORLD_SIZE=two: wanted a number"),
+            ({"WORLD_SIZE": "-2"}, "WORLD_SIZE=-2: wanted a number"),
+            ({"MASTER_PORT": "99999"}, "MASTER_PORT=99999: wanted a number from 1 to 65535"),
+            ({"RANK": "2"}, "RANK=2 of WORLD_SIZE=2"),
+            ({"LOCAL_WORLD_SIZE": "3"}, "LOCAL_RANK=1 of LOCAL_WORLD_SIZE=3"),
+        ],
+    )
+    def test_what_is_missing_or_contradicts_itself_is_refused(self, changes: dict[str, str], says: str) -> None:
+        with pytest.raises(UsageError, match=says):
+            processes_here("train", {**SET, **changes})
+
+    def test_other_commands_are_refused_in_one_line(self) -> None:
+        with pytest.raises(UsageError, match="WORLD_SIZE=2 means that 2 processes run this command at once"):
+            processes_here("selfplay", {**SET, "RANK": "0"})
+        with pytest.raises(Elsewhere) as silent:
+            processes_here("selfplay", SET)
+        assert (str(silent.value), silent.value.exit_code) == ("", 2)
+
+    def test_only_the_first_prints(self) -> None:
+        assert is_quiet(SET)
+        assert not any(map(is_quiet, ({}, {**SET, "RANK": "0"}, {"RANK": "3"}, {"WORLD_SIZE": "1", "RANK": "1"})))
+
+
+class Outcome(threading.Thread):
+    """One of several processes, as a thread of this one, that does something with its group."""
+
+    def __init__(self, rank: int, store: Any, what: Any) -> None:
+        super().__init__(daemon=True)
+        self.error: BaseException | None = None
+        self._group = ProcessGroup(Processes(rank, 2, rank, 2, "here", 9), store, torch.device("cpu"), 1)
+        self._what = what
+        self.start()
+
+    def run(self) -> None:
+        try:
+            try:
+                self._what(self._group)
+            except BaseException as error:
+                self._group.failed(error, [])
+                raise
+        except BaseException as error:
+            self.error = error
+
+
+def both(*whats: Any) -> list[BaseException | None]:
+    """How the threads end that do this."""
+    store = dist.HashStore()
+    threads = [Outcome(rank, store, what) for rank, what in enumerate(whats)]
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+    return [thread.error for thread in threads]
+
+
+class TestAgreement:
+    """What is said before any work is done; a store is all it takes."""
+
+    def agreeing(self, **facts: Any) -> Any:
+        return lambda group: process_group._agree(group, "processes", facts, 10, 1)
+
+    def test_who_agrees_goes_on(self) -> None:
+        assert both(self.agreeing(code="a"), self.agreeing(code="a")) == [None, None]
+
+    @pytest.mark.parametrize(("mine", "shown"), [({"code": "b"}, "b"), ({}, "nothing"), ({"code": 0.5}, "0.5")])
+    def test_who_differs_ends_and_the_first_says_so(self, mine: dict[str, Any], shown: str) -> None:
+        first, second = both(self.agreeing(code="a"), self.agreeing(**mine))
+        assert str(first).startswith(f"code differs: a in process 0 of 2, {shown} in process 1 of 2 on ")
+        assert isinstance(second, Elsewhere) and (str(second), second.exit_code) == ("", 1)
+
+    def test_versions_processors_and_sources_are_compared(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        found = process_group._identity(torch.device("cpu"), {"--seed": 3})
+        assert {"version of the code", "version of python", "version of torch", "processor", "--seed"} <= set(found)
+        monkeypatch.setattr(process_group.Path, "read_bytes", lambda path: b"changed")
+        assert process_group._digest_of_sources() != found["version of the code"]
+
+    def test_who_does_not_come_is_named(self) -> None:
+        first, _ = both(lambda group: process_group._agree(group, "processes", {}, 0.3, 1), lambda group: None)
+        assert "process 1 of 2 has said nothing for 0 seconds" in str(first)
+
+    def test_what_one_can_not_do_ends_both_by_its_exit_code(self) -> None:
+        def refuse(group: ProcessGroup) -> None:
+            raise NotYet("too few")
+
+        for order in (1, -1):
+            ends = both(*[refuse, lambda group: group.hear("chosen")][::order])[::order]
+            assert [getattr(end, "exit_code", None) for end in ends] == [75, 75]
+            assert "too few" in str(ends[0]) and str(ends[1]) == ""  # one line on the terminal
+
+    def test_who_is_gone_without_a_word_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(process_group, "REASON_SECONDS", 0.2)
+
+        def lose(group: ProcessGroup) -> None:
+            def closed() -> None:
+                raise RuntimeError("Connection closed by peer")
+
+            group._exchange(closed)
+
+        first, _ = both(lose, lambda group: None)
+        assert str(first).startswith("process 1 of 2 ended without a word (killed, or out of memory?)")
+
+    def test_an_address_where_nobody_listens_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(process_group, "JOIN_SECONDS", 0.3)
+        with pytest.raises(
+            MuGoError, match=r"process 1 of 2 can't meet the others at 127.0.0.1:9 \(Connection refused"
+        ):
+            process_group._store(Processes(1, 2, 1, 2, "127.0.0.1", 9))
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
+    with Workshop(tmp_path_factory.mktemp("processes")) as workshop:
+        yield workshop
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with an initial model and a set of chunks; one process has two replicas here, whatever this machine."""
+    monkeypatch.setattr("pipeline.train.trainer.available_cores", lambda: 2)
+    base = tmp_path / "base"
+    base.mkdir()
+    monkeypatch.chdir(base)
+    init(InitConfig(game="tictactoe", network_size="b1c8"))
+    write_set(Path("data/training_data"), parse_game("tictactoe"), [200, 200], holdout=60)
+    return base
+
+
+def config(**changes: Any) -> TrainConfig:
+    return TrainConfig(**{"epochs": 2, "batch_size": 140, "learning_rate": 0.01, **changes})
+
+
+def options(settings: TrainConfig) -> list[str]:
+    """The command line that makes this config."""
+    given = {name: getattr(settings, name) for name in settings.model_fields_set}
+    return ["train", *(word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value)))]
+
+
+def start(
+    workshop: Workshop, folder: Path, *arguments: list[str], folders: Sequence[Path] | None = None
+) -> list[Running]:
+    """As many processes as there are lists of arguments, as somebody starts them who has no torchrun."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    count = str(len(arguments))
+    shared = {"WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    return [
+        workshop.start(given, where, environment={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+        for rank, (given, where) in enumerate(zip(arguments, folders or [folder] * len(arguments), strict=True))
+    ]
+
+
+def run(workshop: Workshop, folder: Path, *arguments: list[str], folders: Sequence[Path] | None = None) -> list[Done]:
+    return [one.wait() for one in start(workshop, folder, *arguments, folders=folders)]
+
+
+def made(folder: Path) -> dict[str, np.ndarray]:
+    """All arrays of the model that was trained, and the priorities."""
+    found = {**read_model(folder / MODEL).weights, **(read_optimizer(folder / MODEL) or {})}
+    for path in (folder / "data/training_data").glob("[!.]*priorities*"):
+        found[path.name] = np.frombuffer(path.read_bytes(), np.uint8)
+    return found
+
+
+def curve(folder: Path) -> list[tuple[int, float]]:
+    """The loss of training, by step; of one process's file alone."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    (file,) = (folder / "data/logs" / MODEL.name / "train").iterdir()
+    accumulator = EventAccumulator(str(file))
+    accumulator.Reload()
+    return [(point.step, point.value) for point in accumulator.Scalars("loss/total")]
+
+
+def assert_same(one: Path, other: Path) -> None:
+    first, second = made(one), made(other)
+    assert set(first) == set(second)
+    assert [name for name in first if not np.array_equal(first[name], second[name])] == []
+
+
+class TestTraining:
+    @pytest.mark.parametrize("changes", [{}, RECIPE, {"batch_size": 130}], ids=["plain", "recipe", "one of them idle"])
+    def test_two_processes_are_one_with_two_replicas(
+        self, workshop: Workshop, folder: Path, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Bit by bit. In the last case batches are so small that one process has no rows."""
+        monkeypatch.setattr("pipeline.train.command.SHOWN_EVERY", 1)
+        settings, divided = config(**changes), Path(shutil.copytree(folder, folder.parent / "two"))
+        summary = train(settings)
+        done = run(workshop, divided, *[options(settings)] * 2)
+        assert [one.code for one in done] == [0, 0], [one.said for one in done]
+        assert_same(folder, divided)
+        infos = [read_info(path / MODEL) for path in (folder, divided)]
+        assert infos[0].manifest["metrics"] == infos[1].manifest["metrics"]
+        assert summary.total_samples == infos[1].manifest["total_samples"] == 800
+        losses = dict(curve(folder))
+        assert len(losses) == summary.steps
+        assert curve(divided) == [
+            (step, losses[step]) for step in (summary.steps,)
+        ]  # it shows every tenth, and the last
+        assert "000001-b1c8 from 000000-init" in done[0].said
+        assert done[1].said == ""
+        assert sorted(path.name for path in (divided / "saved_models").glob("[!.]*")) == [
+            "000000-init", MODEL.name, "best_model", "promotions.jsonl"
+        ]  # fmt: skip
+        assert not list((divided / "saved_models").glob(".0*"))
+
+    def test_killed_and_stopped_they_go_on_to_the_same_bits(self, workshop: Workshop, folder: Path) -> None:
+        """Each of them is killed once, and each gets a signal once that stops both after the same step."""
+        settings = config(epochs=60, checkpoint_seconds=0, **RECIPE)
+        divided = Path(shutil.copytree(folder, folder.parent / "two"))
+        seen = None
+        for rank, number in ((1, signal.SIGKILL), (0, signal.SIGKILL), (1, signal.SIGTERM), (0, signal.SIGINT)):
+            running = start(workshop, divided, *[options(settings)] * 2)
+            until = time.monotonic() + 60
+            while not (divided / CHECKPOINT).exists() or (divided / CHECKPOINT).stat().st_mtime_ns == seen:
+                assert time.monotonic() < until, [one.output.read_text() for one in running]
+                time.sleep(0.01)
+            running[rank].signal(number)
+            done = [one.wait() for one in running]
+            seen = (divided / CHECKPOINT).stat().st_mtime_ns
+            assert not (divided / MODEL).exists(), "it finished before it was killed"
+            said = "".join(one.said for one in done)
+            assert "Traceback" not in said
+            if number == signal.SIGKILL:
+                assert [done[rank].code, done[1 - rank].code] == [-9, 1]
+                assert f"mugo train: process {rank} of 2 ended without a word" in done[1 - rank].said
+            else:
+                assert [one.code for one in done] == [128 + number] * 2
+                assert "interrupted after step" in done[0].said and done[1].said == ""
+        done = run(workshop, divided, *[options(settings)] * 2)
+        assert [one.code for one in done] == [0, 0] and "resumed at step" in done[0].said
+        train(settings)
+        assert_same(folder, divided)
+
+    def test_torchrun_starts_them(self, folder: Path) -> None:
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(MAIN)]
+        environment = {name: value for name, value in os.environ.items() if name not in SET}
+        done = subprocess.run(
+            [*command, *options(config())], cwd=folder, env=environment, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("000001-b1c8 from 000000-init") == 1
+        assert (folder / MODEL / "model.json").exists()
+
+
+class TestRefusals:
+    def test_other_options(self, workshop: Workshop, folder: Path) -> None:
+        done = run(workshop, folder, options(config()), options(config(seed=1)))
+        assert [one.code for one in done] == [1, 1]
+        said = "mugo train: --seed differs: 0 in process 0 of 2, 1 in process 1 of 2 on"
+        assert done[0].said.startswith(said) and done[0].said.count("\n") == 1
+        assert done[1].said == ""
+        assert not list(Path("saved_models").glob("*000001*"))
+
+    def test_nothing_to_do_is_said_once(self, workshop: Workshop, folder: Path) -> None:
+        shutil.rmtree("data")
+        done = run(workshop, folder, *[options(config())] * 2)
+        assert [one.code for one in done] == [75, 75]
+        assert done[0].said.startswith("mugo train: data/training_data: no complete set") and done[1].said == ""
+
+    def test_another_disk(self, workshop: Workshop, folder: Path) -> None:
+        elsewhere = Path(shutil.copytree(folder, folder.parent / "elsewhere"))
+        shutil.rmtree(elsewhere / "data")
+        write_set(elsewhere / "data/training_data", parse_game("tictactoe"), [200], number=2)
+        done = run(workshop, folder, *[options(config())] * 2, folders=[folder, elsewhere])
+        assert [one.code for one in done] == [1, 1] and done[0].said == ""
+        assert "process 1 of 2 on" in done[1].said
+        assert "data/training_data: no complete set 000001-00000000; wanted the folder" in done[1].said
+        assert not list(Path("saved_models").glob("*000001*"))
+
+    def test_who_waits_for_the_others_can_be_stopped(self, workshop: Workshop, folder: Path) -> None:
+        running = start(workshop, folder, options(config()), ["train", "--help"])
+        assert running[1].wait().code == 0
+        running[0].signal(signal.SIGTERM)
+        assert running[0].wait().code == 143
+
+    def test_a_loss_that_is_not_finite_ends_both_and_is_said_once(self, workshop: Workshop, folder: Path) -> None:
+        settings = config(learning_rate=1e30, warmup_steps=0)
+        done = run(workshop, folder, *[options(settings)] * 2)
+        assert [one.code for one in done] == [1, 1]
+        assert "".join(one.said for one in done).count("the loss is not finite") == 1
+        assert not list(Path("saved_models").glob("*000001*"))
+
+    def test_another_command(self, workshop: Workshop, folder: Path) -> None:
+        done = run(workshop, folder, ["gather"], ["gather"])
+        assert [one.code for one in done] == [2, 2]
+        assert "only train shares among them" in done[0].said and done[1].said == ""
