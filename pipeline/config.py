@@ -514,9 +514,10 @@ class TournamentConfig(ArenaConfig):
 class EngineConfig(PlaySearchConfig):
     protocol: str | None = Field(
         None,
-        pattern="^(gtp|gomocup|analysis)$",
-        description="gtp: the Go Text Protocol, of Sabaki, GoGui and KGS; gomocup: of Gomocup and Piskvork; analysis: "
-        "KataGo's JSON, of KaTrain [default: gomocup for Gomoku, gtp for other games].",
+        pattern="^(gtp|gomocup|usi|analysis)$",
+        description="gtp: the Go Text Protocol, of Sabaki, GoGui and KGS; gomocup: of Gomocup and Piskvork; usi: of "
+        "ShogiGUI and Shogidokoro; analysis: KataGo's JSON, of KaTrain [default: gomocup for Gomoku, usi for shogi, "
+        "gtp for other games].",
     )
     model: Path = Field(Path("saved_models/best_model"), description="Directory of the model that plays.")
     game: str | None = Field(
@@ -526,9 +527,9 @@ class EngineConfig(PlaySearchConfig):
         800, ge=0, description="Most simulations per move; fewer where the manager's time limits demand it."
     )
     resign_threshold: float = Field(
-        -1.0, ge=-1, lt=0, description="GTP: resign at a value this low, two moves in a row; -1 = never."
+        -1.0, ge=-1, lt=0, description="GTP, USI: resign at a value this low, two moves in a row; -1 = never."
     )
-    ponder: bool = Field(False, description="GTP: search on while the opponent thinks.")
+    ponder: bool = Field(False, description="GTP: search on while the opponent thinks; USI is told when to.")
     backend: Backend = "auto"
 
 

@@ -231,6 +231,7 @@ class AnyGame(ABC):
     sgf: Sgf | None = None  # how its games are written in SGF
     gtp_komi: float | None = None  # GTP engines play it, on a square board with this komi and the names of action_name
     gomocup: GomocupRules | None = None  # the Gomocup protocol plays it
+    usi_variant: str = ""  # what engines of the Universal Shogi Interface call it, if they play it
     has_chance = False  # whether to_move() may be CHANCE
     pass_action: int | None = None  # the action that passes
 

@@ -31,8 +31,9 @@ from pipeline.methods.registry import method_named
 from pipeline.players.base import MakePlayer
 from pipeline.players.builtin import BUILT_INS, make_builtin, make_plugin
 from pipeline.players.handicap import by_engine, by_table, check_handicap
+from pipeline.players.pipes import find_program
 from pipeline.players.searching import Evaluate
-from pipeline.players.specs import HANDICAP, PlayerSpec, parse_player
+from pipeline.players.specs import HANDICAP, PlayerSpec, parse_player, parse_usi_command
 from pipeline.progress import SILENT, Progress
 from pipeline.storage import atomic, layout
 from pipeline.storage.matches import (
@@ -131,9 +132,12 @@ def common_game(asked: str | None, entrants: Sequence[Entrant]) -> Game:
         if entrant.info.kind == "gtp" and game.gtp_komi is None:
             raise UsageError(f"player {entrant.spec.text!r}: GTP engines play Go only; the game is {game.spec}")
         if entrant.info.kind == "gtp":
-            from pipeline.players.gtp import find_program
-
             find_program(entrant.spec.command)  # if it is missing, say so before anything is loaded or played
+        if entrant.info.kind == "usi":
+            from pipeline.players import usi
+
+            usi.check_game(game, entrant.spec.text)
+            find_program(parse_usi_command(entrant.spec.command).program, "usi")
         if entrant.info.kind == "gnubg":
             from pipeline.players import gnubg
 
@@ -166,6 +170,10 @@ class PlayerFactory:
             from pipeline.players.engine import EnginePlayer
 
             return lambda game, rows, thread: EnginePlayer(game, rows, entrant.spec.command, entrant.name, seconds)
+        if kind == "usi":
+            from pipeline.players.usi import UsiPlayer
+
+            return lambda game, rows, thread: UsiPlayer(game, rows, entrant.spec.command, entrant.name, seconds)
         if kind == "gnubg":
             from pipeline.players.gnubg import GnubgPlayer
 
@@ -398,7 +406,7 @@ class MatchRunner:
         config = self.config
         threads = max(1, min(config.threads or available_cores(), num_games, config.parallel_games))
         rows = max(1, -(-min(config.parallel_games, num_games) // threads))
-        return threads, min(rows, ENGINE_ROWS) if any(entrant.info.kind == "gtp" for entrant in entrants) else rows
+        return threads, min(rows, ENGINE_ROWS) if any(one.info.kind in ("gtp", "usi") for one in entrants) else rows
 
     def _factory_for(self, threads: int, rows: int) -> PlayerFactory:
         """The factory for this many threads and rows; another replaces it."""

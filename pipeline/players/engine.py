@@ -34,7 +34,8 @@ import numpy as np
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.games.base import Actions, AnyGame, Game, History, KeyArray, States
 from pipeline.players.base import RESIGN, Boards, Decisions, Player, PlayerFault, Rows
-from pipeline.players.gtp import START_SECONDS, GtpEngine, close_engines, find_program, parse_score
+from pipeline.players.gtp import GtpEngine, parse_score
+from pipeline.players.pipes import PipedEngine, close_engines, find_program
 
 COLOURS = ("black", "white")
 SEED_COMMAND = "set_random_seed"
@@ -79,7 +80,7 @@ class ProcessPlayer(Player):
         self._answered = threading.Event()  # since step() last looked
         self._lock = threading.Lock()  # for the two below
         self._closing = False
-        self._asked: GtpEngine | None = None  # the engine that the thread waits for
+        self._asked: PipedEngine | None = None  # the engine that the thread waits for
         self._thread = threading.Thread(target=self._answer_questions, name=f"engines of {name}", daemon=True)
         self._thread.start()
 
@@ -92,7 +93,7 @@ class ProcessPlayer(Player):
         """End the process that failed at this question, if there is one."""
 
     @abstractmethod
-    def _engines(self) -> list[GtpEngine]:
+    def _engines(self) -> list[PipedEngine]:
         """All that run."""
 
     def new_games(self, rows: Rows, seeds: KeyArray) -> None:
@@ -192,7 +193,7 @@ class ProcessPlayer(Player):
         close_engines(self._engines())
 
     @contextmanager
-    def _asking(self, engine: GtpEngine) -> Iterator[None]:
+    def _asking(self, engine: PipedEngine) -> Iterator[None]:
         """While the engine is waited for, close() can interrupt it. Raises PlayerFault if the player was closed."""
         with self._lock:
             if self._closing:
@@ -279,7 +280,7 @@ class EnginePlayer(ProcessPlayer):
     def __init__(self, game: Game, num_rows: int, command: str, name: str, seconds: float) -> None:
         """command: the engine's command line; seconds: limit of each of its moves, from the question on.
 
-        Starting an engine and setting up a board may take max(seconds, START_SECONDS) per command: it may load a
+        Starting an engine and setting up a board may take pipes.START_SECONDS per command: it may load a
         network. Starts no process yet. Raises UsageError if the game isn't Go, or the program can't be found.
         """
         if game.gtp_komi is None:
@@ -296,7 +297,7 @@ class EnginePlayer(ProcessPlayer):
         if question.row in self._row_engines:
             self._row_engines.pop(question.row).engine.kill()
 
-    def _engines(self) -> list[GtpEngine]:
+    def _engines(self) -> list[PipedEngine]:
         return [row_engine.engine for row_engine in self._row_engines.values()]
 
     def _ask(self, question: Question) -> int:
@@ -321,7 +322,7 @@ class EnginePlayer(ProcessPlayer):
         engine = row_engine.engine
         known = len(row_engine.moves)
         if row_engine.game_number != question.game_number or tuple(row_engine.moves) != question.moves[:known]:
-            limit = max(self._seconds, START_SECONDS)  # an engine may load something for a new board
+            limit = engine.start_seconds  # an engine may load something for a new board
             if question.stones:
                 if self._bonus is None:
                     self._bonus = white_bonus(engine, self._go, question.stones, limit)

@@ -20,7 +20,8 @@ from pipeline.games.backgammon.kernels import HIGH_DIE, LOW_DIE, TURN
 from pipeline.games.base import AnyGame
 from pipeline.players.base import PlayerFault
 from pipeline.players.engine import ProcessPlayer, Question
-from pipeline.players.gtp import GAMES_FOLDER, START_SECONDS, GtpEngine
+from pipeline.players.gtp import GtpEngine
+from pipeline.players.pipes import GAMES_FOLDER, PipedEngine
 
 PROGRAM, SCRIPT = "gnubg", Path(__file__).with_name("gnubg_answers.py")
 # Answers have a file of their own, because gnubg greets on standard output.
@@ -69,14 +70,14 @@ class GnubgPlayer(ProcessPlayer):
             self._engine.kill()
             self._engine = None
 
-    def _engines(self) -> list[GtpEngine]:
+    def _engines(self) -> list[PipedEngine]:
         return [] if self._engine is None else [self._engine]
 
     def _ask(self, question: Question) -> int:
         is_new = self._engine is None
         engine = self._engine = self._engine or GtpEngine(self._command, self._name, self._seconds)
         with self._asking(engine):
-            if is_new and engine.send("hello", max(self._seconds, START_SECONDS)) != PROGRAM:
+            if is_new and engine.send("hello", engine.start_seconds) != PROGRAM:
                 raise PlayerFault("protocol", self._name, f"is another program than {PROGRAM}")
             text = engine.send(f"move {' '.join(map(str, self._numbers(question)))}")
         try:

@@ -1,16 +1,7 @@
 """``GtpEngine``: the client's side of the Go Text Protocol, version 2, for one engine in a process of its own.
 
 A command goes out as one line, ``7 genmove black``; the answer comes back as ``=7 D4`` or ``?7 why not``, any number
-of further lines, and an empty line. The caller waits for the answer, but never longer than a limit: the pipes are
-polled, never read blindly. The engine's standard error is drained meanwhile; its last lines are part of every fault.
-
-Three faults are kept apart (PlayerFault.kind): "broken", the process ended, closed its pipe or took too long;
-"protocol", an answer that isn't GTP; "refusal", a ``?`` answer. After the first two the engine can't be used any more.
-
-An engine leads a session of its own, so the processes that it starts end with it, and Ctrl-C in a terminal reaches only
-this process, which then closes it. If this process is killed, the engine ends all the same: at once if util-linux'
-``setpriv --pdeathsig`` is installed (then it also ends with the *thread* that started it), otherwise when it next reads
-its standard input, which is closed by then. Processes started by the engine must notice that by themselves.
+of further lines, and an empty line. A ``?`` answer is the fault "refusal"; see ``PipedEngine`` for the others.
 
 This module knows no board: vertices are text here, and no rule is checked.
 Source: Farnebäck, "Specification of the Go Text Protocol, version 2, draft 2", 2002.
@@ -18,120 +9,51 @@ Source: Farnebäck, "Specification of the Go Text Protocol, version 2, draft 2",
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import os
 import re
-import select
-import shlex
-import shutil
-import signal
-import subprocess
-import threading
 import time
-from collections.abc import Sequence
+from typing import ClassVar
 
-from pipeline.errors import UsageError
 from pipeline.players.base import PlayerFault
+from pipeline.players.pipes import MAX_REPLY_BYTES, PipedEngine, quote
 
 NEEDED_COMMANDS = ("boardsize", "clear_board", "komi", "play", "genmove")
-GAMES_FOLDER = "/usr/games"  # Debian installs gnugo there, and many a PATH lacks it
-START_SECONDS = 20.0  # an engine may load a network before it answers for the first time
-GRACE_SECONDS = 1.0  # for quitting when asked, and again for ending on SIGTERM
-MAX_REPLY_BYTES = 1 << 20
-MAX_STDERR_BYTES = 4096
-MAX_QUOTED = 200  # characters of an engine's output in a message
-LAST_LINES = 3  # of standard error in a message
 
 _SCORE = re.compile(r"([BW])\+(\d{1,4}(?:\.\d{1,4})?)|0|jigo|draw", re.IGNORECASE)
 _REPLY = re.compile(r"([=?])(\d*)(?: (.*))?")
-_CONTROLS = bytes(code for code in (*range(32), 127) if code not in b"\t\n")
-_TAB_TO_BLANK = bytes.maketrans(b"\t", b" ")
 
 
 def parse_score(name: str, answer: str) -> float:
     """Black's lead in an answer to final_score, ``B+3.5``, ``W+0.5`` or ``0``. Raises PlayerFault for anything else."""
     found = _SCORE.fullmatch(answer.strip())
     if found is None:
-        raise PlayerFault("protocol", name, f"answered final_score with {_quote(answer)}; wanted e.g. B+3.5")
+        raise PlayerFault("protocol", name, f"answered final_score with {quote(answer)}; wanted e.g. B+3.5")
     return float(found[2]) * (1 if found[1].upper() == "B" else -1) if found[1] else 0.0
 
 
-def find_program(command: str) -> list[str]:
-    """A command line's words, split as by a shell, with the path of the program first.
-
-    Raises UsageError if there are no words, or the program doesn't exist or can't be run.
-    """
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise UsageError(f"gtp:{command}: {error}; wanted a command line, e.g. gtp:gnugo --mode gtp") from error
-    if not words:
-        raise UsageError("gtp: no program; wanted a command line, e.g. gtp:gnugo --mode gtp --level 1")
-    program = words[0]
-    path = shutil.which(program) or ("/" not in program and shutil.which(program, path=GAMES_FOLDER)) or None
-    if path is None:
-        if "/" not in program:
-            raise UsageError(
-                f"gtp:{command}: no program {program!r} that may be run, neither on the PATH nor in {GAMES_FOLDER}; "
-                "install it (Debian: apt install gnugo) or give its whole path"
-            )
-        if os.path.exists(program):
-            raise UsageError(f"gtp:{command}: {program} is no program that may be run; chmod +x it or name another")
-        raise UsageError(f"gtp:{command}: {program} doesn't exist; give the path of an engine that speaks GTP")
-    return [path, *words[1:]]
-
-
-class GtpEngine:
+class GtpEngine(PipedEngine):
     """A running engine. handshake() comes first, then send() any number of times.
 
-    One thread uses it, except for interrupt(). commands: what list_commands answered; pid: of its process.
+    commands: what list_commands answered.
     """
 
-    def __init__(self, command: str, name: str, seconds: float) -> None:
-        """Start the process. seconds: limit of each command that is sent without a limit of its own.
+    protocol: ClassVar[str] = "gtp"
 
-        Raises UsageError if there is no such program, PlayerFault "broken" if the system won't start it.
-        """
-        self.name = name
-        self.seconds = seconds
+    def __init__(self, command: str, name: str, seconds: float) -> None:
         self.commands: frozenset[str] = frozenset()
         self._next_id = 1
-        self._pending = bytearray()  # of standard output: received, not yet read as lines
-        self._stderr = b""
-        self._lock = threading.RLock()  # between ending the process and interrupt()
-        words = find_program(command)
-        try:
-            self._process = subprocess.Popen(
-                [*_ends_with_us(), *words],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise PlayerFault("broken", name, f"{words[0]} can't be started: {error.strerror}") from error
-        assert self._process.stdin and self._process.stdout and self._process.stderr
-        self.pid = self._process.pid
-        self._stdin = self._process.stdin
-        self._out, self._err = self._process.stdout.fileno(), self._process.stderr.fileno()
-        self._poll = select.poll()
-        self._open = {self._out, self._err}  # not yet at their end
-        for fd in self._open:
-            os.set_blocking(fd, False)
-            self._poll.register(fd, select.POLLIN)
+        super().__init__(command, name, seconds)
 
     def handshake(self) -> None:
         """Check that it speaks GTP 2 and knows the commands of a game. Raises PlayerFault "protocol" if it doesn't.
 
         Each of its two answers may take the limit of a command, or START_SECONDS if that is longer.
         """
-        limit = max(self.seconds, START_SECONDS)
+        limit = self.start_seconds
         version = self.send("protocol_version", limit)
         if version.strip() != "2":
-            raise self._fault("protocol", f"speaks GTP version {_quote(version)}; wanted 2")
+            raise self._fault("protocol", f"speaks GTP version {quote(version)}; wanted 2")
         self.commands = frozenset(self.send("list_commands", limit).split())
+        self._speaks = bool(self.commands)
         missing = [command for command in NEEDED_COMMANDS if command not in self.commands]
         if missing:
             raise self._fault("protocol", f"doesn't know {', '.join(missing)}; wanted an engine that can play a game")
@@ -144,11 +66,8 @@ class GtpEngine:
         limit = self.seconds if seconds is None else seconds
         deadline = time.monotonic() + limit
         number = str(self._next_id)
+        self._write(command)
         self._next_id += 1
-        try:
-            self._stdin.write(f"{number} {command}\n".encode())
-        except (OSError, ValueError):  # ValueError: we have closed it
-            raise self._fault("broken", f"{self._how_it_ended()} before {command!r}") from None
         lines: list[str] = []
         num_bytes = 0
         while True:
@@ -164,166 +83,17 @@ class GtpEngine:
             if comment and not text.strip():
                 continue  # a comment alone doesn't end an answer
             if not lines and text[0] not in "=?":
-                problem = f"answered {command!r} with {_quote(line)}; wanted a line that begins with = or ?"
+                problem = f"answered {command!r} with {quote(line)}; wanted a line that begins with = or ?"
                 raise self._fault("protocol", problem)
             lines.append(text)
         parts = _REPLY.fullmatch(lines[0])
         if parts is None or parts[2] != number:
-            problem = f"answered {command!r}, number {number}, with {_quote(lines[0])}; wanted ={number} or ?{number}"
+            problem = f"answered {command!r}, number {number}, with {quote(lines[0])}; wanted ={number} or ?{number}"
             raise self._fault("protocol", problem)
         answer = "\n".join([parts[3] or "", *lines[1:]]).strip()
         if parts[1] == "?":
-            raise self._fault("refusal", f"refused {command!r}: {_quote(answer)}")
+            raise self._fault("refusal", f"refused {command!r}: {quote(answer)}")
         return answer
 
-    def interrupt(self) -> None:
-        """Kill the engine from another thread: a send() under way ends as "broken". close() must still follow."""
-        self._signal(signal.SIGKILL)
-
-    def kill(self) -> None:
-        """End the process and those it started at once, and release everything. May be called twice."""
-        with self._lock:
-            self._signal(signal.SIGKILL)
-            with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in the kernel: subprocess reaps it later
-                self._process.wait(GRACE_SECONDS)
-        for fd in list(self._open):
-            self._stop_reading(fd)
-        for pipe in (self._stdin, self._process.stdout, self._process.stderr):
-            assert pipe is not None
-            pipe.close()
-
-    def close(self) -> None:
-        """Ask it to quit, then send SIGTERM, then kill it. Takes 2 GRACE_SECONDS at most, besides the killing."""
-        close_engines([self])
-
-    def _ask_to_quit(self) -> None:
-        with contextlib.suppress(OSError, ValueError):  # it has ended, or we have closed it
-            self._stdin.write(f"{self._next_id} quit\n".encode())
-            self._stdin.close()
-
-    def _wait_until_silent(self, deadline: float) -> bool:
-        """Whether it and its children closed their output in time; output until then is drained and lost."""
-        while self._out in self._open:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return False
-            self._receive(left)
-            self._pending.clear()
-        return True
-
-    def _signal(self, number: signal.Signals) -> None:
-        """Signal the whole group. The lock: until the leader is reaped, its number can't be reused."""
-        with self._lock, contextlib.suppress(ProcessLookupError):
-            if self._process.returncode is None:
-                os.killpg(self.pid, number)
-
-    def _read_line(self, command: str, deadline: float, limit: float) -> str:
-        """The next line of its output, cleaned, without its end."""
-        while (end := self._pending.find(b"\n")) < 0:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                hint = "" if self.commands else "; does it speak GTP? if it starts slowly, raise --engine-seconds"
-                problem = f"gave no answer to {command!r} within {limit:g} s, so it was ended{hint}"
-                fault = self._fault("broken", problem)
-                self.kill()
-                raise fault
-            if self._out not in self._open:
-                raise self._fault("broken", f"{self._how_it_ended()} while it was asked {command!r}")
-            if len(self._pending) > MAX_REPLY_BYTES:
-                raise self._fault("protocol", f"answered {command!r} with a line of over {MAX_REPLY_BYTES} bytes")
-            self._receive(left)
-        line = self._pending[:end].decode("utf-8", "replace")
-        del self._pending[: end + 1]
-        return line
-
-    def _receive(self, seconds: float) -> None:
-        """Read what is in the pipes; wait at most this long for it."""
-        for fd, _ in self._poll.poll(max(1.0, seconds * 1000)):
-            try:
-                chunk = os.read(fd, 1 << 16)
-            except BlockingIOError:
-                continue
-            if not chunk:
-                self._stop_reading(fd)
-            text = chunk.translate(_TAB_TO_BLANK, delete=_CONTROLS)
-            if fd == self._out:
-                self._pending += text
-            else:
-                self._stderr = (self._stderr + text)[-MAX_STDERR_BYTES:]
-
-    def _stop_reading(self, fd: int) -> None:
-        self._poll.unregister(fd)
-        self._open.discard(fd)
-
-    def _how_it_ended(self) -> str:
-        """Why a pipe is at its end: "ended with status 1", "was ended by SIGSEGV", "closed its pipe"."""
-        deadline = time.monotonic() + GRACE_SECONDS
-        while self._open and time.monotonic() < deadline:  # its last words may be on their way
-            self._receive(deadline - time.monotonic())
-        while self._process.returncode is None:
-            code = self._exit_code()
-            if code is not None:
-                return f"ended with status {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
-            if time.monotonic() >= deadline:
-                return "closed its pipe"
-            time.sleep(0.01)
-        return "was closed"
-
-    def _exit_code(self) -> int | None:
-        """As Popen's returncode, of a process that isn't reaped; None while it runs.
-
-        Its number must stay taken until its group has ended, which kill() sees to later. Where nobody can look at a
-        process without reaping it (Python before 3.13 on macOS), its group is ended here.
-        """
-        if hasattr(os, "waitid"):
-            ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
-            if ended is None:
-                return None
-            return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
-        state = subprocess.run(["ps", "-o", "stat=", "-p", str(self.pid)], capture_output=True).stdout
-        if not state.startswith(b"Z"):
-            return None
-        with self._lock:
-            self._signal(signal.SIGKILL)
-            return self._process.wait()
-
-    def _fault(self, kind: str, problem: str) -> PlayerFault:
-        self._receive(0.0)  # it may have written why before it answered
-        lines = [line for line in self._stderr.decode("utf-8", "replace").splitlines() if line.strip()]
-        if lines:
-            problem += f"; its standard error ends with {_quote(' | '.join(lines[-LAST_LINES:]), tail=True)}"
-        return PlayerFault(kind, self.name, problem)
-
-
-def close_engines(engines: Sequence[GtpEngine]) -> None:
-    """GtpEngine.close() of all at the same time, so that many stubborn engines take no longer than one."""
-    left = list(engines)
-    for ask in (GtpEngine._ask_to_quit, lambda engine: engine._signal(signal.SIGTERM)):
-        for engine in left:
-            ask(engine)
-        deadline = time.monotonic() + GRACE_SECONDS
-        left = [engine for engine in left if not engine._wait_until_silent(deadline)]
-    for engine in engines:
-        engine.kill()
-
-
-@functools.cache
-def _ends_with_us() -> tuple[str, ...]:
-    """Words before a command line that make the kernel end the process with the thread that started it; or ().
-
-    setpriv becomes the program after prctl(PR_SET_PDEATHSIG): no Python code runs between fork and exec, where a
-    process with threads can lock up. It is tried first, because not every setpriv knows the option (busybox).
-    """
-    words = ("setpriv", "--pdeathsig", "KILL")
-    if shutil.which(words[0]) is None:
-        return ()
-    tried = subprocess.run([*words, "true"], stdin=subprocess.DEVNULL, capture_output=True)
-    return words if tried.returncode == 0 else ()
-
-
-def _quote(text: str, tail: bool = False) -> str:
-    """An engine's output in one line, cut to its beginning or its end."""
-    line = " ".join(text.split())
-    if len(line) > MAX_QUOTED:
-        line = "…" + line[-MAX_QUOTED:] if tail else line[:MAX_QUOTED] + "…"
-    return repr(line)
+    def _line(self, command: str) -> str:
+        return f"{self._next_id} {command}"

@@ -5,6 +5,7 @@
     random           uniform over the legal moves
     heuristic        the move that a heuristic evaluation of the game prefers, one ply deep
     gtp:COMMAND      an engine behind a pipe, started by this command line
+    usi:COMMAND; …   an engine of shogi, with options and limits behind the command line; see players/usi.py
     gnubg:PLIES      GNU Backgammon, looking so many plies ahead: 0, 1, 2 …
     handicap:N:SPEC  any of the others in Go, with N handicap stones, so black, in every game; its opponent begins
     PLUGIN           a player that an installed package offers as an entry point of mugo.players
@@ -32,13 +33,17 @@ from pipeline.storage.matches import PlayerKind, handicap_suffix
 from pipeline.storage.models import resolve_champion
 
 KNOWN: tuple[Literal["random", "heuristic"], ...] = ("random", "heuristic")  # players that are just a name
-POLICY, GTP, GNUBG, HANDICAP = "policy:", "gtp:", "gnubg:", "handicap:"
+POLICY, GTP, USI, GNUBG, HANDICAP = "policy:", "gtp:", "usi:", "gnubg:", "handicap:"
+USI_GO = "go btime 0 wtime 0 byoyomi 1000"  # a second a move
+ENGINES = (GTP, USI, GNUBG)
 MOST_PLIES = 4  # of gnubg; more take minutes a move
 
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._@-]*)=(.*)", re.DOTALL)
 _READOUTS = re.compile(r"(.+)@([0-9]{1,9})", re.DOTALL)
 _HANDICAP = re.compile(HANDICAP + r"([0-9]{1,2}):(.*)", re.DOTALL)
-_WANTED = "PATH, PATH@READOUTS or policy:PATH of a model, gtp:COMMAND, gnubg:PLIES, " + " or ".join(KNOWN)
+_OPTION = re.compile(r"([^=]+?)\s*=\s*(.*)")
+_GO = re.compile(r"go(?: (?:btime|wtime|byoyomi|binc|winc|movetime|nodes|depth) \d{1,9})+")
+_WANTED = "PATH, PATH@READOUTS or policy:PATH of a model, gtp:COMMAND, usi:COMMAND, gnubg:PLIES, " + " or ".join(KNOWN)
 
 
 @dataclass(frozen=True)
@@ -64,12 +69,36 @@ class PlayerSpec:
     handicap: int = 0
 
 
+@dataclass(frozen=True)
+class UsiCommand:
+    """What a spec says. program: a command line; options: (name, value) in order; go: the line that asks for a move."""
+
+    program: str
+    options: tuple[tuple[str, str], ...]
+    go: str
+
+
+def parse_usi_command(text: str) -> UsiCommand:
+    """Of what stands behind ``usi:``. Raises UsageError for a part that is neither an option nor go LIMITS."""
+    program, *parts = (part.strip() for part in text.split(";"))
+    options, go = [], USI_GO
+    for part in parts:
+        named = _OPTION.fullmatch(part)
+        if _GO.fullmatch(part):
+            go = part
+        elif named and not part.startswith("go "):
+            options.append((named[1], named[2]))
+        else:
+            raise UsageError(f"usi:{text}: {part!r}; wanted NAME=VALUE, or go with limits, e.g. go nodes 1000")
+    return UsiCommand(program, tuple(options), go)
+
+
 def is_engine(text: str) -> bool:
     """Whether this spec would run another program."""
     match = _NAMED.fullmatch(text.strip())
     body = match[2].strip() if match else text.strip()
     stones = _HANDICAP.fullmatch(body)
-    return (stones[2].strip() if stones else body).startswith((GTP, GNUBG))
+    return (stones[2].strip() if stones else body).startswith(ENGINES)
 
 
 def parse_player(text: str) -> PlayerSpec:
@@ -85,10 +114,13 @@ def parse_player(text: str) -> PlayerSpec:
     for kind in KNOWN:
         if body == kind:
             return PlayerSpec(text, kind, own_name or kind, own_name is not None)
-    if body.startswith(GTP):
-        command = body.removeprefix(GTP).strip()
+    if body.startswith((GTP, USI)):
+        engine: PlayerKind = "gtp" if body.startswith(GTP) else "usi"
+        command = body.partition(":")[2].strip()
+        if engine == "usi":
+            parse_usi_command(command)
         default = _engine_name(text, command)
-        return PlayerSpec(text, "gtp", own_name or default, own_name is not None, command=command)
+        return PlayerSpec(text, engine, own_name or default, own_name is not None, command=command)
     if body.startswith(GNUBG):
         plies = body.removeprefix(GNUBG)
         if plies not in map(str, range(MOST_PLIES + 1)):
@@ -106,7 +138,7 @@ def _with_handicap(text: str, own_name: str | None, body: str) -> PlayerSpec:
     match = _HANDICAP.fullmatch(body)
     stones = int(match[1]) if match else 0
     inner = match[2].strip() if match else ""
-    if stones < 2 or inner.startswith((HANDICAP, GNUBG)) or _NAMED.fullmatch(inner):
+    if stones < 2 or inner.startswith((HANDICAP, USI, GNUBG)) or _NAMED.fullmatch(inner):
         wanted = f"{HANDICAP}N:PLAYER with N from 2 on, e.g. {HANDICAP}3:gtp:gnugo --mode gtp; a name stands before it"
         raise UsageError(f"player {text!r}: wanted {wanted}")
     player = parse_player(inner)
@@ -121,7 +153,7 @@ def _engine_name(text: str, command: str) -> str:
     except ValueError as error:
         raise UsageError(f"player {text!r}: not readable as a command line ({error})") from error
     if not words or not words[0]:
-        raise UsageError(f"player {text!r}: no command after {GTP!r}; wanted e.g. 'gtp:gnugo --mode gtp --level 1'")
+        raise UsageError(f"player {text!r}: no command; wanted e.g. 'gtp:gnugo --mode gtp --level 1'")
     program = re.sub(r"[^A-Za-z0-9._]+", "-", os.path.basename(words[0])).strip("-._") or "engine"
     return layout.check_player_name(f"{program}-{hashlib.sha256(command.encode()).hexdigest()[:8]}")
 

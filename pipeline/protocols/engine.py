@@ -21,9 +21,10 @@ from pipeline.protocols.gomocup import Gomocup
 from pipeline.protocols.gtp import Gtp
 from pipeline.protocols.lines import CommandLines, accept_any_bytes
 from pipeline.protocols.session import SearchSession, tree_room
+from pipeline.protocols.usi import Usi
 from pipeline.storage.models import Model, read_model, resolve_champion
 
-LONGEST_LINE = {"gtp": 65_536, "gomocup": 4096, "analysis": 1 << 20}  # characters
+LONGEST_LINE = {"gtp": 65_536, "gomocup": 4096, "analysis": 1 << 20, "usi": 65_536}  # characters
 
 
 def engine(
@@ -37,7 +38,10 @@ def engine(
     commands, answers = commands or sys.stdin, answers or sys.stdout
     model = read_model(resolve_champion(config.model))
     game = game_of(model, config)
-    protocol = config.protocol or ("gomocup" if game.gomocup else "gtp")
+    protocol = config.protocol or ("gomocup" if game.gomocup else "usi" if game.usi_variant else "gtp")
+    if (protocol == "usi") != bool(game.usi_variant):
+        wanted = "usi" if game.usi_variant else "a model of shogi"
+        raise UsageError(f"engine --protocol {protocol}: {model.path} plays {game.spec}; wanted {wanted}")
     if protocol == "gomocup" and not game.gomocup:
         raise UsageError(f"engine --protocol {protocol}: {model.path} plays {game.spec}; wanted a Gomoku model")
     progress.say(f"loading {config.model}; kernels and network are compiled when this machine sees them first")
@@ -57,6 +61,9 @@ def engine(
     lines = CommandLines(commands, LONGEST_LINE[protocol])
     if protocol == "gtp":
         Gtp(session, findings, config.resign_threshold, config.ponder).run(lines, write)
+        return
+    if protocol == "usi":
+        Usi(session, config.resign_threshold).run(lines, write)
         return
     gomocup = Gomocup(session)
     while not gomocup.ended and (line := lines.next()) is not None:

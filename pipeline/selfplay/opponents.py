@@ -30,7 +30,7 @@ from pipeline.methods.base import Encounter, Opponent
 from pipeline.methods.registry import method_named
 from pipeline.players.base import Player
 from pipeline.players.builtin import BUILT_INS, make_builtin
-from pipeline.players.specs import GNUBG, GTP, parse_player
+from pipeline.players.specs import ENGINES, parse_player
 from pipeline.progress import Progress
 from pipeline.ratings.pool import MODES, choose, parse_mode
 from pipeline.storage.models import Model, check_game, game_as_seen, read_model, read_promotions
@@ -109,7 +109,7 @@ def _check_name(name: str, where: str) -> None:
         except UsageError as error:
             raise UsageError(f"{where}: {error}; then =WEIGHT") from error
     elif name not in (MIRROR, PREVIOUS, *BUILT_INS):
-        problem = NO_ENGINES if name.startswith((GTP, GNUBG)) else f"unknown opponent {name!r}"
+        problem = NO_ENGINES if name.startswith(ENGINES) else f"unknown opponent {name!r}"
         raise UsageError(f"{where}: {problem}; wanted {_wanted()}")
 
 
@@ -210,7 +210,7 @@ class OpponentSource:
             if spec.handicap:
                 found_one = f"{self.config.pool}: {member.name} takes {spec.handicap} handicap stones"
                 raise UsageError(f"{found_one}; wanted even games: `python main.py pool remove {member.name}`")
-            if spec.kind in ("gtp", "gnubg", "plugin"):
+            if spec.kind in ("gtp", "usi", "gnubg", "plugin"):
                 what, why = ("a plugin", NO_PLUGINS) if spec.kind == "plugin" else ("an engine", NO_ENGINES)
                 if any(mode.kind == "fixed" and mode.name == member.name for mode in modes):
                     raise UsageError(f"selfplay --opponents: {member.name} is {what}; {why}")

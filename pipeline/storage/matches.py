@@ -51,7 +51,7 @@ SIDES = ("challenger", "champion")
 # The lines of games.jsonl
 
 
-PlayerKind = Literal["model", "random", "heuristic", "gtp", "gnubg", "plugin"]
+PlayerKind = Literal["model", "random", "heuristic", "gtp", "usi", "gnubg", "plugin"]
 End = Literal["played_out", "full_length", "move_limit", "resigned"]
 Moves = list[Annotated[int, Field(ge=0, le=2**16 - 1)]]
 
@@ -630,7 +630,7 @@ def _identity(header: MatchHeader) -> dict[str, Any]:
     for side, player in zip(SIDES, header.players, strict=True):
         same = ("kind", "name", "readouts", "weights", "handicap")
         facts |= {f"{side}'s {name}": getattr(player, name) for name in same}
-        if player.kind in ("gtp", "gnubg"):
+        if player.kind in ("gtp", "usi", "gnubg"):
             facts[f"{side}'s command"] = player.spec
     facts |= {"games": header.games, "threshold": header.threshold}
     return facts | json.loads(json.dumps(header.settings))  # as read from a file: tuples become lists

@@ -17,7 +17,7 @@ from pipeline.games.base import Game
 from pipeline.games.go.game import Go
 from pipeline.games.registry import parse_game
 from pipeline.games.replay import handicap_start
-from pipeline.players import gtp
+from pipeline.players import gtp, pipes
 from pipeline.players.base import RESIGN, Boards, Decisions, PlayerFault
 from pipeline.players.engine import EnginePlayer
 from pipeline.players.gtp import GtpEngine
@@ -375,7 +375,7 @@ def test_close_asks_idle_engines_to_quit(make_player: MakeEngines, tmp_path: Pat
 
 
 def test_close_while_an_engine_hangs(make_player: MakeEngines, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(gtp, "GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(pipes, "GRACE_SECONDS", 0.3)
     make_player("play").close()  # whatever is opened once and kept is open now
     files, threads = open_files(), threading.active_count()
     (tmp_path / "log").unlink(missing_ok=True)
@@ -394,7 +394,7 @@ def test_close_while_an_engine_hangs(make_player: MakeEngines, monkeypatch: pyte
 
 
 def test_close_while_an_engine_starts(make_player: MakeEngines, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gtp, "GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(pipes, "GRACE_SECONDS", 0.3)
     threads = threading.active_count()
     player = make_player("deaf")
     player.begin(rows(0))

@@ -21,7 +21,7 @@ from pipeline.matches.runner import common_game, load_entrant
 from pipeline.players import gnubg
 from pipeline.players.base import Decisions, Player
 from pipeline.players.gnubg import GnubgPlayer
-from pipeline.players.gtp import GAMES_FOLDER
+from pipeline.players.pipes import GAMES_FOLDER
 from pipeline.players.specs import is_engine, parse_player
 from pipeline.storage.matches import read_match
 

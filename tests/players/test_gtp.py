@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import UsageError
-from pipeline.players import gtp
+from pipeline.players import pipes
 from pipeline.players.base import PlayerFault
-from pipeline.players.gtp import GtpEngine, close_engines, find_program
+from pipeline.players.gtp import GtpEngine
+from pipeline.players.pipes import close_engines, find_program
 from tests.players.scripted_engine import engine_command, is_alive, open_files, wait_until_gone
 
 LONG = 60.0  # seconds: never reached
@@ -78,7 +79,7 @@ def test_handshake_names_what_is_missing(engines: list[GtpEngine]) -> None:
 def test_a_program_that_never_begins_to_talk(
     monkeypatch: pytest.MonkeyPatch, seconds: float, least: float, waited: str
 ) -> None:
-    monkeypatch.setattr(gtp, "START_SECONDS", least)
+    monkeypatch.setattr(pipes, "START_SECONDS", least)
     engine = GtpEngine("sleep 100", "fake", seconds)
     with pytest.raises(PlayerFault) as caught:
         engine.handshake()
@@ -117,7 +118,7 @@ def test_how_an_engine_ended_where_there_is_no_waitid(
 ) -> None:
     """As on macOS with Python before 3.13."""
     monkeypatch.delattr(os, "waitid")
-    monkeypatch.setattr(gtp, "GRACE_SECONDS", 1.0)
+    monkeypatch.setattr(pipes, "GRACE_SECONDS", 1.0)
     for mode, words in (
         ("die", "ended with status 3"),
         ("signal", "was ended by SIGSEGV"),
@@ -148,7 +149,7 @@ def test_the_limit_of_one_command_is_not_that_of_the_next(engines: list[GtpEngin
 
 
 def test_an_engine_that_closes_its_pipe_but_lives(engines: list[GtpEngine], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gtp, "GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(pipes, "GRACE_SECONDS", 0.2)
     engine = start(engines, "mute")
     assert "closed its pipe while it was asked 'genmove black'" in str(fault_of(engine, "genmove black"))
     assert is_alive(engine.pid)
@@ -184,7 +185,7 @@ def test_interrupt_from_another_thread(engines: list[GtpEngine]) -> None:
 
 
 def test_close_leaves_no_process_and_no_pipe(engines: list[GtpEngine], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gtp, "GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(pipes, "GRACE_SECONDS", 0.3)
     start(engines, "play").close()  # whatever is opened once and kept is open now
     before = open_files()
     polite, stubborn = start(engines, "play"), start(engines, "stubborn")
@@ -206,7 +207,7 @@ def test_close_leaves_no_process_and_no_pipe(engines: list[GtpEngine], monkeypat
 def test_what_an_engine_started_ends_with_it(
     engines: list[GtpEngine], monkeypatch: pytest.MonkeyPatch, ending: str
 ) -> None:
-    monkeypatch.setattr(gtp, "GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(pipes, "GRACE_SECONDS", 0.3)
     engine = start(engines, "parent")
     engine.send("name")
     while b"\n" not in engine._stderr:
@@ -219,7 +220,7 @@ def test_what_an_engine_started_ends_with_it(
 
 
 @pytest.mark.skipif(
-    not gtp._ends_with_us(), reason="no setpriv --pdeathsig here: only the end of standard input is left"
+    not pipes._ends_with_us(), reason="no setpriv --pdeathsig here: only the end of standard input is left"
 )
 def test_an_engine_ends_when_we_are_killed() -> None:
     code = (
@@ -256,7 +257,7 @@ def test_programs_are_found_or_missed_with_a_way_out(tmp_path: Path, monkeypatch
     plain.chmod(0o755)
     assert find_program(f"{shlex.quote(str(plain))} -a 'b c' ';' '$HOME'") == [str(plain), "-a", "b c", ";", "$HOME"]
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(gtp, "GAMES_FOLDER", str(tmp_path))
+    monkeypatch.setattr(pipes, "GAMES_FOLDER", str(tmp_path))
     assert find_program("engine -x") == [str(plain), "-x"]
 
 

@@ -18,7 +18,7 @@ from pipeline.games.backgammon.game import Backgammon
 from pipeline.games.backgammon.kernels import points_won
 from pipeline.games.registry import parse_game
 from pipeline.games.replay import replay_one
-from pipeline.players.gtp import GAMES_FOLDER
+from pipeline.players.pipes import GAMES_FOLDER
 from pipeline.reports.show import game_records, show
 from pipeline.storage.gammon import gammon_sgf, mat_record, read_mat, turns
 from pipeline.storage.matches import read_match

@@ -21,7 +21,7 @@ the rook stands on the right: there are no symmetries.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import ClassVar, Self
 
@@ -89,6 +89,7 @@ class Shogi(OneAnalysis):
         declared = "" if size != 9 or declaration == kernels.RULE_27 else f",declaration={named[declaration]}"
         limit = "" if self.max_plies == MOVE_LIMITS[size] else f",moves={self.max_plies}"
         self.spec = ("shogi" if size == 9 else f"shogi:{size}") + declared + limit
+        self.usi_variant = "shogi" if size == 9 else "minishogi"
         self.geometry = geometry(size)
         draw = np.random.default_rng(ZOBRIST_SEED)
         self._zobrist = tuple(
@@ -194,6 +195,14 @@ class Shogi(OneAnalysis):
 
     def move_name(self, state: States, action: int) -> str:
         return notation.usi(state, action, self.size)
+
+    def line_names(self, state: States, actions: Sequence[int]) -> list[str]:
+        """These moves in USI, one after another from state [1, S]. They are legal; repetition isn't looked at."""
+        game, forgotten, names = self.without_move_limit(), History.empty(1, 1), []
+        for action in actions:
+            names.append(game.move_name(state[0], action))
+            state = game.play(state, np.array([action], np.int32), forgotten)
+        return names
 
     def parse_move(self, state: States, text: str) -> int:
         action = notation.parse_usi(state, text, self.size)
