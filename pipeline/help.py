@@ -111,11 +111,11 @@ Example: python main.py tournament --player random --player heuristic --player s
     "engine": """Play for another program: answer a protocol with a model's moves.
 
 gtp is the Go Text Protocol of Sabaki, GoGui and KGS, with analysis (kata-analyze, lz-analyze); other board games have
-its basic commands. gomocup is the protocol of Gomocup and Piskvork, for Gomoku; usi, the Universal Shogi Interface,
+its basic commands. gomocup is the protocol of Gomocup and Piskvork, for Gomoku; usi, the Universal Shogi Interface, is
 that of ShogiGUI and Shogidokoro. A manager starts this command and talks to it over standard input and output. The
-manager's time limits are kept; a line that makes no sense is answered with an error and changes nothing. A model plays the one
-board size and komi that it was trained for. Run the command once by hand before a tournament: the first time on a
-machine, kernels are compiled and inference is measured, which may take longer than a manager waits.
+manager's time limits are kept; a line that makes no sense is answered with an error and changes nothing. A model plays
+the one board size and komi that it was trained for. Run the command once by hand before a tournament: the first time on
+a machine, kernels are compiled and inference is measured, which may take longer than a manager waits.
 
 analysis is KataGo's JSON protocol, for KaTrain and programs that look at whole games: a query a line, an answer a line.
 Positions of all queries are searched together. The board's size and komi are the model's; --readouts is for queries
