@@ -53,6 +53,7 @@ SHARD_SUFFIX = ".gz"
 META_SUFFIX = ".meta"
 CHUNK_SUFFIX = ".h5"
 
+MACHINES_PROCESSES = 0xEFFFFFFC  # number of Linux's first space of processes, outside of all containers
 MAX_NUMBER = 999_999
 UNNUMBERED = MAX_NUMBER + 1  # sorts after every generation, as letters sort after digits
 MAX_CHUNKS = 9_999
@@ -334,8 +335,15 @@ class TemporaryName:
 
 @lru_cache(maxsize=1)
 def this_host() -> str:
-    """This machine's name, in characters that temporary names can hold."""
-    return re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname()) or "host"
+    """This machine's name, in characters that temporary names can hold; of a container, which may have the name of its
+    machine and yet numbers its processes anew, also the number of its space of processes.
+    """
+    name = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname()) or "host"
+    try:
+        space = os.stat("/proc/self/ns/pid").st_ino
+    except OSError:  # not Linux
+        return name
+    return name if space == MACHINES_PROCESSES else f"{name}-{space}"
 
 
 def temporary_path(path: Path) -> Path:

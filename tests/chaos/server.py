@@ -29,7 +29,8 @@ from tests.chaos.faults import Fault, Injector
 
 MOST_FDS = 16
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
-CLONE_NEWPID, CLONE_NEWUTS = 0x20000000, 0x04000000
+CLONE_NEWPID, CLONE_NEWUTS, CLONE_NEWNS = 0x20000000, 0x04000000, 0x00020000
+MS_REC, MS_PRIVATE = 0x4000, 0x40000
 
 
 def warm_up(folder: Path) -> None:
@@ -155,6 +156,9 @@ def _on_another_host(name: str) -> None:
             os.kill(os.getpid(), -code)
         os._exit(code)
     libc.prctl(1, signal.SIGKILL)  # die with the one who waits
+    if libc.unshare(CLONE_NEWNS) == 0:  # its own /proc, as containers have
+        libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None)
+        libc.mount(b"proc", b"/proc", b"proc", 0, None)
     socket.sethostname(name)
     from pipeline.storage import layout
 

@@ -85,7 +85,7 @@ class Workshop:
     def __exit__(self, *error: object) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=PATIENCE_SECONDS)
 
     def start(
         self,

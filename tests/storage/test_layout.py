@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -172,6 +173,24 @@ def test_temporary_names_round_trip_and_say_who_writes() -> None:
     assert layout.parse_temporary_name(".x~y.gz~h~5~0123abcd.tmp") == layout.TemporaryName("x~y.gz", "h", 5, None)
     assert layout.temporary_path(Path("data/x~y.gz")) != path
     assert layout.parse_temporary_name("x.tmp") is None
+
+
+def test_a_container_is_told_from_its_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    def host(space: int | None) -> str:
+        def stat(path: str) -> SimpleNamespace:
+            if space is None:
+                raise FileNotFoundError(path)
+            return SimpleNamespace(st_ino=space)
+
+        layout.this_host.cache_clear()
+        with monkeypatch.context() as patched:
+            patched.setattr(layout, "os", SimpleNamespace(stat=stat))
+            patched.setattr(layout.socket, "gethostname", lambda: "my.machine")
+            return layout.this_host()
+
+    assert host(None) == host(0xEFFFFFFC) == "my-machine"  # not Linux; no container
+    assert host(4026532178) == "my-machine-4026532178"
+    layout.this_host.cache_clear()
 
 
 def test_names_of_a_kind_sort_by_age() -> None:
