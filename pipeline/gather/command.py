@@ -282,7 +282,8 @@ class _Making:
             if begun.get("skipped", True):
                 atomic.remove(existing)  # which row replaces a damaged shard's is known only if all are sampled anew
                 existing = []
-        missing = [index for index, path in enumerate(self._paths(num_chunks)) if not path.exists()]
+        made = set(self._files())
+        missing = [index for index, path in enumerate(self._paths(num_chunks)) if path not in made]
         size = self.config.positions_per_chunk
         sampled = self._sample(num_chunks * size)
         rows = np.concatenate([np.arange(index * size, (index + 1) * size) for index in missing])
@@ -362,7 +363,7 @@ class _Making:
     def _sample_holdout(self) -> Positions:
         """Empty if the hold-out is made already, or nothing is held out."""
         pool = self.window.pool(held_out=True)
-        made = (self.output / layout.holdout_name(self.set_name)).exists()
+        made = atomic.exists(self.output / layout.holdout_name(self.set_name))
         limit = 0 if made else HOLDOUT_CHUNKS * self.config.positions_per_chunk
         return pool.sample(min(len(pool), limit), self._rng(HOLDOUT))
 
