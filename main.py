@@ -81,8 +81,10 @@ STARTS_OVER = {"bench", "engine", "play", "serve", "show", "status", "report", "
 GO_ON = "run the same command again to go on where it stood"
 NEXT_STEPS = {"selfplay": "finished games are kept; with --top-up the same command plays only those that are missing"}
 WITHOUT_RUN = {"attach", "bench", "presets"}  # these need no run in this folder
+ON_FOLDERS = {"compact", "prune"}
+READ_ALL = {"report", "verify"}  # of a working copy these need all files
+LOOK_AROUND = {"show", "status"}  # and these all names
 WORKING_COPY = ".mugo-copy.json"  # in a folder that is the working copy of a run in object storage
-ADDRESS_IN_OPTION = re.compile(r"(?:^|[\s,=])[a-z][a-z0-9+.-]*:/(?:/|[^/\s]+$)")  # pathlib makes one slash of two
 COPIES: list[contextlib.ExitStack] = []  # of the command that runs
 WITHOUT_SUMMARY = {"engine", "play", "serve"}
 
@@ -163,7 +165,7 @@ def reported(command: str) -> Iterator[None]:
     try:
         with contextlib.ExitStack() as stack:
             if command not in WITHOUT_RUN and Path(WORKING_COPY).exists():
-                open_copy(stack, Path())
+                open_copy(stack, command, Path())
             COPIES.append(stack)
             try:
                 yield
@@ -188,13 +190,28 @@ def reported(command: str) -> Iterator[None]:
         raise fail(str(explain(error.filename2 or error.filename or "disk", error)), 1) from error
 
 
-def open_copy(stack: contextlib.ExitStack, folder: Path) -> None:
+def open_copy(stack: contextlib.ExitStack, command: str, folder: Path) -> None:
     """Keep this working copy of a run in object storage up to date until the stack is closed."""
+    if command in ON_FOLDERS:
+        raise UsageError(
+            f"{folder.resolve()}: it is the working copy of a run in object storage, which {command} doesn't know; "
+            "wanted a run's own folder"
+        )
     from pipeline.storage.working_copy import opened, traffic
 
     copies: list[Any] = []
-    stack.callback(lambda: [write(f"mugo: {traffic(copy.store)}", sys.stderr) for copy in copies if copy])
-    copies.append(stack.enter_context(opened(folder)))
+
+    def tell() -> None:
+        for copy in filter(None, copies):
+            write(f"mugo: {traffic(copy.store)}", sys.stderr)
+
+    stack.callback(tell)  # after the last lines were sent
+    copy = stack.enter_context(opened(folder))
+    copies.append(copy)
+    if copy is not None and command in READ_ALL:
+        copy.fetch_whole()
+    elif copy is not None and command in LOOK_AROUND:
+        copy.fetch_names()
 
 
 def add_command(name: str, kind: type[StageConfig], run: Run | None = None) -> None:
@@ -281,7 +298,7 @@ def configured(name: str, kind: type[StageConfig], given: dict[str, Any]) -> tup
         options, copy = moved(options, "directory" in kind.model_fields and kind not in CONFIGS.values())
         if copy is not None:
             os.chdir(copy)
-            open_copy(COPIES[-1], Path())
+            open_copy(COPIES[-1], name, Path())
     preset = options.pop("preset", None) if name in CONFIGS else None
     as_json = bool(options.pop("as_json", False))
     verbose = options.pop("verbose", None) if "verbose" not in kind.model_fields else None
@@ -306,7 +323,9 @@ def has_address(value: Any) -> bool:
     """Whether an option is, or has in it, the address of something in object storage."""
     if isinstance(value, list | tuple):
         return any(map(has_address, value))
-    return bool(ADDRESS_IN_OPTION.search(str(value))) if isinstance(value, str | Path) else False
+    if isinstance(value, Path):  # which makes one slash of two
+        return re.match(r"[a-z][a-z0-9+.-]*:/[^/]", str(value)) is not None
+    return isinstance(value, str) and re.search(r"[a-z][a-z0-9+.-]*://", value) is not None
 
 
 def print_summary(summary: Any, as_json: bool = False, verbose: int = 1) -> None:

@@ -46,7 +46,7 @@ from pipeline.storage.chunks import (
     remove_old_sets,
     write_chunk,
 )
-from pipeline.storage.order import COUNTED, LATEST, TOTAL, Counted
+from pipeline.storage.order import COUNTED, LATEST, TOTAL, Counted, generation_of
 from pipeline.storage.pruned import read_pruned
 
 HOLDOUT_CHUNKS = 4  # the hold-out is at most this many chunks large
@@ -124,6 +124,7 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
         made = making.make(num_chunks)
         chunk_set = making.chunk_set()
         sets_removed = remove_old_sets(output, config.keep_sets) if made else 0
+    atomic.forget_shards(config.directory, generation_of(window.metas[-1].path.parts[-3]))
     seconds = time.monotonic() - start
     short = config.chunks_to_make - len(chunk_set.chunks)
     if short:

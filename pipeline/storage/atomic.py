@@ -193,6 +193,12 @@ def bring_all(paths: Sequence[Path]) -> None:
         copy.fetch(paths)
 
 
+def forget_shards(directory: Path, before: int) -> None:
+    """Where games are kept in object storage, remove the copies here of generations before this one."""
+    if (copy := mirror.of(directory)) is not None:
+        copy.forget_shards(directory, before)
+
+
 def is_listed(folder: Path) -> bool:
     """Whether a model or match of this name was found in object storage, whether its files are here or not."""
     return mirror.of(folder) is not None and os.path.isfile(folder / layout.LISTED)

@@ -367,6 +367,7 @@ def lock_path(path: Path) -> Path:
 
 WORKING_COPY = ".mugo-copy.json"  # in the folder of a run
 LISTED = ".listed"  # in the folder of a model or match: it is in the bucket, whether its files are here or not
+FORGOTTEN = ".forgotten"  # in a folder of games: no window needs them, so the shards aren't kept here any more
 CLOSED = ".closed"  # in a folder of games, or a worker's: it was listed when nobody played in that generation any more
 DATA, SELFPLAY, TRAINING, LOGS, EVALUATE, TOURNAMENT = (
     "data",
@@ -406,7 +407,7 @@ def is_written_once(parts: Parts) -> bool:
 
 def is_kept_by_all(parts: Parts) -> bool:
     """Whether a file that changes must never be replaced without having been read: others are copies, or made anew."""
-    return parts[-1] in (CHAMPION, PROMOTIONS, MATCH_GAMES, POOL, PRUNED)
+    return parts[-1] in (CHAMPION, PROMOTIONS, INTENT, MATCH_GAMES, POOL, PRUNED)
 
 
 def model_file_key(model: str, name: str, sha256: str) -> str:

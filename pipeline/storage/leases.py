@@ -80,12 +80,12 @@ class Leases:
                         self._store.delete([key], lease.tag)
 
     def check(self) -> None:
-        """Raises FileError if a lease may be another's by now."""
+        """Raises Conflict if a lease may be another's by now."""
         for lease in list(self._held.values()):
             if lease.lost:
-                raise FileError(lease.path, "another process has taken its lock over; run the same command again")
+                raise Conflict(lease.path, "another process has taken its lock over; run the same command again")
             if time.monotonic() - lease.since > LAST_WRITE:
-                raise FileError(lease.path, "its lock couldn't be renewed in time; run the same command again")
+                raise Conflict(lease.path, "its lock couldn't be renewed in time; run the same command again")
 
     def _acquire(self, path: Path, key: str) -> _Lease | None:
         """None: another process has it."""

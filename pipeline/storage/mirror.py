@@ -13,6 +13,7 @@ lists, writes, removes and locks. The bucket is what counts, and the working cop
 - Lines that are added to a file are sent with the next commit, at the latest after SEND_SECONDS, and before a lock is
   given back. Those that a kill kept from it are sent by the next command that works in this copy; with a machine go
   games of a match that weren't sent, which are then played again.
+- Shards that gather's window has left behind go from the working copy, as chunks do that are in the bucket no more.
 - Listings are bounded: of folders that are numbered only what is behind the newest known number less OVERLAP; of a
   worker's folder what is behind the last known shard; a generation is closed when OVERLAP newer ones have games.
 
@@ -240,6 +241,7 @@ class Mirror:
             # It may have been written all the same. Whoever wrote the same under another name now would write it twice;
             # the next command looks what is there.
             self._unsure = error
+            self.store.patience = 0.0
             raise
 
     def hold(
@@ -247,6 +249,16 @@ class Mirror:
     ) -> AbstractContextManager[None]:
         """The lease that stands for the lock of a file or folder; see Leases.hold."""
         return _Holding(self, path, on_wait, wait)
+
+    def forget_shards(self, directory: Path, before: int) -> None:
+        """Remove the shards of generations before this one from here, not from the bucket. directory: of all games."""
+        parts = self._parts(directory)
+        for folder in (directory / name for name in _names(directory) if -1 < _number(parts, name) < before):
+            if (folder / layout.FORGOTTEN).exists():
+                continue
+            for path in folder.glob(f"*/*{layout.SHARD_SUFFIX}"):
+                path.unlink(missing_ok=True)
+            _place(folder / layout.FORGOTTEN, b"")
 
     # Listing
 
@@ -418,7 +430,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _place(path: Path, data: bytes, link: bool = False) -> None:
-    """Put a file here that is in the bucket: whole or not at all, but without syncs, because it can be fetched again."""
+    """Put a file here that is in the bucket: whole or not at all; without syncs, because it can be fetched again."""
     temporary = layout.temporary_path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -262,7 +262,7 @@ def set_champion(saved_models: Path, target: Path, entry: dict[str, Any], over: 
         journal = read_journal(saved_models)
         if previous == text and journal and _reason(journal[-1]) == _reason(line):
             return target
-        present = Path(os.path.realpath(link)) if os.path.exists(link) else None
+        present = real if link.is_symlink() and has_model(real := Path(os.path.realpath(link))) else None
         if over is not None and present != Path(os.path.realpath(over)):
             return present
         # The intent is written first: whoever finds it can tell from the link whether the promotion happened.

@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, Protocol
 
-from pipeline.errors import FileError, UsageError
+from pipeline.errors import FileError, NotYet, UsageError
 
 PROTOCOL = "s3"
 INSTALL = "pip install 'mugo[cloud]', or ./setup.sh's environment with `pip install -e '.[cloud]'`"
@@ -50,7 +50,9 @@ AGAIN |= {"ConditionalRequestConflict", "OperationAborted"}
 
 
 class Conflict(FileError):
-    """Another process has written the object meanwhile."""
+    """Another process has written the object meanwhile: the same command again looks at that."""
+
+    exit_code = NotYet.exit_code
 
 
 class Object(NamedTuple):
@@ -154,7 +156,7 @@ class S3Store:
         self._filesystem, self._bucket, self._prefix = filesystem, bucket, prefix + "/"
 
     def get(self, key: str, known: str = "") -> Object | None:
-        condition = {"IfNoneMatch": known} if known else {}
+        condition: dict[str, Any] = {"IfNoneMatch": known} if known else {}
         answer = self._ask("get_object", key, missing=True, **condition)
         if answer is None:
             return None
@@ -174,7 +176,7 @@ class S3Store:
 
     def put(self, key: str, data: bytes, replaces: str | None = None) -> str:
         digest = hashlib.sha256(data).hexdigest()
-        condition = {"IfNoneMatch": "*"} if replaces is None else {"IfMatch": replaces}
+        condition: dict[str, Any] = {"IfNoneMatch": "*"} if replaces is None else {"IfMatch": replaces}
         self.bytes_sent += len(data)
         answer = self._ask(
             "put_object", key, missing=True, size=len(data), Body=data, Metadata={"sha256": digest}, **condition
@@ -204,9 +206,10 @@ class S3Store:
 
     def names(self, folder: str, after: str = "", prefix: str = "") -> Iterator[str]:
         where = self._prefix + (f"{folder}/" if folder else "")
+        how = {"Delimiter": "/", "MaxKeys": LISTED_AT_ONCE}
         more: dict[str, Any] = {"StartAfter": where + after} if after else {}
         while True:
-            answer = self._ask("list_objects_v2", None, Prefix=where + prefix, Delimiter="/", **more) or {}
+            answer = self._ask("list_objects_v2", None, Prefix=where + prefix, **how, **more) or {}
             found = [one["Key"] for one in answer.get("Contents", [])]
             found += [one["Prefix"] for one in answer.get("CommonPrefixes", [])]
             # A folder's own object, as some tools make them, has no name here.
@@ -246,9 +249,10 @@ class S3Store:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _send(self, method: str, arguments: dict[str, Any], limit: float) -> Any:
+        await self._filesystem.set_session()
+        client = await self._filesystem.get_s3(self._bucket)
+
         async def send() -> Any:
-            await self._filesystem.set_session()
-            client = await self._filesystem.get_s3(self._bucket)
             answer = await getattr(client, method)(Bucket=self._bucket, **arguments)
             if method == "get_object":
                 async with answer["Body"] as body:

@@ -13,7 +13,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -77,8 +77,8 @@ def check(store: Store) -> None:
                 continue
             raise FileError(
                 store.address,
-                "this store ignores If-None-Match or If-Match, so two machines could overwrite each other's promotions; "
-                "wanted one that honours conditional writes, like Amazon S3",
+                "this store ignores If-None-Match or If-Match, so two machines could overwrite each other's "
+                "promotions; wanted one that honours conditional writes, like Amazon S3",
             )
     finally:
         store.delete([key])
@@ -102,8 +102,12 @@ def opened(folder: Path) -> Iterator[mirror.Mirror | None]:
         copy.want(copy.root / layout.SAVED_MODELS / layout.CHAMPION)
         store.patience = RETRY_SECONDS
         yield copy
-    finally:
-        mirror.remove(copy)
+    except BaseException:
+        store.patience = FIRST_SECONDS
+        with suppress(FileError):  # what isn't sent now is sent by the next command here
+            mirror.remove(copy)
+        raise
+    mirror.remove(copy)
 
 
 def traffic(store: Store) -> str:
