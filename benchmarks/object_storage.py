@@ -1,7 +1,7 @@
 """What a run in object storage asks of the store, and what its distance costs, against a folder on this machine.
 
-Runs the loop's four stages for some generations in this process, once in a folder and once on a bucket of moto's server,
-which is on this machine and answers after a delay. Prints a row per command: requests by kind, bytes, seconds.
+Runs the loop's four stages for some generations in this process, once in a folder and once on a bucket of moto's
+server, which is on this machine and answers after a delay. Prints a row per command: requests by kind, bytes, seconds.
 
     python -m benchmarks.object_storage --generations 3 --milliseconds 20 --games 200
 

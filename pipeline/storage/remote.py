@@ -206,7 +206,7 @@ class S3Store:
 
     def names(self, folder: str, after: str = "", prefix: str = "") -> Iterator[str]:
         where = self._prefix + (f"{folder}/" if folder else "")
-        how = {"Delimiter": "/", "MaxKeys": LISTED_AT_ONCE}
+        how: dict[str, Any] = {"Delimiter": "/", "MaxKeys": LISTED_AT_ONCE}
         more: dict[str, Any] = {"StartAfter": where + after} if after else {}
         while True:
             answer = self._ask("list_objects_v2", None, Prefix=where + prefix, **how, **more) or {}

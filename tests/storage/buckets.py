@@ -151,7 +151,7 @@ class Bucket:
 
         return boto3.client("s3", endpoint_url=f"http://127.0.0.1:{self._port}")
 
-    def keys(self, prefix: str = "") -> list[str]:
+    def all_keys(self, prefix: str = "") -> list[str]:
         """All keys that begin with prefix, by name."""
         pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
         return [one["Key"] for page in pages for one in page.get("Contents", [])]

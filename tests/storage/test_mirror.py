@@ -104,7 +104,7 @@ def shard_ids(folder: Path) -> list[str]:
 
 def keys(machines: Machines, bucket: Bucket) -> list[str]:
     prefix = machines.address.removeprefix("s3://bucket/") + "/"
-    return [key.removeprefix(prefix) for key in bucket.keys(prefix)]
+    return [key.removeprefix(prefix) for key in bucket.all_keys(prefix)]
 
 
 def stop_at(bucket: Bucket, method: str, ending: str, action: str = "drop") -> None:
@@ -411,11 +411,11 @@ def test_a_lock_keeps_others_out_until_it_is_given_back(machines: Machines) -> N
     one, two = machines("one"), machines("two")
     waited: list[int] = []
     with atomic.file_lock(one / "data/thing"):
-        with pytest.raises(
-            atomic.Busy, match=r"another process is at work on it \(process \d+ on .*; its lock ends in"
+        with (
+            pytest.raises(atomic.Busy, match=r"another process is at work on it \(process \d+ on .*; its lock ends in"),
+            atomic.file_lock(two / "data/thing", wait=False),
         ):
-            with atomic.file_lock(two / "data/thing", wait=False):
-                pass
+            pass
         with atomic.file_lock(two / "data/other", wait=False):
             pass
     with atomic.file_lock(two / "data/thing", on_wait=lambda: waited.append(1)):
@@ -606,9 +606,9 @@ def test_addresses_among_options_become_paths_of_a_working_copy(
     assert listed == ["random>=0.9", "saved_models/x>=0.5"]
     assert moved({"directory": Path("s3://bucket/a/b")}, True) == ({"directory": Path()}, folder)
     assert moved({"directory": Path("data"), "player": "gtp:/usr/bin/gnugo"}, False)[1] is None
-    with pytest.raises(UsageError, match="wanted a folder of a run, e.g. s3://BUCKET/FOLDER/data/selfplay"):
+    with pytest.raises(UsageError, match=r"wanted a folder of a run, e.g. s3://BUCKET/FOLDER/data/selfplay"):
         moved({"directory": Path("s3://bucket/a/b")}, False)
-    with pytest.raises(UsageError, match="addresses of 2 runs: s3://bucket/a, s3://bucket/b; wanted those of one"):
+    with pytest.raises(UsageError, match=r"addresses of 2 runs: s3://bucket/a, s3://bucket/b; wanted those of one"):
         moved({"one": Path("s3://bucket/a/data"), "two": Path("s3://bucket/b/data")}, False)
     with pytest.raises(UsageError, match="wanted s3://BUCKET/FOLDER"):
         moved({"one": Path("gs://bucket/a/data")}, False)
