@@ -106,9 +106,8 @@ def main() -> None:
     print(f"{'command':12} {'folder s':>9} {'bucket s':>9} {'requests':>9} {'sent MB':>8} {'fetched':>8}  kinds")
     for (name, seconds, *_), (_, slow, counts, sent, fetched) in zip(here, remote, strict=True):
         kinds = ", ".join(f"{kind.removesuffix('_object')} {count}" for kind, count in sorted(counts.items()))
-        print(
-            f"{name:12} {seconds:9.2f} {slow:9.2f} {sum(counts.values()):9} {sent / 1e6:8.2f} {fetched / 1e6:8.2f}  {kinds}"
-        )
+        moved = f"{sent / 1e6:8.2f} {fetched / 1e6:8.2f}"
+        print(f"{name:12} {seconds:9.2f} {slow:9.2f} {sum(counts.values()):9} {moved}  {kinds}")
     assert server.stdin is not None
     server.stdin.close()
     server.wait(10)
