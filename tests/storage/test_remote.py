@@ -184,6 +184,7 @@ def test_addresses_and_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     for address in ("s3://", "s3://bucket", "s3://bucket/"):
         with pytest.raises(UsageError, match="wanted"):
             open_store(address)
+    remote._filesystem.cache_clear()
     monkeypatch.setitem(sys.modules, "s3fs", None)
     with pytest.raises(UsageError, match=r"s3://bucket/run: object storage needs the extra cloud; install it: pip"):
         open_store("s3://bucket/run")
