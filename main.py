@@ -80,6 +80,12 @@ COMMANDS = {  # command → the module with the function of that name
 STARTS_OVER = {"bench", "engine", "play", "serve", "show", "status", "report", "export", "presets", "verify"}
 GO_ON = "run the same command again to go on where it stood"
 NEXT_STEPS = {"selfplay": "finished games are kept; with --top-up the same command plays only those that are missing"}
+WITHOUT_RUN = {"attach", "bench", "presets"}  # these need no run in this folder
+ON_FOLDERS = {"compact", "prune"}
+READ_ALL = {"report", "verify"}  # of a working copy these need all files
+LOOK_AROUND = {"show", "status"}  # and these all names
+WORKING_COPY = ".mugo-copy.json"  # in a folder that is the working copy of a run in object storage
+COPIES: list[contextlib.ExitStack] = []  # of the command that runs
 WITHOUT_SUMMARY = {"engine", "play", "serve"}
 
 Run = Callable[[str, Any, bool, int], None]
@@ -157,7 +163,14 @@ def reported(command: str) -> Iterator[None]:
         return typer.Exit(exit_code)
 
     try:
-        yield
+        with contextlib.ExitStack() as stack:
+            if command not in WITHOUT_RUN and Path(WORKING_COPY).exists():
+                open_copy(stack, command, Path())
+            COPIES.append(stack)
+            try:
+                yield
+            finally:
+                COPIES.pop()
         sys.stdout.flush()
     except Hung as error:
         write(f"mugo {command}: {error}", sys.stderr)
@@ -175,6 +188,30 @@ def reported(command: str) -> Iterator[None]:
         if error.errno not in SYSTEM_PROBLEMS:
             raise
         raise fail(str(explain(error.filename2 or error.filename or "disk", error)), 1) from error
+
+
+def open_copy(stack: contextlib.ExitStack, command: str, folder: Path) -> None:
+    """Keep this working copy of a run in object storage up to date until the stack is closed."""
+    if command in ON_FOLDERS:
+        raise UsageError(
+            f"{folder.resolve()}: it is the working copy of a run in object storage, which {command} doesn't know; "
+            "wanted a run's own folder"
+        )
+    from pipeline.storage.working_copy import opened, traffic
+
+    copies: list[Any] = []
+
+    def tell() -> None:
+        for copy in filter(None, copies):
+            write(f"mugo: {traffic(copy.store)}", sys.stderr)
+
+    stack.callback(tell)  # after the last lines were sent
+    copy = stack.enter_context(opened(folder))
+    copies.append(copy)
+    if copy is not None and command in READ_ALL:
+        copy.fetch_whole()
+    elif copy is not None and command in LOOK_AROUND:
+        copy.fetch_names()
 
 
 def add_command(name: str, kind: type[StageConfig], run: Run | None = None) -> None:
@@ -255,6 +292,13 @@ def run_verify(name: str, config: VerifyConfig, as_json: bool, verbose: int) -> 
 def configured(name: str, kind: type[StageConfig], given: dict[str, Any]) -> tuple[StageConfig, bool, int]:
     """The config that the options and the preset make, and how to print the summary: as JSON, how much of it."""
     options = dict(given)
+    if any(map(has_address, options.values())):
+        from pipeline.storage.working_copy import moved
+
+        options, copy = moved(options, "directory" in kind.model_fields and kind not in CONFIGS.values())
+        if copy is not None:
+            os.chdir(copy)
+            open_copy(COPIES[-1], name, Path())
     preset = options.pop("preset", None) if name in CONFIGS else None
     as_json = bool(options.pop("as_json", False))
     verbose = options.pop("verbose", None) if "verbose" not in kind.model_fields else None
@@ -273,6 +317,15 @@ def configured(name: str, kind: type[StageConfig], given: dict[str, Any]) -> tup
     if isinstance(config, GatherConfig) and game:
         importlib.import_module("pipeline.games.registry").parse_game(game)  # shards load no other packages
     return config, as_json, getattr(config, "verbose", 1 if verbose is None else verbose)
+
+
+def has_address(value: Any) -> bool:
+    """Whether an option is, or has in it, the address of something in object storage."""
+    if isinstance(value, list | tuple):
+        return any(map(has_address, value))
+    if isinstance(value, Path):  # which makes one slash of two
+        return re.match(r"[a-z][a-z0-9+.-]*:/[^/]", str(value)) is not None
+    return isinstance(value, str) and re.search(r"[a-z][a-z0-9+.-]*://", value) is not None
 
 
 def print_summary(summary: Any, as_json: bool = False, verbose: int = 1) -> None:
@@ -360,6 +413,21 @@ def pool(
         with ConsoleProgress() as progress:
             summary = change(action, player, path, ratings, capacity, progress)
         print_summary(summary)
+
+
+@app.command(help=HELP["attach"])
+def attach(
+    address: Annotated[str, typer.Argument(help="Of the run's folder in a bucket, e.g. s3://bucket/runs/go9.")],
+    folder: Annotated[
+        Path | None,
+        typer.Argument(help="The working copy to make [default: one below ~/.cache/mugo/runs].", show_default=False),
+    ] = None,
+    whole: Annotated[bool, typer.Option("--whole", help="Bring all files there, e.g. for verify and report.")] = False,
+) -> None:
+    with reported("attach"):
+        from pipeline.storage.working_copy import attach as make
+
+        write(str(make(address, folder, whole)))
 
 
 @app.command(help=HELP["presets"])

@@ -20,7 +20,8 @@ It ends with a summary of the run.
                     preset means the share of this time
   --tidy            after each generation pack the games of older ones, and remove what no window, training or report
                     needs: `python main.py compact`, `python main.py prune --apply`
-  --directory D     where data/ and saved_models/ live [default: the folder of this script]
+  --directory D     where data/ and saved_models/ live [default: the folder of this script]; or the address of a run in
+                    object storage, e.g. s3://bucket/runs/go9, of which this machine then keeps a working copy
 
 Stop it with Ctrl-C or kill at any moment; run the same command again to go on where it stood. A second copy in the same
 directory exits at once.
@@ -53,6 +54,14 @@ done
 [[ $generations =~ ^[0-9]+$ ]] || fail "--generations: found '$generations', wanted a whole number; 0 = until stopped" 2
 generations=$((10#$generations))
 [[ $preset != *.y*ml || $preset == /* ]] || preset=$PWD/$preset
+address=
+if [[ $directory == *://* ]]; then
+    address=$directory
+    ((tidy == 0)) || fail "--tidy: it works on folders; $address is an address" 2
+    set_up fast,cloud
+    directory=$(at_once "$python" "$root/main.py" attach "$address") || fail "the line above says why" $?
+    say "the working copy of $address is $directory"
+fi
 mkdir -p "$directory"
 cd "$directory"
 
@@ -170,7 +179,7 @@ done
 run "$python" "$root/main.py" show "$shown"
 again="./rl_loop.sh --preset $preset"
 ((tidy == 0)) || again+=" --tidy"
-[[ $PWD == "$root" ]] || again+=" --directory $PWD"
+[[ $PWD == "$root" ]] || again+=" --directory ${address:-$PWD}"
 if ((limit)); then
     echo "  $again --minutes $((limit / 30 + 1))"
 else

@@ -270,6 +270,20 @@ Writes:  data/pool.json
 Exit:    0 done, 1 failed, 2 wrong usage
 Example: python main.py pool add saved_models/best_model
 """,
+    "attach": """Make a folder the working copy of a run in object storage, and print it.
+
+Commands that begin in that folder work on the run in the bucket: what they commit is there first, what they need is
+brought from there. The folder is a cache and may be removed when nothing runs in it. An address in an option of another
+command, e.g. gather --directory s3://bucket/runs/go9/data/selfplay, moves that command to the run at that address.
+Needs the extra cloud; credentials and endpoint are those of the environment (AWS_ACCESS_KEY_ID, AWS_PROFILE,
+AWS_ENDPOINT_URL, …).
+
+\b
+Reads:   the names in the bucket; with --whole all of the run
+Writes:  the folder
+Exit:    0 done, 1 the store can't be reached, refuses or doesn't honour conditional writes, 2 wrong usage
+Example: python main.py attach s3://bucket/runs/go9 runs/go9
+""",
     "presets": """List the presets with what each needs and gives, or print one of them.
 
 \b

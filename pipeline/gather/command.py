@@ -46,7 +46,7 @@ from pipeline.storage.chunks import (
     remove_old_sets,
     write_chunk,
 )
-from pipeline.storage.order import COUNTED, LATEST, TOTAL, Counted
+from pipeline.storage.order import COUNTED, LATEST, TOTAL, Counted, generation_of
 from pipeline.storage.pruned import read_pruned
 
 HOLDOUT_CHUNKS = 4  # the hold-out is at most this many chunks large
@@ -124,6 +124,7 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
         made = making.make(num_chunks)
         chunk_set = making.chunk_set()
         sets_removed = remove_old_sets(output, config.keep_sets) if made else 0
+    atomic.forget_shards(config.directory, generation_of(window.metas[-1].path.parts[-3]))
     seconds = time.monotonic() - start
     short = config.chunks_to_make - len(chunk_set.chunks)
     if short:
@@ -282,7 +283,8 @@ class _Making:
             if begun.get("skipped", True):
                 atomic.remove(existing)  # which row replaces a damaged shard's is known only if all are sampled anew
                 existing = []
-        missing = [index for index, path in enumerate(self._paths(num_chunks)) if not path.exists()]
+        made = set(self._files())
+        missing = [index for index, path in enumerate(self._paths(num_chunks)) if path not in made]
         size = self.config.positions_per_chunk
         sampled = self._sample(num_chunks * size)
         rows = np.concatenate([np.arange(index * size, (index + 1) * size) for index in missing])
@@ -362,7 +364,7 @@ class _Making:
     def _sample_holdout(self) -> Positions:
         """Empty if the hold-out is made already, or nothing is held out."""
         pool = self.window.pool(held_out=True)
-        made = (self.output / layout.holdout_name(self.set_name)).exists()
+        made = atomic.exists(self.output / layout.holdout_name(self.set_name))
         limit = 0 if made else HOLDOUT_CHUNKS * self.config.positions_per_chunk
         return pool.sample(min(len(pool), limit), self._rng(HOLDOUT))
 

@@ -126,6 +126,8 @@ class Reader:
         numbers = np.unique(wanted.shard)
         shards: dict[int, Shard] = {}
         errors: list[tuple[int, FileError]] = []
+        metas = [self._window.metas[number] for number in numbers.tolist()]
+        atomic.bring_all([meta.path for meta in metas if meta.pack is None])
         for number in numbers.tolist():
             meta = self._window.metas[number]
             try:

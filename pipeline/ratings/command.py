@@ -126,7 +126,7 @@ def _refuse_none(matches: Sequence[object], config: RatingsConfig) -> None:
 
 
 def _warn_of_damage(path: Path, progress: Progress) -> None:
-    if not path.exists():
+    if not atomic.exists(path):
         return
     try:
         read_ratings(path)

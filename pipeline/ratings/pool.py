@@ -34,6 +34,7 @@ from pipeline.errors import FileError, UsageError
 from pipeline.players.specs import HANDICAP, parse_player
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings.strength import resolve_name
+from pipeline.storage import atomic
 from pipeline.storage.ratings import Member, Pool, RatedPlayer, pool_lock, read_pool, read_ratings, write_pool
 
 NEAREST_ELO = 200.0  # an opponent this much farther away is chosen e times less often
@@ -142,7 +143,7 @@ def _row(member: Member, rated: RatedPlayers) -> PoolRow:
 
 def _rated_players(ratings_path: Path, progress: Progress) -> dict[str, RatedPlayer]:
     """The rated players by name; none if there are no ratings yet, or, with a warning, if they can't be read."""
-    if not ratings_path.exists():
+    if not atomic.exists(ratings_path):
         return {}
     try:
         return read_ratings(ratings_path).by_name

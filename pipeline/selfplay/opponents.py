@@ -33,7 +33,8 @@ from pipeline.players.builtin import BUILT_INS, make_builtin
 from pipeline.players.specs import ENGINES, parse_player
 from pipeline.progress import Progress
 from pipeline.ratings.pool import MODES, choose, parse_mode
-from pipeline.storage.models import Model, check_game, game_as_seen, read_model, read_promotions
+from pipeline.storage import atomic
+from pipeline.storage.models import Model, check_game, game_as_seen, has_model, read_model, read_promotions
 from pipeline.storage.ratings import RatedPlayer, read_pool, read_ratings
 
 MIRROR, CHAMPION, PREVIOUS, POOL = "mirror", "champion", "previous", "pool:"
@@ -202,7 +203,7 @@ class OpponentSource:
             return Candidates()
         pool = read_pool(self.config.pool)
         ratings = self.config.pool.with_name("ratings.json")
-        rated = read_ratings(ratings).by_name if ratings.exists() else {}
+        rated = read_ratings(ratings).by_name if atomic.exists(ratings) else {}
         champions = [path.name for path in read_champions(self.config.network.parent)]
         found = Candidates(rated=rated, champions=champions)
         for member in pool.members:
@@ -225,7 +226,7 @@ class OpponentSource:
         path = champion_before(read_champions(self.config.network.parent), learner)
         if path is None:
             self._once(self.progress.say, f"no champion before {learner.name}: it meets itself instead")
-        elif not path.is_dir():
+        elif not has_model(path):
             gone = f"the champion before {learner.name}, {path}, is gone: it meets itself instead"
             self._once(self.progress.warn, gone)
             path = None

@@ -3,6 +3,9 @@
 Everything is written under a temporary name in the same folder, flushed, synced and renamed; then the folder is
 synced. A failed write removes its temporary; a killed one leaves it, and ``sweep`` removes it later.
 A full or read-only disk is a FileError of one line.
+
+In the working copy of a run in object storage (mirror.py) the bucket comes first: what is written goes there before it
+is renamed, what is read or listed is brought from there, and a lock is a lease as well.
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from pipeline.errors import FileError, explain
-from pipeline.storage import layout
+from pipeline.storage import layout, mirror
+from pipeline.storage.leases import Held
 
 Record = TypeVar("Record", bound=BaseModel)
 MOST_NESTED = 64  # lists and objects of JSON in each other; ours have fewer than ten
@@ -91,6 +95,8 @@ def _replacing(path: Path, folder_sync: bool = True) -> Iterator[Path]:
     with os_errors(path):
         try:
             yield temporary
+            if (copy := mirror.of(path)) is not None:
+                copy.commit(path, temporary)
             os.rename(temporary, path)
         except BaseException:
             with suppress(OSError):
@@ -154,10 +160,13 @@ def append_line(path: Path, line: str) -> None:
                 raise
         finally:
             os.close(descriptor)
+    if (copy := mirror.of(path)) is not None:
+        copy.appended(path)
 
 
 def read_bytes(path: Path, wanted: str) -> bytes:
     """The whole file. Raises FileError, which says what was wanted, if it is missing or unreadable."""
+    bring(path)
     try:
         if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
             raise FileError(path, f"it is no regular file; wanted {wanted}")  # a pipe would keep the reader waiting
@@ -170,6 +179,35 @@ def read_bytes(path: Path, wanted: str) -> bytes:
         raise explain(path, error) from error
     except MemoryError as error:
         raise FileError(path, f"it is larger than this machine's memory; wanted {wanted}") from error
+
+
+def bring(path: Path) -> None:
+    """Bring a file here that is in object storage, for whoever opens it without read_bytes. Raises FileError."""
+    if (copy := mirror.of(path)) is not None:
+        copy.want(path)
+
+
+def bring_all(paths: Sequence[Path]) -> None:
+    """Bring files of one folder's kind that never change, many at once. Raises FileError."""
+    if paths and (copy := mirror.of(paths[0])) is not None:
+        copy.fetch(paths)
+
+
+def forget_shards(directory: Path, before: int) -> None:
+    """Where games are kept in object storage, remove the copies here of generations before this one."""
+    if (copy := mirror.of(directory)) is not None:
+        copy.forget_shards(directory, before)
+
+
+def is_listed(folder: Path) -> bool:
+    """Whether a model or match of this name was found in object storage, whether its files are here or not."""
+    return mirror.of(folder) is not None and os.path.isfile(folder / layout.LISTED)
+
+
+def exists(path: Path) -> bool:
+    """Whether the file is here, or in object storage, from where it is brought. Raises FileError."""
+    bring(path)
+    return os.path.exists(path)
 
 
 def read_json(path: Path, wanted: str) -> dict[str, Any]:
@@ -299,15 +337,21 @@ def first_problem(error: ValidationError) -> str:
 
 def names_in(folder: Path) -> list[str]:
     """The names in a folder, in no order; a missing folder has none. Raises FileError if it can't be listed."""
+    copy = mirror.of(folder)
+    elsewhere = copy.names(folder) if copy is not None else set()
     with os_errors(folder):
         try:
-            return os.listdir(folder)
+            names = os.listdir(folder)
         except FileNotFoundError:
-            return []
+            names = []
+    return list(elsewhere.union(names)) if elsewhere else names
 
 
 def remove(files: Iterable[Path]) -> None:
     """Remove files, of which some may be gone already. Raises FileError."""
+    files = list(files)
+    if files and (copy := mirror.of(files[0])) is not None:
+        copy.removing(files)
     for path in files:
         with os_errors(path):
             path.unlink(missing_ok=True)
@@ -336,11 +380,27 @@ def new_directory(path: Path) -> Iterator[Path]:
                     sync(Path(folder, name))
                 sync(Path(folder))
             _refuse_existing(path)
-            os.rename(temporary, path)
+            if (copy := mirror.of(path)) is not None:
+                copy.commit_folder(path, temporary)
+                _merge(temporary, path)
+            else:
+                os.rename(temporary, path)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
         sync(path.parent)
+
+
+def _merge(temporary: Path, path: Path) -> None:
+    """Rename a folder that is in object storage already, where another process may have found and made it meanwhile."""
+    try:
+        os.rename(temporary, path)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        for name in os.listdir(temporary):
+            os.replace(temporary / name, path / name)
+        temporary.rmdir()
 
 
 def _refuse_existing(path: Path) -> None:
@@ -382,10 +442,28 @@ def file_lock(path: Path, on_wait: Callable[[], None] | None = None, wait: bool 
                         on_wait = None
                     fcntl.flock(descriptor, fcntl.LOCK_EX)
             if _is_at(descriptor, lock):
-                yield
+                with _lease(path, on_wait, wait):
+                    yield
                 return
         finally:
             os.close(descriptor)
+
+
+@contextmanager
+def _lease(path: Path, on_wait: Callable[[], None] | None, wait: bool) -> Iterator[None]:
+    """The lock for other working copies of the same run. Raises like file_lock."""
+    if (copy := mirror.of(path)) is None:
+        yield
+        return
+    holding = copy.hold(path, on_wait, wait)
+    try:
+        holding.__enter__()
+    except Held as error:
+        raise Busy(error.path, error.problem) from error
+    try:
+        yield
+    finally:
+        holding.__exit__(None, None, None)
 
 
 def _open_lock(lock: Path) -> int:

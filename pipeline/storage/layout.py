@@ -12,6 +12,7 @@
     data/evaluate/CHALLENGER-vs-CHAMPION/                         a match of two players
     .NAME~HOST~PID~TIME~RANDOM.tmp       NAME while it is being written; no reader looks at hidden names
     .NAME.lock                           held while NAME is changed
+    .mugo-copy.json                      says that a folder is the working copy of a run in object storage
 
 Names of one kind sort alphabetically by age: numbers are zero-padded, times are UTC. A set's number counts the sets
 made in its folder, so that age shows even between two sets of one model; the hash after it says what it was made from.
@@ -368,3 +369,72 @@ def parse_temporary_name(name: str) -> TemporaryName | None:
 def lock_path(path: Path) -> Path:
     """The lock of a file or folder: beside it, hidden."""
     return path.with_name(f".{path.name}.lock")
+
+
+# Runs in object storage: a bucket holds what data/ and saved_models/ hold, under the same names, but for models
+
+WORKING_COPY = ".mugo-copy.json"  # in the folder of a run
+LISTED = ".listed"  # in the folder of a model or match: it is in the bucket, whether its files are here or not
+FORGOTTEN = ".forgotten"  # in a folder of games: no window needs them, so the shards aren't kept here any more
+CLOSED = ".closed"  # in a folder of games, or a worker's: it was listed when nobody played in that generation any more
+DATA, SELFPLAY, TRAINING, LOGS, EVALUATE, TOURNAMENT = (
+    "data",
+    "selfplay",
+    "training_data",
+    "logs",
+    "evaluate",
+    "tournament",
+)
+POOL, PRUNED = "pool.json", "pruned.json"
+INTENT = f".{PROMOTIONS}.intent"  # of a promotion that is under way
+
+Parts = tuple[str, ...]
+"""Of a path below the folder of a run."""
+
+
+def is_shared(parts: Parts) -> bool:
+    """Whether a file is kept in the bucket, too: not temporaries, locks, checkpoints, curves, games as SGF."""
+    if len(parts) < 2 or parts[0] not in (DATA, SAVED_MODELS.name):
+        return False
+    if parts == (SAVED_MODELS.name, INTENT):
+        return True
+    if any(part.startswith(".") for part in parts) or parts[:2] == (DATA, LOGS):
+        return False
+    return MATCH_SGF not in parts[2:-1]
+
+
+def is_written_once(parts: Parts) -> bool:
+    """Whether a shared file never changes: shards, their sidecars, packs, chunks, and what a model consists of."""
+    if parts[0] == SAVED_MODELS.name:
+        return len(parts) == 3
+    name = parts[-1]
+    if parts[1] == SELFPLAY:
+        return parse_shard_name(name) is not None or parse_pack_name(name) is not None
+    return parse_chunk_name(name) is not None
+
+
+def is_kept_by_all(parts: Parts) -> bool:
+    """Whether a file that changes must never be replaced without having been read: others are copies, or made anew."""
+    return parts[-1] in (CHAMPION, PROMOTIONS, INTENT, MATCH_GAMES, POOL, PRUNED)
+
+
+def model_file_key(model: str, name: str, sha256: str) -> str:
+    """Of a file of a model beside model.json. Apart from it, and named by its content: of two trainings that make one
+    model only one commits model.json, and its files are those that this names.
+    """
+    return f"{SAVED_MODELS.name}/.files/{model}/{sha256[:16]}-{name}"
+
+
+def number_in(parts: Parts, name: str) -> int | None:
+    """The number by which the folders in this folder sort, of the one with this name; None: it has none.
+
+    Of models, of generations in the folder of all games, and of matches, which begin with their challenger's.
+    """
+    if parts == (SAVED_MODELS.name,):
+        model = parse_model_name(name)
+        return model.number if model else None
+    if parts == (DATA, SELFPLAY):
+        games = parse_games_folder(name)
+        return games.generation if games and games.generation != UNNUMBERED else None
+    match = _MODEL.match(name) if parts == (DATA, EVALUATE) else None
+    return int(match[1]) if match else None

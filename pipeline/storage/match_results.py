@@ -166,7 +166,7 @@ def _kept(found: MatchLines, data: bytes, first: int) -> tuple[KeptResults | Non
     """
     none = None, np.zeros(0, ROW)
     path = found.folder / layout.MATCH_RESULTS
-    if not path.exists():
+    if not atomic.exists(path):
         return none
     try:
         kept = atomic.read_record(path, KeptResults, "the results of a match")

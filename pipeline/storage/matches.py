@@ -298,7 +298,8 @@ class Match:
 def list_matches(directory: Path) -> list[Path]:
     """The match folders in a directory, by name. A missing directory has none."""
     names = sorted(filter(layout.parse_match_name, atomic.names_in(directory)))
-    return [directory / name for name in names if (directory / name / layout.MATCH_GAMES).is_file()]
+    folders = [directory / name for name in names]
+    return [folder for folder in folders if (folder / layout.MATCH_GAMES).is_file() or atomic.is_listed(folder)]
 
 
 def newest_match(folders: Sequence[Path]) -> Path | None:
@@ -323,13 +324,13 @@ def read_match(folder: Path, with_summary: bool = True) -> Match:
 
 
 def has_match(folder: Path) -> bool:
-    return os.path.exists(folder / layout.MATCH_GAMES)  # False also for a name that no file system takes
+    return atomic.exists(folder / layout.MATCH_GAMES)  # False also for a name that no file system takes
 
 
 def read_summary(folder: Path) -> dict[str, Any] | None:
     """summary.json; None if there is none. Raises FileError if it is damaged."""
     path = folder / layout.MATCH_SUMMARY
-    return atomic.read_json(path, "the summary of a match") if path.exists() else None
+    return atomic.read_json(path, "the summary of a match") if atomic.exists(path) else None
 
 
 @dataclass
@@ -596,7 +597,7 @@ def open_match(folder: Path, header: MatchHeader) -> MatchWriter:
     path = folder / layout.MATCH_GAMES
     atomic.make_folder(folder)
     atomic.sweep(folder)
-    if not path.exists():
+    if not atomic.exists(path):
         atomic.write_text(path, header.model_dump_json() + "\n")
         return MatchWriter(folder, header, list(header.openings), stones=list(header.stones))
     found, num_bytes = _read_games(folder)

@@ -115,7 +115,7 @@ def write_model(
 
 def read_info(path: Path) -> ModelInfo:
     """model.json of a model directory. Raises FileError if it is missing, damaged or of another version."""
-    if not path.is_dir():
+    if not path.is_dir() and not has_model(path):
         raise FileError(path, "no such directory; wanted a model directory; `python main.py init` makes a first one")
     return atomic.read_record(path / layout.MODEL_JSON, ModelInfo, "the description of a model")
 
@@ -182,8 +182,11 @@ def list_models(folder: Path) -> list[Path]:
 
 
 def has_model(path: Path) -> bool:
-    """Whether a model stands there."""
-    return os.path.isfile(path / layout.MODEL_JSON)  # False also for a name that no file system takes
+    """Whether a model stands there, or in object storage."""
+    if atomic.is_listed(path):
+        return True
+    atomic.bring(description := path / layout.MODEL_JSON)
+    return os.path.isfile(description)  # False also for a name that no file system takes
 
 
 def newest_model(folder: Path) -> Path:
@@ -223,6 +226,7 @@ def resolve_champion(path: Path) -> Path:
 
     Resolve once and keep the answer, because best_model may be re-pointed. Raises FileError if there is no model.
     """
+    atomic.bring(path if path.name == layout.CHAMPION else path / layout.MODEL_JSON)
     if not os.path.lexists(path):
         champion = "no champion yet; wanted a symlink to a model; to make a first one run `python main.py init`"
         problem = champion if path.name == layout.CHAMPION else "no such model; wanted a model directory"
@@ -251,13 +255,14 @@ def set_champion(saved_models: Path, target: Path, entry: dict[str, Any], over: 
     with atomic.file_lock(link):
         atomic.sweep(saved_models)
         _settle(saved_models)
+        atomic.bring(link)
         text = os.path.relpath(target, os.path.realpath(saved_models))
         previous = os.readlink(link) if link.is_symlink() else None
         line = {"champion": text, "previous": previous, "time": atomic.utc_now(), **json.loads(json.dumps(entry))}
         journal = read_journal(saved_models)
         if previous == text and journal and _reason(journal[-1]) == _reason(line):
             return target
-        present = Path(os.path.realpath(link)) if os.path.exists(link) else None
+        present = real if link.is_symlink() and has_model(real := Path(os.path.realpath(link))) else None
         if over is not None and present != Path(os.path.realpath(over)):
             return present
         # The intent is written first: whoever finds it can tell from the link whether the promotion happened.
@@ -269,7 +274,7 @@ def set_champion(saved_models: Path, target: Path, entry: dict[str, Any], over: 
 
 def read_promotions(saved_models: Path) -> list[dict[str, Any]]:
     """The journal, oldest first; empty before the first promotion. Raises FileError if unreadable."""
-    if _intent_path(saved_models).exists():
+    if atomic.exists(_intent_path(saved_models)):
         with atomic.file_lock(saved_models / layout.CHAMPION):
             _settle(saved_models)
     return read_journal(saved_models)
@@ -280,26 +285,26 @@ def _reason(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _intent_path(saved_models: Path) -> Path:
-    return saved_models / f".{layout.PROMOTIONS}.intent"
+    return saved_models / layout.INTENT
 
 
 def _settle(saved_models: Path) -> None:
     """Finish an interrupted promotion: journal it if the link was re-pointed, otherwise forget it."""
     intent = _intent_path(saved_models)
-    if not intent.exists():
+    if not atomic.exists(intent):
         return
     line = pending_promotion(saved_models)
     if line is not None:
         atomic.append_line(saved_models / layout.PROMOTIONS, json.dumps(line, ensure_ascii=False))
-    with atomic.os_errors(intent):
-        intent.unlink()
+    atomic.remove([intent])
 
 
 def pending_promotion(saved_models: Path) -> dict[str, Any] | None:
     """A promotion that happened, though a kill kept it from the journal; None: there is none. Writes nothing."""
     intent, link = _intent_path(saved_models), saved_models / layout.CHAMPION
-    if not intent.exists():
+    if not atomic.exists(intent):
         return None
+    atomic.bring(link)
     line = atomic.read_json(intent, "a promotion that is under way")
     journal = read_journal(saved_models)
     happened = link.is_symlink() and os.readlink(link) == line.get("champion")
@@ -309,7 +314,7 @@ def pending_promotion(saved_models: Path) -> dict[str, Any] | None:
 def read_journal(saved_models: Path) -> list[dict[str, Any]]:
     """Like read_promotions, but writes nothing: a promotion that a kill interrupted may be missing."""
     path = saved_models / layout.PROMOTIONS
-    if not path.exists():
+    if not atomic.exists(path):
         return []
     lines = []
     for text in atomic.read_bytes(path, "the journal of promotions").decode(errors="replace").splitlines():

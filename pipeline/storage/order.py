@@ -35,7 +35,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from pipeline.storage import atomic, layout, packs
+from pipeline.storage import atomic, layout, mirror, packs
 
 TOTAL, COUNTED, LATEST = "total_positions", "counted_shards", "latest_shard"  # in the description of a window
 MOST = 2**63  # shards or positions
@@ -124,6 +124,8 @@ def generation_of(folder: str) -> int:
 
 def folders_in(directory: Path, is_ours: Callable[[str], bool]) -> list[str]:
     """The names of the folders there that are ours, in no order; a missing directory has none. Raises FileError."""
+    if (copy := mirror.of(directory)) is not None:
+        copy.names(directory)  # makes those that are in object storage
     with atomic.os_errors(directory), suppress(FileNotFoundError), os.scandir(directory) as entries:
         return [entry.name for entry in entries if is_ours(entry.name) and entry.is_dir()]
     return []
@@ -195,7 +197,7 @@ class ShardNames:
         with self._lock:
             last = self._last.get(folder)
             if last is None:  # earlier processes may have written here, under another clock
-                found = [name for name in map(layout.parse_shard_name, os.listdir(folder)) if name]
+                found = [name for name in map(layout.parse_shard_name, atomic.names_in(folder)) if name]
                 found += packs.shards_in(folder)
                 last = layout.ShardName(max(found).time, max(one.number for one in found)) if found else None
             time = datetime.now(UTC)

@@ -97,6 +97,7 @@ class Pack:
 
     def _read(self, path: Path, number: int, column: int, before: int) -> bytes:
         start, size = before + int(self._starts[number, column]), int(self.sizes[number, column])
+        atomic.bring(path)
         try:
             descriptor = os.open(path, os.O_RDONLY)
         except FileNotFoundError:

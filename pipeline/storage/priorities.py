@@ -62,6 +62,7 @@ def write_priorities(path: Path, priorities: Priorities) -> None:
 
 def read_priorities(path: Path) -> Priorities:
     """Raises FileError if the file is missing, damaged or of another version, or a priority is not above 0."""
+    atomic.bring(path)
     try:
         with safetensors.safe_open(path, framework="np") as opened:
             metadata = opened.metadata() or {}

@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, field_validator
 from pipeline.storage import atomic, layout
 from pipeline.storage.order import MOST, Counted, ShardFile, place_generation
 
-FILE = "pruned.json"
+FILE = layout.PRUNED
 
 
 def _name(stem: str) -> layout.ShardName:
@@ -96,7 +96,7 @@ class Pruned(BaseModel, frozen=True, extra="forbid"):
 def read_pruned(directory: Path) -> Pruned:
     """directory: of all games. Raises FileError if the file is damaged."""
     path = directory / FILE
-    if not path.exists():
+    if not atomic.exists(path):
         return Pruned()
     return atomic.read_record(path, Pruned, "what prune took away; remove it, and totals are those of what is left")
 

@@ -98,7 +98,7 @@ def write_ratings(path: Path, ratings: Ratings) -> None:
 
 def read_pool(path: Path) -> Pool:
     """The pool; an empty one if there is no file. Raises FileError if it is damaged or of another version."""
-    return atomic.read_record(path, Pool, WANTED_POOL) if path.exists() else Pool()
+    return atomic.read_record(path, Pool, WANTED_POOL) if atomic.exists(path) else Pool()
 
 
 def write_pool(path: Path, pool: Pool) -> None:

@@ -73,6 +73,7 @@ from pipeline.storage.priorities import (
     write_priorities,
 )
 from pipeline.storage.provenance import library_versions, source_commit
+from pipeline.storage.remote import Conflict
 from pipeline.train.calibration import calibration_positions
 from pipeline.train.checkpoint import Checkpoint, State, finished_checkpoints
 from pipeline.train.curves import VALUE_ERROR, Curves, overfitting, tagged
@@ -233,6 +234,10 @@ def _train(config: TrainConfig, progress: Progress, group: ProcessGroup | None =
         except NotFinite:
             checkpoint.remove()  # it leads here again
             raise
+        except Conflict as error:
+            raise NotYet(
+                f"{new_model}: another machine has trained a model meanwhile; run the command again"
+            ) from error
         checkpoint.remove()
     return summary
 
@@ -257,6 +262,7 @@ def _follow(config: TrainConfig, group: ProcessGroup) -> TrainSummary:
 
 def _checked(config: TrainConfig, chunks: ChunkSet, model: Model) -> tuple[AnyGame, Grown]:
     """The game of the chunks, and what training starts from. Raises FileError if chunks and model don't fit."""
+    atomic.bring_all(chunks.files)
     header, method = read_header(chunks.chunks[0]), method_named(model.info.method)
     if not are_related(model.info.game, header.game):
         raise FileError(model.path, f"it plays {model.info.game}; wanted a model that plays {header.game}")

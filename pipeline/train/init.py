@@ -14,8 +14,16 @@ from pipeline.games.registry import parse_game
 from pipeline.methods.registry import method_named
 from pipeline.phrases import counted
 from pipeline.progress import SILENT, Progress
-from pipeline.storage import layout
-from pipeline.storage.models import ModelInfo, read_info, read_model, resolve_champion, set_champion, write_model
+from pipeline.storage import atomic, layout
+from pipeline.storage.models import (
+    ModelInfo,
+    has_model,
+    read_info,
+    read_model,
+    resolve_champion,
+    set_champion,
+    write_model,
+)
 from pipeline.storage.provenance import library_versions, source_commit
 
 
@@ -69,8 +77,9 @@ def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
     )
     saved_models = config.new_model.parent
     champion = saved_models / layout.CHAMPION
+    atomic.bring(champion)
     has_champion = champion.is_symlink()
-    if has_champion and champion.exists() and (found := read_info(champion).game) != game.family:
+    if has_champion and has_model(champion) and (found := read_info(champion).game) != game.family:
         would = f"the new model would play {game.family}"
         raise FileError(champion, f"plays {found}, {would}; wanted a folder for each game")
     if has_champion or not _is_what_we_would_make(config.new_model, info):

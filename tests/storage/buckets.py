@@ -1,0 +1,205 @@
+"""A bucket on this machine: moto's server on the loopback interface, behind a proxy in which requests go wrong.
+
+The proxy passes every request on, unless a test's `plan` says otherwise:
+    "drop"     it never arrives: the connection ends
+    "lose"     it arrives, its answer doesn't
+    "twice"    it arrives twice, the second one's answer is the one that counts
+    "again"    it arrives once more after `late` seconds, when it was answered long ago
+    "slow"     its answer takes `late` seconds
+    "late"     as "slow", and it arrives at that time only
+    503, 403   the server's answer, or any other number with the code that S3 has for it
+    a function is called with the request and decides; it may kill a process
+"""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+
+import pytest
+
+pytest.importorskip("s3fs", reason="object storage needs the extra cloud")
+pytest.importorskip("moto", reason="needs a server like Amazon's; pip install '.[test]'")
+
+BUCKET = "bucket"
+CODES = {403: "InvalidAccessKeyId", 404: "NoSuchBucket", 500: "InternalError", 503: "SlowDown"}
+
+
+class Request(NamedTuple):
+    """number: of all that came so far, from 0; key: what follows the bucket's name, without the query."""
+
+    number: int
+    method: str
+    key: str
+    query: str
+    condition: str  # If-Match or If-None-Match
+
+
+Action = str | int | None
+Plan = Callable[[Request], Action]
+
+
+class Bucket:
+    """url: of the proxy; set plan to make requests go wrong; requests: all that came."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._lock = threading.Lock()
+        self.requests: list[Request] = []
+        self.plan: Plan = lambda request: None
+        self.late = 0.5
+        bucket = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, format: str, *arguments: Any) -> None:
+                pass
+
+            def handle_one_request(self) -> None:
+                try:
+                    super().handle_one_request()
+                except (ConnectionError, TimeoutError):
+                    self.close_connection = True
+
+            def _pass(self) -> None:
+                bucket.serve(self)
+
+            do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _pass  # noqa: N815  names of http.server
+
+        class Quiet(ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, request: Any, address: Any) -> None:
+                pass
+
+        self._server = Quiet(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def serve(self, handler: BaseHTTPRequestHandler) -> None:
+        body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+        headers = {name: value for name, value in handler.headers.items() if name.lower() != "connection"}
+        whole = handler.command, handler.path, headers, body  # the handler goes on to the next request
+        path, _, query = handler.path.partition("?")
+        condition = handler.headers.get("If-Match") or handler.headers.get("If-None-Match") or ""
+        with self._lock:
+            key = path.removeprefix(f"/{BUCKET}").lstrip("/")
+            request = Request(len(self.requests), handler.command, key, query, condition)
+            self.requests.append(request)
+            action = self.plan(request)
+        if action == "drop":
+            handler.close_connection = True
+            return
+        if isinstance(action, int):
+            text = f"<Error><Code>{CODES[action]}</Code><Message>made up</Message></Error>".encode()
+            self._answer(handler, action, [("Content-Type", "application/xml")], text)
+            return
+        if action == "late":
+            time.sleep(self.late)
+        answer = self._pass_on(*whole)
+        if action == "twice":
+            answer = self._pass_on(*whole)
+        if action == "again":
+            threading.Timer(self.late, self._pass_on, whole).start()
+        if action == "slow":
+            time.sleep(self.late)
+        if action == "lose":
+            handler.close_connection = True
+            return
+        self._answer(handler, *answer)
+
+    def _pass_on(
+        self, method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> tuple[int, list[tuple[str, str]], bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
+        connection.request(method, path, body, headers)
+        answer = connection.getresponse()
+        found = answer.status, answer.getheaders(), answer.read()
+        connection.close()
+        return found
+
+    def _answer(
+        self, handler: BaseHTTPRequestHandler, status: int, headers: list[tuple[str, str]], body: bytes
+    ) -> None:
+        length = next((value for name, value in headers if name.lower() == "content-length"), str(len(body)))
+        handler.send_response_only(status)
+        for name, value in headers:
+            if name.lower() not in ("content-length", "connection", "transfer-encoding"):
+                handler.send_header(name, value)
+        handler.send_header("Content-Length", length if handler.command == "HEAD" else str(len(body)))
+        handler.end_headers()
+        if handler.command != "HEAD":
+            handler.wfile.write(body)
+
+    # Around the proxy
+
+    @cached_property
+    def _client(self) -> Any:
+        import boto3
+
+        return boto3.client("s3", endpoint_url=f"http://127.0.0.1:{self._port}")
+
+    def all_keys(self, prefix: str = "") -> list[str]:
+        """All keys that begin with prefix, by name."""
+        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
+        return [one["Key"] for page in pages for one in page.get("Contents", [])]
+
+    def read(self, key: str) -> bytes:
+        return self._client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+
+    def write(self, key: str, data: bytes) -> None:
+        self._client.put_object(Bucket=BUCKET, Key=key, Body=data)
+
+    def remove(self, key: str) -> None:
+        self._client.delete_object(Bucket=BUCKET, Key=key)
+
+    @contextmanager
+    def counted(self) -> Iterator[list[Request]]:
+        """The requests that come while the block runs."""
+        found: list[Request] = []
+        start = len(self.requests)
+        yield found
+        found += self.requests[start:]
+
+
+@contextmanager
+def open_bucket() -> Iterator[Bucket]:
+    """A new, empty bucket, and the environment in which commands find it."""
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    port = server.get_host_and_port()[1]
+    bucket = Bucket(port)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment(bucket).items():
+            patch.setenv(name, value)
+        bucket._client.create_bucket(Bucket=BUCKET)
+        try:
+            yield bucket
+        finally:
+            bucket.close()
+            server.stop()
+
+
+def environment(bucket: Bucket) -> dict[str, str]:
+    return {
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": bucket.url,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
