@@ -430,6 +430,7 @@ class Game(AnyGame):
     plane_names: tuple[str, ...]  # C names; new ones always last: older models see the first ones
     repeats: bool = True  # whether earlier positions forbid moves or end games; without, a search keeps no histories
     symmetries: Symmetries
+    kinds_per_point: int = 1  # action k·P + p, k below this, is a move of kind k to point p; further ones stand nowhere
 
     @property
     def num_points(self) -> int:

@@ -56,6 +56,7 @@ class Architecture:
     actions: int  # A, policy logits
     value_head: str = "scalar"  # one of VALUE_OUTPUTS
     global_planes: int = 0  # the last of the planes, each the same everywhere; 0: a network for one board
+    kinds_per_point: int = 1  # of moves: action k·P + p is one of kind k to point p
 
     @staticmethod
     def for_game(size: str, game: Game, value_head: str = "scalar") -> Architecture:
@@ -63,12 +64,14 @@ class Architecture:
         blocks, channels = parse_size(size)
         height, width = game.board_shape
         return Architecture(
-            blocks, channels, game.num_planes, height, width, game.num_actions, value_head, game.num_global_planes
-        )
+            blocks, channels, game.num_planes, height, width, game.num_actions, value_head, game.num_global_planes,
+            game.kinds_per_point,
+        )  # fmt: skip
 
     @staticmethod
     def from_dict(values: dict[str, Any]) -> Architecture:
-        """The inverse of to_dict; without a value_head it is scalar, without global_planes there are none.
+        """The inverse of to_dict; without a value_head it is scalar, without global_planes there are none, without
+        kinds_per_point it is one.
 
         Raises MuGoError that names the first field that is missing, unknown or of a wrong value.
         """
@@ -82,6 +85,11 @@ class Architecture:
                 raise MuGoError(f"architecture: {name} is {number!r}; wanted a whole number of at least 1")
         if values["blocks"] > MAX_BLOCKS:  # each would be gone through before the first missing weight is named
             raise MuGoError(f"architecture: blocks is {values['blocks']}; wanted at most {MAX_BLOCKS}")
+        kinds = values.get("kinds_per_point", 1)
+        most = max(1, values["actions"] // (values["height"] * values["width"]))
+        if not isinstance(kinds, int) or isinstance(kinds, bool) or not 1 <= kinds <= most:
+            found = f"kinds_per_point is {kinds!r}"
+            raise MuGoError(f"architecture: {found}; wanted 1 to {most}, as it has {values['actions']} actions")
         last = values.get("global_planes", 0)
         if not isinstance(last, int) or isinstance(last, bool) or not 0 <= last < values["planes"]:
             found = f"global_planes is {last!r}"
@@ -95,6 +103,8 @@ class Architecture:
         values = asdict(self)
         if not self.global_planes:
             del values["global_planes"]
+        if self.kinds_per_point == 1:
+            del values["kinds_per_point"]
         return values
 
     def at(self, height: int, width: int) -> Architecture:
@@ -103,7 +113,8 @@ class Architecture:
             return self
         if not self.any_board:
             raise MuGoError(f"a network for boards of {self.height}×{self.width}; found one of {height}×{width}")
-        return replace(self, height=height, width=width, actions=height * width + self.extra_actions)
+        actions = height * width * self.kinds_per_point + self.extra_actions
+        return replace(self, height=height, width=width, actions=actions)
 
     @property
     def any_board(self) -> bool:
@@ -130,18 +141,18 @@ class Architecture:
 
     @property
     def point_policy(self) -> bool:
-        """Whether action p < P means point p. Otherwise (connect four's columns) the policy head is dense."""
+        """Whether actions stand on points. Otherwise (connect four's columns) the policy head is dense."""
         return self.actions >= self.points
 
     @property
     def extra_actions(self) -> int:
         """Actions of a point policy that stand on no point, such as a pass; they follow the points."""
-        return self.actions - self.points if self.point_policy else 0
+        return self.actions - self.points * self.kinds_per_point if self.point_policy else 0
 
     @property
     def head_channels(self) -> int:
         """Channels of the policy head, and again of the value head."""
-        return max(16, self.channels // 4)
+        return max(16, self.channels // 4, self.kinds_per_point)
 
     def has_pooling(self, block: int) -> bool:
         """Every second block sees the whole board through pooled means and maxima."""
@@ -202,7 +213,7 @@ def weight_shapes(architecture: Architecture) -> dict[str, tuple[int, ...]]:
         if not architecture.point_policy:
             linear(f"{policy}_dense", head * architecture.points, architecture.actions)
             continue
-        linear(f"{policy}_points", head, 1)
+        linear(f"{policy}_points", head, architecture.kinds_per_point)
         if architecture.extra_actions:
             linear(f"{policy}_extra", groups * head, architecture.extra_actions)
     convolution("value_features", channels, head, 1)

@@ -203,10 +203,10 @@ class _Layers:
         return self.ops.add(self.ops.matmul(x, weight, False, True), self._constant(f"{name}.bias", (1, -1)))
 
     def linear_at_points(self, x: Any, name: str) -> Any:
-        """[B, P]: a linear layer with one output at every point of x [B, C, H, W], computed as a 1×1 convolution."""
-        kernel = self._constant(f"{name}.weight", (1, -1, 1, 1))
+        """[B, N·P]: a linear layer with N outputs at every point of x [B, C, H, W], computed as a 1×1 convolution."""
+        kernel = self._constant(f"{name}.weight", (-1, x.shape[1], 1, 1))
         y = self.ops.convolution(x, kernel, [1, 1], [0, 0], [0, 0], [1, 1])
-        return self.flat(self.ops.add(y, self._constant(f"{name}.bias", (1, 1, 1, 1))))
+        return self.flat(self.ops.add(y, self._constant(f"{name}.bias", (1, -1, 1, 1))))
 
     def pooled(self, x: Any) -> Any:
         board = np.array([2, 3])

@@ -79,7 +79,7 @@ def evaluate_plain(architecture: Architecture, folded: Weights, planes: Planes |
     policy, value = np.split(np.maximum(_convolve(x, folded, "heads"), 0), 2, axis=1)
     if architecture.point_policy:
         by_point = policy.reshape(*policy.shape[:2], -1).transpose(0, 2, 1)
-        logits = _linear(by_point, folded, "policy_points")[:, :, 0]
+        logits = _linear(by_point, folded, "policy_points").transpose(0, 2, 1).reshape(len(policy), -1)
         if architecture.extra_actions:
             logits = np.concatenate([logits, _linear(_pooled(policy), folded, "policy_extra")], axis=1)
     else:

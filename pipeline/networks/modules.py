@@ -121,7 +121,7 @@ class Network(nn.Module):
             if not architecture.point_policy:
                 self.add_module(f"{policy}_dense", nn.Linear(head * architecture.points, architecture.actions))
                 continue
-            self.add_module(f"{policy}_points", nn.Linear(head, 1))
+            self.add_module(f"{policy}_points", nn.Linear(head, architecture.kinds_per_point))
             if architecture.extra_actions:
                 self.add_module(f"{policy}_extra", nn.Linear(groups * head, architecture.extra_actions))
         self.value_features = NormedConvolution(channels, head, 1)
@@ -162,8 +162,8 @@ class Network(nn.Module):
         if not self.architecture.point_policy:
             # channel-major, whatever the memory format
             return F.linear(features.flatten(1), *self._stacked("dense")).view(batch, heads, -1)
-        by_point = F.linear(features.permute(0, 2, 3, 1), *self._stacked("points"))  # [B, H, W, 3]
-        logits = by_point.flatten(1, 2).transpose(1, 2)
+        by_point = F.linear(features.permute(0, 2, 3, 1), *self._stacked("points")).flatten(1, 2)  # [B, P, 3·kinds]
+        logits = by_point.unflatten(2, (heads, -1)).permute(0, 2, 3, 1).flatten(2)
         if self.architecture.extra_actions:
             stacked, points = self._stacked("extra"), features[0, 0].numel()
             extra = read_pooled(pooled(features), *stacked, points).view(batch, heads, -1)
@@ -185,8 +185,10 @@ def value_of(value_logits: Tensor) -> Tensor:
 
 
 def per_point_logits(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """[B, P]: a linear layer with one output (weight [1, C], bias [1]) at every point of x [B, C, H, W]."""
-    return F.linear(x.permute(0, 2, 3, 1), weight, bias).flatten(1)
+    """[B, N·P]: a linear layer with N outputs (weight [N, C], bias [N]) at every point of x [B, C, H, W], one output's
+    points after the other's.
+    """
+    return F.linear(x.permute(0, 2, 3, 1), weight, bias).flatten(1, 2).transpose(1, 2).flatten(1)
 
 
 def load_network(architecture: Architecture, weights: Weights) -> Network:

@@ -34,6 +34,7 @@ RootTable = tuple[IntArray, FloatArray]  # visits and priors [n, A]
 # LOG.md, "Many leaves of one tree, at no cost".
 READOUTS_PER_LEAF = 16
 MAX_ROUNDS = 4  # of selecting leaves for one batch: leaves that end the game need no network, others take their place
+GROWTH = 1.25  # of the room for edges: all rows get what the fullest one needs, so not more at once
 ROWS_PER_ENDED = 12  # another round pays if leaves of at least one row in so many ended the game
 
 
@@ -341,13 +342,14 @@ class BatchSearch(Boards):
 
     def _reserve_edges(self, most: int) -> None:
         """Make room for the edges of the next batch's leaves in rows that have at most this many."""
-        capacity = self._tree.edge.shape[1]
-        if most + self.num_leaves * self.game.num_actions <= capacity:
+        capacity, wanted = self._tree.edge.shape[1], most + self.num_leaves * self.game.num_actions
+        if wanted <= capacity:
             return
-        grown = {}
-        for name in EDGE_ARRAYS:
+        capacity = max(wanted, int(capacity * GROWTH))
+        for name in EDGE_ARRAYS:  # one after the other, so that the old one is free before the next is made
             old = getattr(self._tree, name)
-            new = np.zeros((self.num_rows, 2 * capacity), old.dtype)
-            new[:, :capacity] = old
-            grown[name] = new
-        self._tree = self._tree._replace(**grown)
+            new = np.empty((self.num_rows, capacity), old.dtype)
+            for row, used in enumerate(self._tree.num_edges.tolist()):
+                new[row, :used] = old[row, :used]  # what was never touched is not touched now
+            self._tree = self._tree._replace(**{name: new})
+            del old

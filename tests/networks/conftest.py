@@ -11,6 +11,7 @@ ARCHITECTURES = {
     "points": Architecture(blocks=2, channels=8, planes=3, height=3, width=3, actions=9),
     "win, draw, loss": Architecture(2, 16, planes=5, height=5, width=5, actions=26, value_head="wdl"),
     "any board": Architecture(2, 16, planes=9, height=5, width=5, actions=26, value_head="wdl", global_planes=4),
+    "kinds of moves": Architecture(2, 16, planes=7, height=5, width=5, actions=175, kinds_per_point=7),
     "columns": Architecture(blocks=3, channels=12, planes=3, height=6, width=7, actions=7),
 }
 

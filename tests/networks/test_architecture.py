@@ -17,7 +17,7 @@ SMALL = Architecture(blocks=2, channels=8, planes=3, height=4, width=5, actions=
 
 @pytest.mark.parametrize(
     "spec, actions, extra_actions, point_policy",
-    [("go:9", 82, 1, True), ("tictactoe", 9, 0, True), ("connect4", 7, 0, False)],
+    [("go:9", 82, 1, True), ("tictactoe", 9, 0, True), ("connect4", 7, 0, False), ("shogi", 2187, 0, True)],
 )
 def test_the_policy_head_follows_the_game(spec: str, actions: int, extra_actions: int, point_policy: bool) -> None:
     game = parse_game(spec)
@@ -39,6 +39,17 @@ def test_the_value_head_is_scalar_by_default() -> None:
     values = SMALL.to_dict()
     del values["value_head"]
     assert Architecture.from_dict(values) == SMALL and SMALL.value_head == "scalar"
+
+
+def test_kinds_of_moves_are_outputs_of_every_point() -> None:
+    game = parse_game("shogi:5")
+    architecture = Architecture.for_game("b2c32", game)
+    shapes = weight_shapes(architecture)
+    assert shapes["policy_points.weight"] == (27, 27) and "policy_extra.weight" not in shapes
+    assert Architecture.from_dict(json.loads(json.dumps(architecture.to_dict()))) == architecture
+    assert "kinds_per_point" not in Architecture.for_game("b2c32", parse_game("go:9")).to_dict()
+    large = Architecture.for_game("b2c32", parse_game("shogi"))
+    assert replace(large, planes=architecture.planes, height=5, width=5, actions=675) == architecture
 
 
 @pytest.mark.parametrize(("value_head", "outputs"), [("scalar", 1), ("wdl", 3)])
@@ -78,6 +89,8 @@ def test_a_model_older_than_the_auxiliary_heads_is_refused() -> None:
         ({"value_head": "wld"}, "value_head is 'wld'; wanted one of scalar, wdl"),
         ({"value_head": ["wdl"]}, "value_head"),
         ({"value_head": None}, "value_head"),
+        ({"kinds_per_point": 2}, "kinds_per_point is 2; wanted 1 to 1, as it has 21 actions"),
+        ({"kinds_per_point": True}, "kinds_per_point"),
     ],
 )
 def test_a_wrong_dict_is_refused_by_field(change: dict, named: str) -> None:

@@ -75,7 +75,7 @@ class Shogi(OneAnalysis):
     def __init__(self, size: int, declaration: int = kernels.RULE_27, max_plies: int | None = None) -> None:
         self.size = size
         self.board_shape = (size, size)
-        self.num_actions = NUM_KINDS * size * size
+        self.num_actions, self.kinds_per_point = NUM_KINDS * size * size, NUM_KINDS
         self._words = kernels.words_of(size * size)
         self.state_size = self._words + kernels.EXTRA_WORDS
         self.max_plies = self.move_limit = max_plies or MOVE_LIMITS[size]
