@@ -46,7 +46,7 @@ FLOORS: list[set[str]] = [
     {"ratings"},
     {"matches"},
     {"methods"},
-    {"players"},
+    {"players", "workers"},
     {"search", "networks", "storage"},
     {"games"},
     FOUNDATION,

@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -47,9 +48,10 @@ from pipeline.storage.matches import (
     open_match,
     verify_games,
 )
-from pipeline.storage.models import Model, check_game, game_as_seen, read_model
+from pipeline.storage.models import Model, check_game, game_as_seen, read_model, resolve_champion
 from pipeline.storage.openings import read_openings
 from pipeline.storage.sgf import SgfText, game_sgf, sgf_name
+from pipeline.workers.pool import Models
 
 ENGINE_ROWS = 4  # games of a thread against an engine: it thinks about one, the others make a batch for the network
 LEAST_BATCH = 16  # below, networks may round differently (backends.MIN_BATCH), and games depend on how many there are
@@ -82,16 +84,18 @@ class Entrant:
         return f"{self.name}={stones}{self.spec.path.resolve()}@{self.info.readouts}"
 
 
-def load_entrant(text: str, readouts: int) -> Entrant:
+def load_entrant(text: str, readouts: int, models: Models = MappingProxyType({})) -> Entrant:
     """The player that a spec string names. readouts: for a model whose spec gives none.
+
+    models: the files of models that aren't read from the disk, by path.
 
     Raises UsageError for anything but a spec, FileError for a model that can't be read.
     """
-    spec = parse_player(text)
+    spec = parse_player(text, lambda path: path if str(path) in models else resolve_champion(path))
     if spec.path is None:
         plain = PlayerInfo(name=spec.name, kind=spec.kind, spec=spec.text, handicap=spec.handicap)
         return Entrant(spec, plain, None)
-    model = read_model(spec.path)
+    model = read_model(spec.path, models.get(str(spec.path)))
     own = readouts if spec.readouts is None else spec.readouts
     info = PlayerInfo(
         name=spec.name,
@@ -453,12 +457,12 @@ def _warn_of(failed: Sequence[MatchFailure], given_up: set[int], progress: Progr
         progress.warn(f"{who} {outcome}: {problem}")
 
 
-def job_pairing(job: dict[str, Any]) -> Pairing:
-    """What a worker plays; MatchRunner wrote the job.
+def job_pairing(job: dict[str, Any], models: Models = MappingProxyType({})) -> Pairing:
+    """What a worker plays; MatchRunner wrote the job. models: those that came with it; others are read from the disk.
 
     Raises UsageError or FileError for a player that can't be found, FileError if a model's weights have changed.
     """
-    entrants = [load_entrant(text, 0) for text in job["players"]]
+    entrants = [load_entrant(text, 0, models) for text in job["players"]]
     for entrant, weights in zip(entrants, job["weights"], strict=True):
         if entrant.info.weights != weights:
             raise FileError(

@@ -129,6 +129,7 @@ class FinishedGame:
 class ActorJob:
     """What an actor plays: the games that seeds yields, up to num_rows at a time.
 
+    seeds            may have games again after it had none, see Actor.resume
     config           how; its resign_threshold is the one in force, calibrated or given
     current_player   asked once per new game, so that a promotion takes effect with the next one
     on_finished      gets each game as it ends
@@ -169,6 +170,9 @@ class Actor(ABC):
     def run(self, stopped: Callable[[], bool]) -> None:
         """Step until no game is left, or stopped() says so: unfinished games are then dropped."""
         run_in_turn([self], stopped)
+
+    def resume(self) -> None:  # noqa: B027  one that can't is used until it has no game left, then replaced
+        """Ask for games again where none is in play: there were none left, and now there are."""
 
     def close(self) -> None:  # noqa: B027  most actors have nothing to let go
         """Let go of opponents; the actor is of no more use."""

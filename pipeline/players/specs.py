@@ -22,6 +22,7 @@ import hashlib
 import os
 import re
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -101,8 +102,11 @@ def is_engine(text: str) -> bool:
     return (stones[2].strip() if stones else body).startswith(ENGINES)
 
 
-def parse_player(text: str) -> PlayerSpec:
-    """Raises UsageError for anything but a spec, and FileError for a path without a model."""
+def parse_player(text: str, resolve: Callable[[Path], Path] = resolve_champion) -> PlayerSpec:
+    """resolve: of a model's path, its real directory.
+
+    Raises UsageError for anything but a spec, and FileError for a path without a model.
+    """
     match = _NAMED.fullmatch(text.strip())
     own_name, body = (match[1], match[2].strip()) if match else (None, text.strip())
     if own_name is not None:
@@ -110,7 +114,7 @@ def parse_player(text: str) -> PlayerSpec:
         if own_name in KNOWN and body != own_name:
             raise UsageError(f"player {text!r}: the name {own_name!r} is the built-in player's; choose another")
     if body.startswith(HANDICAP):
-        return _with_handicap(text, own_name, body)
+        return _with_handicap(text, own_name, body, resolve)
     for kind in KNOWN:
         if body == kind:
             return PlayerSpec(text, kind, own_name or kind, own_name is not None)
@@ -128,12 +132,12 @@ def parse_player(text: str) -> PlayerSpec:
         return PlayerSpec(text, "gnubg", own_name or f"gnubg-{plies}ply", own_name is not None, command=plies)
     if "/" not in body and body in entry_points.find(entry_points.PLAYERS):
         return PlayerSpec(text, "plugin", own_name or body, own_name is not None, command=body)
-    path, readouts = _resolve_model(text, body)
+    path, readouts = _resolve_model(text, body, resolve)
     name = own_name or _model_name(text, path, readouts)
     return PlayerSpec(text, "model", name, own_name is not None, path, readouts)
 
 
-def _with_handicap(text: str, own_name: str | None, body: str) -> PlayerSpec:
+def _with_handicap(text: str, own_name: str | None, body: str, resolve: Callable[[Path], Path]) -> PlayerSpec:
     """Of ``handicap:N:SPEC``; the name says the stones unless the spec gives another."""
     match = _HANDICAP.fullmatch(body)
     stones = int(match[1]) if match else 0
@@ -141,7 +145,7 @@ def _with_handicap(text: str, own_name: str | None, body: str) -> PlayerSpec:
     if stones < 2 or inner.startswith((HANDICAP, USI, GNUBG)) or _NAMED.fullmatch(inner):
         wanted = f"{HANDICAP}N:PLAYER with N from 2 on, e.g. {HANDICAP}3:gtp:gnugo --mode gtp; a name stands before it"
         raise UsageError(f"player {text!r}: wanted {wanted}")
-    player = parse_player(inner)
+    player = parse_player(inner, resolve)
     name = own_name or layout.check_player_name(player.name + handicap_suffix(stones))
     return replace(player, text=text, name=name, own_name=own_name is not None, handicap=stones)
 
@@ -158,7 +162,7 @@ def _engine_name(text: str, command: str) -> str:
     return layout.check_player_name(f"{program}-{hashlib.sha256(command.encode()).hexdigest()[:8]}")
 
 
-def _resolve_model(text: str, body: str) -> tuple[Path, int | None]:
+def _resolve_model(text: str, body: str, resolve: Callable[[Path], Path]) -> tuple[Path, int | None]:
     """(the model's real directory, the readouts that the spec gives)."""
     raw_policy = body.startswith(POLICY)
     where = body.removeprefix(POLICY)
@@ -172,7 +176,7 @@ def _resolve_model(text: str, body: str) -> tuple[Path, int | None]:
     bare, at, number = where.rpartition("@")
     if at and not match and not os.path.lexists(path) and os.path.lexists(bare):
         raise UsageError(f"player {text!r}: readouts {number!r}; wanted a whole number of at most 9 digits")
-    return resolve_champion(path), readouts
+    return resolve(path), readouts
 
 
 def _model_name(text: str, path: Path, readouts: int | None) -> str:

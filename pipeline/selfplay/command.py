@@ -8,47 +8,33 @@ game to start uses the new model and meets the new model's predecessor. Ctrl-C l
 
 from __future__ import annotations
 
-import queue
-import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from pipeline.config import SelfplayConfig, available_cores
-from pipeline.errors import FileError, MuGoError, NotYet, UsageError
+from pipeline.errors import FileError, NotYet, UsageError
 from pipeline.games.base import AnyGame
 from pipeline.games.registry import parse_game
 from pipeline.methods import resignation
-from pipeline.methods.base import (
-    Actor,
-    ActorJob,
-    Encounter,
-    FinishedGame,
-    GameSeed,
-    Learner,
-    Method,
-    game_seeds,
-    run_in_turn,
-)
-from pipeline.methods.registry import method_named
+from pipeline.methods.base import FinishedGame
 from pipeline.phrases import counted, duration, percent, results
 from pipeline.players.searching import leaves_per_tree
 from pipeline.progress import SILENT, Progress
 from pipeline.selfplay.committing import Committer
 from pipeline.selfplay.numbering import Numbering, numbering
-from pipeline.selfplay.opponents import MIRROR, Load, Mix, OpponentSource, parse_mix
+from pipeline.selfplay.opponents import MIRROR, Mix, OpponentSource, parse_mix
+from pipeline.selfplay.playing import Arrival, GameThreads, ModelSource, Plan, Supply, loading
 from pipeline.selfplay.resignation import LEAST_GAMES, newest_games
-from pipeline.selfplay.variety import Dealer, Numbered, Variety
-from pipeline.stalls import Watch
+from pipeline.selfplay.variety import Variety
 from pipeline.storage import atomic
-from pipeline.storage.models import Model, newest_number, read_info, read_model, resolve_champion
+from pipeline.storage.models import newest_number, read_info, resolve_champion
 from pipeline.storage.shards import (
     BOTH,
     End,
@@ -60,7 +46,6 @@ from pipeline.storage.shards import (
     read_shard,
 )
 
-NOTHING = object()  # no actor sent anything
 SHOWN_EVERY = 0.5  # seconds between two looks at how fast it goes
 
 
@@ -137,49 +122,6 @@ class SelfplaySummary:
             return f"the first player scored {percent(scored)} of the points"
         kinds = "".join(f", {percent(count / self.games)} {name}s" for name, count in self.big_wins.items())
         return f"the first player won {percent(scored)} and {self.points_per_game:+.2f} points a game{kinds}"
-
-
-class ModelSource:
-    """The model that new games are played with: follows the network path where that is a link."""
-
-    def __init__(self, network: Path, load: Load, progress: Progress) -> None:
-        self._network = network
-        self._load = load
-        self._progress = progress
-        self._lock = threading.Lock()
-        self.path = resolve_champion(network)
-        model = read_model(self.path)
-        self.game: AnyGame = parse_game(model.info.game)
-        self.method: Method = method_named(model.info.method)
-        self.method.check(self.game)
-        self._players = self._players_of(model)
-
-    @property
-    def name(self) -> str:
-        return self._players[0].name
-
-    def generation(self) -> int:
-        """Of a game that starts now: the number of the newest model beside the one that plays."""
-        return newest_number(self.path.parent)
-
-    def player(self, thread: int) -> Learner:
-        """The player for a game that starts now. Called by actors; loads a newly promoted model when there is one."""
-        with self._lock:
-            path = resolve_champion(self._network)
-            if path != self.path:
-                model = read_model(path)
-                if (parse_game(model.info.game).spec, model.info.method) != (self.game.spec, self.method.name):
-                    raise MuGoError(
-                        f"{path}: plays {model.info.game}, the games under way are {self.game.spec}; "
-                        "restart selfplay to change the game"
-                    )
-                self._players = self._players_of(model)
-                self._progress.say(f"new games are played by {self.name}")
-                self.path = path
-            return self._players[thread]
-
-    def _players_of(self, model: Model) -> list[Learner]:
-        return [Learner(model.info.name, one, model.path) for one in self._load(model)]
 
 
 @dataclass
@@ -285,190 +227,101 @@ def _alone(config: SelfplayConfig) -> Iterator[None]:
         yield
 
 
-class _Arrival(NamedTuple):
-    game: AnyGame
-    finished: FinishedGame
-
-
 class _Run:
-    """One run of so many games: the threads that play, and the calling thread, which commits what they finish."""
+    """One run of so many games: a pool that plays them, and the calling thread, which commits what it finishes."""
 
     def __init__(self, config: SelfplayConfig, mix: Mix, numbers: Numbering, progress: Progress) -> None:
         self._config = config
-        self._numbers = numbers
         self._wanted = wanted = numbers.wanted
         self._progress = progress
-        self._num_threads = max(1, min(config.threads or available_cores(), wanted))
-        self._rows = -(-min(config.parallel_games, wanted) // self._num_threads)  # that each thread plays at a time
-        self._leaves = leaves_per_tree(self._rows, _least_readouts(config))
-        max_batch = self._rows * self._leaves
+        num_threads = max(1, min(config.threads or available_cores(), wanted))
+        rows = -(-min(config.parallel_games, wanted) // num_threads)  # that each thread plays at a time
+        leaves = leaves_per_tree(rows, _least_readouts(config))
         progress.say(f"loading {config.network}; kernels and network are compiled when this machine sees them first")
-
-        def load(model: Model) -> list[Any]:
-            method = method_named(model.info.method)
-            return method.load(model, max_batch, self._num_threads, config.backend, progress)
-
-        self._source = source = ModelSource(config.network, load, progress)
+        load = loading(config, rows * leaves, num_threads, progress)
+        source = ModelSource(partial(resolve_champion, config.network), load, progress)
+        self._name = source.name
         if config.end_settled and not source.game.can_settle:
             raise UsageError(
                 f"selfplay --end-settled: {source.game.spec} is played to its end, or decided by chance; wanted Go"
             )
-        self._variety = Variety.of(config, source.game)
+        variety = Variety.of(config, source.game)
         check_same_game(config.output_dir, source.game.spec)
-        self._opponents = None
+        opponents = None
         if not mix.only_mirror:
-            self._opponents = OpponentSource(config, mix, source.game, load, self._leaves, progress)
-            self._opponents.prepare(source.path)
+            opponents = OpponentSource(config, mix, source.game, load, leaves, progress)
+            opponents.prepare(source.path)
         prepare_folder(config.output_dir, source.name, config.worker, numbers.run.since)
         self._threshold: float = resignation.NEVER
         self._calibration: dict[str, float] = {}
         if source.method.resigns:
             self._threshold, self._calibration = _resign_threshold(config, source.game, numbers.continues, progress)
         fresh = np.random.SeedSequence().generate_state(1, np.uint64)[0]
-        self._seed = int(fresh) if config.seed is None else config.seed
+        seed = int(fresh) if config.seed is None else config.seed
         provenance = {
-            "seed": self._seed,
+            "seed": seed,
             resignation.EFFECTIVE: self._threshold,
             "resign_calibration": self._calibration,
             "config": config.stored({"output_dir", "network", "verbose", "backend", "threads"}),
         }
-        boards = self._variety.games
-        self._committer = Committer(config, boards, source.method, provenance, self._evaluations, numbers.run)
-        self._begun: dict[int, tuple[int, int]] = {}  # ids of games in play → their generations and numbers
-        self._actors: list[list[Actor]] = [[] for _ in range(self._num_threads)]
-        self._arrived: queue.SimpleQueue[_Arrival | BaseException | None] = queue.SimpleQueue()
-        self._stop = threading.Event()
-        self._threads: list[threading.Thread] = []
-        self._watch = Watch()
+        self._committer = Committer(config, variety.games, source.method, provenance, self._evaluations, numbers.run)
+        plan = Plan(config.model_copy(update={"resign_threshold": self._threshold}), seed, variety, rows, leaves)
+        self._pool = GameThreads(plan, source, opponents, lambda: newest_number(source.path.parent), num_threads)
+        self._supply = Supply([numbers.of_thread(thread, num_threads) for thread in range(num_threads)])
+        self._waiting: deque[Arrival] = deque()  # finished games to be committed
         self._tally = _Tally(source.game.result_names)
         self._started = self._shown = time.monotonic()
 
     def play(self) -> SelfplaySummary:
-        progress, committer = self._progress, self._committer
-        threads = self._threads = [
-            threading.Thread(target=self._run_actors, args=(number,), daemon=True)
-            for number in range(self._num_threads)
-        ]
+        progress, committer, pool = self._progress, self._committer, self._pool
         self._started = time.monotonic()
         progress.start("selfplay", self._wanted, "games")
-        for thread in threads:
-            thread.start()
+        pool.play(self._supply)
         try:
             self._take_games()
         finally:
-            self._stop.set()
             try:
-                self._watch.join(threads, self._counts)
+                pool.close()
             finally:
-                while (left := self._next(0.0)) is not NOTHING:  # after an interrupt: what was finished still counts
-                    if isinstance(left, _Arrival):
-                        self._take(left)
+                while left := pool.outcomes(0.0):  # after an interrupt: what was finished still counts
+                    self._waiting.extend(left)
+                while self._waiting:
+                    self._take(self._waiting.popleft())
                 committer.commit()
                 progress.finish()
         self._tally.shards = committer.shards
         seconds = time.monotonic() - self._started
-        return _summary(
-            self._source.name, self._tally, self._threshold, self._calibration, self._evaluations(), seconds
-        )
-
-    def _run_actors(self, thread: int) -> None:
-        """In a thread of its own: play every game whose number leaves this thread's when divided by their number."""
-        try:
-            config = self._config.model_copy(update={"resign_threshold": self._threshold})
-            dealer = Dealer(self._games_of(thread), self._variety)
-            actors = self._actors[thread]
-            for board, (game, rows) in enumerate(zip(self._variety.games, self._variety.rows(self._rows), strict=True)):
-                job = ActorJob(
-                    game,
-                    rows,
-                    config,
-                    self._starting(dealer.games_on(board)),
-                    partial(self._source.player, thread),
-                    partial(self._arrive, game),
-                    partial(self._meet, thread) if self._opponents else None,
-                    self._leaves,
-                )
-                actors.append(self._source.method.actor(job))
-            run_in_turn(actors, self._stop.is_set)
-            for actor in actors:
-                actor.close()
-        except BaseException as error:  # handed to the calling thread, which raises it
-            self._arrived.put(error)
-        finally:
-            self._arrived.put(None)
-
-    def _games_of(self, thread: int) -> Iterator[Numbered]:
-        for number in self._numbers.of_thread(thread, self._num_threads):
-            (seed,) = game_seeds(self._seed, iter([number]), self._config.no_resign_fraction, self._config.worker)
-            yield Numbered(number, seed)
-
-    def _starting(self, games: Iterator[Numbered]) -> Iterator[GameSeed]:
-        """The seeds of games, each asked for when its game starts.
-
-        Notes the game's generation, because models are made meanwhile.
-        """
-        for number, seed in games:
-            self._begun[seed.game_id] = self._source.generation(), number
-            yield seed
-
-    def _arrive(self, game: AnyGame, finished: FinishedGame) -> None:
-        self._arrived.put(_Arrival(game, finished))
-
-    def _meet(self, thread: int, seed: GameSeed, learner: Learner) -> Encounter | None:
-        assert self._opponents is not None and learner.path is not None
-        return self._opponents.meet(thread, seed.encounter, learner.path)
+        return _summary(self._name, self._tally, self._threshold, self._calibration, self._evaluations(), seconds)
 
     def _take_games(self) -> None:
-        """Commit games as they end until every actor has ended. Raises what the first actor that failed raised."""
-        running, failure = self._num_threads, None
-        while running:
-            arrived = self._next(self._committer.due_in())
-            if arrived is None:
-                running -= 1
-            elif isinstance(arrived, BaseException):
-                failure = failure or arrived
-                self._stop.set()
-            elif isinstance(arrived, _Arrival):
-                self._take(arrived)
+        """Commit games as they end until all have. Raises what the pool raises."""
+        while self._waiting or not self._pool.done:
+            if not self._waiting:
+                self._waiting.extend(self._pool.outcomes(max(0.0, min(self._committer.due_in(), SHOWN_EVERY))))
+            if self._waiting:
+                arrival = self._waiting.popleft()
+                self._take(arrival)
                 self._progress.advance()
-                _describe(self._config, *arrived, self._progress)
+                _describe(self._config, arrival.game, arrival.finished, self._progress)
             if self._committer.due_in() <= 0:
                 self._committer.commit()
             self._show_speed()
-            self._watch.look(self._counts())
-        if failure is not None:
-            raise failure
 
-    def _counts(self) -> list[object]:
-        """For the watch."""
-        made = [
-            tuple((actor.steps, actor.plies, actor.evaluations, actor.live) for actor in actors)
-            for actors in self._actors
-        ]
-        return [count if one.is_alive() else None for one, count in zip(self._threads, made, strict=True)]
-
-    def _next(self, seconds: float) -> object:
-        """What a thread sent: a finished game, an exception, None as its last word; NOTHING if all stay silent."""
-        try:
-            return self._arrived.get(timeout=max(0.0, min(seconds, SHOWN_EVERY)))
-        except queue.Empty:
-            return NOTHING
-
-    def _take(self, arrival: _Arrival) -> None:
-        game, finished = arrival
+    def _take(self, arrival: Arrival) -> None:
+        game, finished, generation, number = arrival
         self._tally.add(finished)
-        self._committer.add(finished, game, *self._begun.pop(finished.record.game_id))
+        self._committer.add(finished, game, generation, number)
 
     def _show_speed(self) -> None:
         now = time.monotonic()
         if now - self._shown >= SHOWN_EVERY:
             self._shown, seconds = now, now - self._started
-            plies = sum(actor.plies for actors in self._actors for actor in actors)
+            plies = self._pool.counts().totals["plies"]
             speed = f"{plies / seconds:,.0f} positions/s, {self._evaluations() / seconds:,.0f} evaluations/s"
             self._progress.describe(speed)
 
     def _evaluations(self) -> int:
-        return sum(actor.evaluations for actors in self._actors for actor in actors)
+        return self._pool.counts().totals["evaluations"]
 
 
 def _resign_threshold(

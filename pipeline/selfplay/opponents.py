@@ -16,8 +16,8 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from pipeline.players.base import Player
 from pipeline.players.builtin import BUILT_INS, make_builtin
 from pipeline.players.specs import ENGINES, parse_player
 from pipeline.progress import Progress
-from pipeline.ratings.pool import MODES, choose, parse_mode
+from pipeline.ratings.pool import MODES, Mode, choose, parse_mode
 from pipeline.storage import atomic
 from pipeline.storage.models import Model, check_game, game_as_seen, has_model, read_model, read_promotions
 from pipeline.storage.ratings import RatedPlayer, read_pool, read_ratings
@@ -119,20 +119,103 @@ def _wanted() -> str:
 
 
 @dataclass(frozen=True)
-class Candidates:
-    """Whom pool:MODE chooses from. models, built_ins: by name; rated, champions: as in ratings/pool.py."""
+class Others:
+    """Whom a model may meet, beside those that are always there, as the disk says when it begins to play.
 
+    previous: the champion before it; None: nobody. models, built_ins: whom pool:MODE chooses from, by name, the latter
+    with their kinds; rated, champions: as in ratings/pool.py.
+    """
+
+    previous: Path | None = None
     models: dict[str, Path] = field(default_factory=dict)
-    built_ins: dict[str, Opponent] = field(default_factory=dict)
+    built_ins: dict[str, str] = field(default_factory=dict)
     rated: dict[str, RatedPlayer] = field(default_factory=dict)
     champions: list[str] = field(default_factory=list)
+
+    @property
+    def paths(self) -> list[Path]:
+        """Of all models."""
+        return [*self.models.values(), *([] if self.previous is None else [self.previous])]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "previous": None if self.previous is None else str(self.previous),
+            "models": {name: str(path) for name, path in self.models.items()},
+            "built_ins": self.built_ins,
+            "rated": {name: player.model_dump(mode="json") for name, player in self.rated.items()},
+            "champions": self.champions,
+        }
+
+    @staticmethod
+    def from_json(said: dict[str, Any]) -> Others:
+        return Others(
+            None if said["previous"] is None else Path(said["previous"]),
+            {name: Path(path) for name, path in said["models"].items()},
+            said["built_ins"],
+            {name: RatedPlayer.model_validate(player) for name, player in said["rated"].items()},
+            said["champions"],
+        )
+
+
+class OthersReader:
+    """Finds on the disk whom each model that learns may meet. For one thread at a time; says the same only once."""
+
+    def __init__(self, config: SelfplayConfig, mix: Mix, game: AnyGame, progress: Progress) -> None:
+        self._config, self._mix, self._game, self._progress = config, mix, game, progress
+        self._told: set[str] = set()
+
+    def of(self, learner: Path) -> Others:
+        """learner: the real directory of the model that plays. Raises as OpponentSource.meet."""
+        previous = self._champion_before(learner) if PREVIOUS in self._mix.names else None
+        modes = [parse_mode(name.removeprefix(POOL)) for name in self._mix.names if name.startswith(POOL)]
+        return replace(self._read_pool(modes), previous=previous) if modes else Others(previous)
+
+    def once(self, tell: Callable[[str], None], text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            tell(text)
+
+    def _read_pool(self, modes: Sequence[Mode]) -> Others:
+        config = self._config
+        pool = read_pool(config.pool)
+        ratings = config.pool.with_name("ratings.json")
+        rated = read_ratings(ratings).by_name if atomic.exists(ratings) else {}
+        champions = [path.name for path in read_champions(config.network.parent)]
+        found = Others(rated=rated, champions=champions)
+        for member in pool.members:
+            spec = parse_player(member.spec)
+            if spec.handicap:
+                found_one = f"{config.pool}: {member.name} takes {spec.handicap} handicap stones"
+                raise UsageError(f"{found_one}; wanted even games: `python main.py pool remove {member.name}`")
+            if spec.kind in ("gtp", "usi", "gnubg", "plugin"):
+                what, why = ("a plugin", NO_PLUGINS) if spec.kind == "plugin" else ("an engine", NO_ENGINES)
+                if any(mode.kind == "fixed" and mode.name == member.name for mode in modes):
+                    raise UsageError(f"selfplay --opponents: {member.name} is {what}; {why}")
+                self.once(self._progress.warn, f"{config.pool}: {member.name} is left out; {why}")
+            elif spec.path is not None:
+                found.models[member.name] = spec.path
+            else:
+                _built_in(spec.kind, member.name, self._game)
+                found.built_ins[member.name] = spec.kind
+        return found
+
+    def _champion_before(self, learner: Path) -> Path | None:
+        path = champion_before(read_champions(self._config.network.parent), learner)
+        if path is None:
+            self.once(self._progress.say, f"no champion before {learner.name}: it meets itself instead")
+        elif not has_model(path):
+            gone = f"the champion before {learner.name}, {path}, is gone: it meets itself instead"
+            self.once(self._progress.warn, gone)
+            path = None
+        return path
 
 
 @dataclass
 class OpponentSource:
     """The opponents of a run's new games. Threads ask it at the same time.
 
-    leaves: of one tree in a batch. Raises UsageError if the heuristic doesn't know the game.
+    leaves: of one tree in a batch. others: of a model that learns, whom it may meet; None: as the disk says. read: a
+    model, by its path. Raises UsageError if the heuristic doesn't know the game.
     """
 
     config: SelfplayConfig
@@ -141,21 +224,23 @@ class OpponentSource:
     load: Load
     leaves: int
     progress: Progress
+    others: Callable[[Path], Others] | None = None
+    read: Callable[[Path], Model] = read_model
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
-        self._told: set[str] = set()
+        self._reader = OthersReader(self.config, self.mix, self.game, self.progress)
         self._models: dict[Path, list[Opponent]] = {}  # one per thread; the longest unused first
         self._built_ins = {name: _built_in(name, name, self.game) for name in self.mix.names if name in BUILT_INS}
         self._learner: Path | None = None  # the model whose opponents these are:
-        self._previous: Path | None = None
-        self._candidates = Candidates()
+        self._others = Others()
+        self._members: dict[str, Opponent] = {}  # the built-in ones of the pool
 
     def prepare(self, learner: Path) -> None:
         """Look at what is sure to be met, so that its errors come before the first game."""
         self._follow(learner)
-        if self._previous is not None:
-            self._model(0, self._previous)
+        if self._others.previous is not None:
+            self._model(0, self._others.previous)
 
     def meet(self, thread: int, encounter: int, learner: Path) -> Encounter | None:
         """The opponent's part in a new game of that thread; None: a mirror game.
@@ -176,61 +261,26 @@ class OpponentSource:
             self._follow(learner)
             if draw.name != PREVIOUS:
                 return self._member(thread, learner, draw)
-            return None if self._previous is None else self._model(thread, self._previous)
+            return None if self._others.previous is None else self._model(thread, self._others.previous)
 
     def _follow(self, learner: Path) -> None:
         """Look up the last champion and the pool again for each model that learns, never between."""
         if self._learner != learner:
-            self._previous = self._champion_before(learner) if PREVIOUS in self.mix.names else None
-            self._candidates = self._read_pool()
+            self._others = (self.others or self._reader.of)(learner)
+            kinds = self._others.built_ins.items()
+            self._members = {name: _built_in(kind, name, self.game) for name, kind in kinds}
             self._learner = learner
 
     def _member(self, thread: int, learner: Path, draw: OpponentChoice) -> Opponent | None:
         """The member of the pool that the mode chooses; None if it is the learner or there is none."""
-        found = self._candidates
+        found = self._others
         mode = parse_mode(draw.name.removeprefix(POOL))
         names = [*found.models, *found.built_ins]
         name = choose(mode, names, found.rated, learner.name, found.champions, draw.generator, self._warn_nobody)
-        if name in found.built_ins:
-            return found.built_ins[name]
+        if name in self._members:
+            return self._members[name]
         path = found.models.get(name) if name is not None else None
         return None if path is None or path == learner else self._model(thread, path)
-
-    def _read_pool(self) -> Candidates:
-        """Nobody if the mix has no mode of the pool."""
-        modes = [parse_mode(name.removeprefix(POOL)) for name in self.mix.names if name.startswith(POOL)]
-        if not modes:
-            return Candidates()
-        pool = read_pool(self.config.pool)
-        ratings = self.config.pool.with_name("ratings.json")
-        rated = read_ratings(ratings).by_name if atomic.exists(ratings) else {}
-        champions = [path.name for path in read_champions(self.config.network.parent)]
-        found = Candidates(rated=rated, champions=champions)
-        for member in pool.members:
-            spec = parse_player(member.spec)
-            if spec.handicap:
-                found_one = f"{self.config.pool}: {member.name} takes {spec.handicap} handicap stones"
-                raise UsageError(f"{found_one}; wanted even games: `python main.py pool remove {member.name}`")
-            if spec.kind in ("gtp", "usi", "gnubg", "plugin"):
-                what, why = ("a plugin", NO_PLUGINS) if spec.kind == "plugin" else ("an engine", NO_ENGINES)
-                if any(mode.kind == "fixed" and mode.name == member.name for mode in modes):
-                    raise UsageError(f"selfplay --opponents: {member.name} is {what}; {why}")
-                self._once(self.progress.warn, f"{self.config.pool}: {member.name} is left out; {why}")
-            elif spec.path is not None:
-                found.models[member.name] = spec.path
-            else:
-                found.built_ins[member.name] = _built_in(spec.kind, member.name, self.game)
-        return found
-
-    def _champion_before(self, learner: Path) -> Path | None:
-        path = champion_before(read_champions(self.config.network.parent), learner)
-        if path is None:
-            self._once(self.progress.say, f"no champion before {learner.name}: it meets itself instead")
-        elif not has_model(path):
-            gone = f"the champion before {learner.name}, {path}, is gone: it meets itself instead"
-            self._once(self.progress.warn, gone)
-            path = None
-        return path
 
     def _model(self, thread: int, path: Path) -> Opponent:
         found = self._models.pop(path, None) or self._opponents_of(path)
@@ -240,7 +290,7 @@ class OpponentSource:
         return found[thread]
 
     def _opponents_of(self, path: Path) -> list[Opponent]:
-        config, model = self.config, read_model(path)
+        config, model = self.config, self.read(path)
         check_game(model.info, self.game.spec, path)
         self.progress.say(f"new games are also played against {path.name}")
         method = method_named(model.info.method)
@@ -253,14 +303,9 @@ class OpponentSource:
 
         return [Opponent(path.name, maker(one)) for one in self.load(model)]
 
-    def _once(self, tell: Callable[[str], None], text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
-            tell(text)
-
     def _warn_nobody(self, text: str) -> None:
         """What choose() says when a mode leads to nobody."""
-        self._once(self.progress.warn, f"{text}: the model meets itself instead")
+        self._reader.once(self.progress.warn, f"{text}: the model meets itself instead")
 
 
 def read_champions(saved_models: Path) -> list[Path]:

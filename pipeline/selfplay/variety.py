@@ -94,14 +94,33 @@ class Dealer:
         self._waiting: list[deque[Numbered]] = [deque() for _ in variety.games]
 
     def games_on(self, board: int) -> Iterator[Numbered]:
+        """Ends where no game is left for now, and goes on when there are some again."""
+        return _OnBoard(self, board)
+
+    def next_on(self, board: int) -> Numbered | None:
         waiting = self._waiting[board]
-        while True:
-            while not waiting and (dealt := next(self._games, None)) is not None:
-                self._waiting[self._variety.board_of(dealt.seed)].append(dealt)
-            if not waiting:
-                return
-            number, seed = waiting.popleft()
-            yield Numbered(number, self._variety.begun(seed))
+        while not waiting and (dealt := next(self._games, None)) is not None:
+            self._waiting[self._variety.board_of(dealt.seed)].append(dealt)
+        if not waiting:
+            return None
+        number, seed = waiting.popleft()
+        return Numbered(number, self._variety.begun(seed))
+
+    def __bool__(self) -> bool:
+        """Whether a game has been dealt to a board that hasn't asked for it yet."""
+        return any(self._waiting)
+
+
+@dataclass
+class _OnBoard(Iterator[Numbered]):
+    dealer: Dealer
+    board: int
+
+    def __next__(self) -> Numbered:
+        dealt = self.dealer.next_on(self.board)
+        if dealt is None:
+            raise StopIteration
+        return dealt
 
 
 def _parsed(part: str) -> tuple[int, float]:

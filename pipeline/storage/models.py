@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -30,6 +31,7 @@ from pipeline.storage.arrays import pack
 
 FORMAT = "mugo-model"
 Weights = dict[str, NDArray[Any]]
+MODEL_JSON_IS = "the description of a model"
 PLANES = "planes"  # the array in calibration.safetensors
 
 
@@ -77,11 +79,17 @@ class ModelInfo(BaseModel, frozen=True):
         return manifest
 
 
+Files = Mapping[str, bytes]  # of a model, by name
+
+
 @dataclass(frozen=True)
 class Model:
+    """files: of one that was read from memory; None: it stands on the disk, at path."""
+
     path: Path
     info: ModelInfo
     weights: Weights
+    files: Files | None = None
 
 
 # Writing and reading
@@ -117,13 +125,27 @@ def read_info(path: Path) -> ModelInfo:
     """model.json of a model directory. Raises FileError if it is missing, damaged or of another version."""
     if not path.is_dir() and not has_model(path):
         raise FileError(path, "no such directory; wanted a model directory; `python main.py init` makes a first one")
-    return atomic.read_record(path / layout.MODEL_JSON, ModelInfo, "the description of a model")
+    return atomic.read_record(path / layout.MODEL_JSON, ModelInfo, MODEL_JSON_IS)
 
 
-def read_model(path: Path) -> Model:
-    """A model with its weights. Raises FileError if anything is missing or differs from what model.json says."""
-    info = read_info(path)
-    return Model(path, info, _read_arrays(path / layout.WEIGHTS, info))
+def read_model(path: Path, files: Files | None = None) -> Model:
+    """A model with its weights. files: those of model_files(), if it doesn't stand on this disk.
+
+    Raises FileError if anything is missing or differs from what model.json says.
+    """
+    if files is None:
+        info = read_info(path)
+    else:
+        raw = atomic.load_json(files[layout.MODEL_JSON].decode())
+        info = atomic.parse_record(path / layout.MODEL_JSON, ModelInfo, raw, MODEL_JSON_IS)
+    return Model(path, info, _read_arrays(path / layout.WEIGHTS, info, files), files)
+
+
+def model_files(path: Path) -> dict[str, bytes]:
+    """What of a model it takes to play with it, as bytes. Raises FileError if a file is missing."""
+    stamped = read_info(path).files
+    names = [layout.MODEL_JSON, *(name for name in (layout.WEIGHTS, layout.CALIBRATION) if name in stamped)]
+    return {name: atomic.read_bytes(path / name, "a part of a model") for name in names}
 
 
 def read_optimizer(path: Path) -> Weights | None:
@@ -141,18 +163,18 @@ def read_calibration(model: Model) -> NDArray[np.uint8] | None:
     """
     if layout.CALIBRATION not in model.info.files:
         return None
-    found = _read_arrays(file := model.path / layout.CALIBRATION, model.info).get(PLANES)
+    found = _read_arrays(file := model.path / layout.CALIBRATION, model.info, model.files).get(PLANES)
     if found is None or found.dtype != np.uint8 or found.ndim != 2 or not len(found) or len(found) % 2:
         shown = "nothing" if found is None else f"{found.dtype} {list(found.shape)}"
         raise FileError(file, f"damaged: its {PLANES} are {shown}; wanted uint8, an even number of positions")
     return found
 
 
-def _read_arrays(file: Path, info: ModelInfo) -> Weights:
+def _read_arrays(file: Path, info: ModelInfo, files: Files | None = None) -> Weights:
     stamp = info.files.get(file.name)
     if stamp is None:
         raise FileError(file.parent / layout.MODEL_JSON, f"damaged: it has no checksum of {file.name}")
-    data = atomic.read_bytes(file, "the arrays of a model")
+    data = atomic.read_bytes(file, "the arrays of a model") if files is None else files[file.name]
     atomic.check_content(file, data, stamp.bytes, stamp.sha256, layout.MODEL_JSON)
     try:
         arrays = safetensors.numpy.load(data)

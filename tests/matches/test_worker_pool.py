@@ -18,9 +18,10 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import MuGoError
-from pipeline.matches import worker_pool as worker_pool_module
 from pipeline.matches.worker_pool import ProcessPool, WorkerPool, conduct
 from pipeline.storage.matches import MatchFailure, MatchGame
+from pipeline.workers import pool as pool_module
+from pipeline.workers import processes
 from tests.matches import fake_worker
 from tests.matches.helpers import conducted
 from tests.players.scripted_engine import is_alive, open_files, wait_until_gone
@@ -172,7 +173,7 @@ def test_workers_that_were_started_before_another_could_not_be_are_stopped(monke
         return started[0]
 
     with monkeypatch.context() as patch:
-        patch.setattr(worker_pool_module.subprocess, "Popen", failing)
+        patch.setattr(processes.subprocess, "Popen", failing)
         with pytest.raises(OSError, match="too many"):
             pool_of()
     assert not is_alive(started[0].pid)
@@ -185,7 +186,7 @@ def test_a_worker_that_is_slow_but_steps_is_left_alone():
 
 def test_time_in_which_nobody_looked_is_not_held_against_workers(monkeypatch):
     """As after Ctrl-Z: the workers went on, but nobody has read yet that they did."""
-    monkeypatch.setattr(worker_pool_module, "PAUSE_SECONDS", 0.5)
+    monkeypatch.setattr(pool_module, "PAUSE_SECONDS", 0.5)
     pool = pool_of("mute", workers=1, hang_seconds=1.0)
     try:
         pool.give([0])
@@ -211,7 +212,7 @@ def test_a_worker_that_is_told_to_stop_ends_by_itself():
 
 
 def test_a_worker_that_cannot_stop_is_killed(monkeypatch, tmp_path):
-    monkeypatch.setattr(worker_pool_module, "GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(processes, "GRACE_SECONDS", 0.2)
     pool = pool_of("stop", [0, 1], marker=str(tmp_path / "marker"))
     pool.give([0, 1])
     while not (tmp_path / "marker").exists():

@@ -597,7 +597,7 @@ def test_bounds_that_contradict_each_other(tmp_path):
 def test_an_output_that_cannot_be_written_is_noticed_before_the_first_game(tmp_path, monkeypatch):
     make_champion(tmp_path / "saved_models")
     (tmp_path / "selfplay").write_text("a file")
-    monkeypatch.setattr(stage, "Actor", lambda *arguments: pytest.fail("played"))
+    monkeypatch.setattr(stage, "GameThreads", lambda *arguments: pytest.fail("played"))
     with pytest.raises(FileError, match=r"wanted a directory|a part of its path is a file"):
         selfplay(config_for(tmp_path))
 

@@ -98,6 +98,11 @@ class TreeActor(Actor):
         if self._active:
             self._let_opponents_move()
 
+    def resume(self) -> None:
+        idle = [row for row, player in enumerate(self._players) if player is None]
+        if idle:
+            self._start(np.array(idle))
+
     def close(self) -> None:
         """Let the opponents go; the actor is of no more use."""
         for active in self._active.values():

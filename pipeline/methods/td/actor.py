@@ -67,6 +67,10 @@ class AfterstateActor(Actor):
             self._turn(player.evaluate, rows[same])
             rows = rows[~same]
 
+    def resume(self) -> None:
+        if not self._live.all():
+            self._start(np.flatnonzero(~self._live))
+
     def _turn(self, network: AfterstateNetwork, rows: Rows) -> None:
         game, config = self._game, self._job.config
         states, turns = self._states[rows], self._turns[rows]

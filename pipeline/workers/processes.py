@@ -1,0 +1,170 @@
+"""``ProcessPool``: workers that are processes of this machine, spoken with through their pipes.
+
+A worker is any command that reads a job and then numbers of games as JSON lines, and writes JSON lines:
+    stdin   the job, then {"play": [0, 1, …]} any number of times; end of file: stop at once
+    stdout  an outcome, as the job's Playing gives it
+            {"beat": [steps of each thread], "live": [games of each thread]}
+            {"error": one line}: the job itself is impossible
+A worker that writes anything else is ended: a line that can't be read may have been a game.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO, Any, TypeVar
+
+from pipeline.errors import MuGoError
+from pipeline.workers.pool import Reading, RemotePool, Worker
+
+O = TypeVar("O")  # noqa: E741  an outcome
+
+LAST_WORDS_SECONDS = 1.0  # for reading what is left in the pipe of a worker that has ended
+GRACE_SECONDS = 5.0  # for a worker that is asked to stop to close its players
+
+
+@dataclass(eq=False, kw_only=True)
+class WorkerProcess(Worker):
+    """ended: when its process was first found to have ended; 0: not yet."""
+
+    process: subprocess.Popen[bytes]
+    ended: float = 0.0
+    listener: threading.Thread | None = None
+
+    def send(self, numbers: Sequence[int]) -> None:
+        _send(self.process, {"play": list(numbers)})
+
+
+class ProcessPool(RemotePool[O, WorkerProcess]):
+    """See the module docstring."""
+
+    def __init__(
+        self,
+        reading: Reading[O],
+        command: Sequence[str],
+        jobs: Sequence[dict[str, Any]],
+        capacity: int,
+        hang_seconds: float,
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        """jobs: one per worker."""
+        super().__init__(reading, capacity, hang_seconds)
+        self._environment = environment
+        self._command = list(command)
+        self._jobs = jobs
+        self._arrived: queue.SimpleQueue[tuple[WorkerProcess, bytes | None]] = queue.SimpleQueue()  # None: pipe's end
+        try:
+            for number in range(len(jobs)):
+                self.workers.append(self._start(number))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._closed = True
+        for worker in self.workers:
+            _close_input(worker.process)
+        deadline = time.monotonic() + GRACE_SECONDS
+        for worker in self.workers:
+            _end(worker.process, deadline - time.monotonic())
+            if worker.listener is not None:
+                worker.listener.join(LAST_WORDS_SECONDS)
+
+    def _start(self, number: int) -> WorkerProcess:
+        # In a session of its own: Ctrl-C is for the leading process; a worker stops when its standard input ends.
+        process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            env=self._environment,
+        )
+        worker = WorkerProcess(number, process=process)
+        _send(process, self._jobs[number])
+        worker.listener = threading.Thread(target=self._listen, args=(worker, process.stdout), daemon=True)
+        worker.listener.start()
+        return worker
+
+    def _listen(self, worker: WorkerProcess, pipe: IO[bytes]) -> None:
+        for line in pipe:
+            self._arrived.put((worker, line))
+        pipe.close()
+        self._arrived.put((worker, None))
+
+    def _hear(self, seconds: float) -> list[O] | None:
+        """Lines of a worker that was replaced are ignored."""
+        try:
+            worker, line = self._arrived.get(timeout=seconds) if seconds > 0 else self._arrived.get_nowait()
+        except queue.Empty:
+            return None
+        if self.workers[worker.number] is not worker:
+            return []
+        if line is None:
+            return [] if self._closed else self._lost(worker, f"its process ended ({_end(worker.process, 0.2)})")
+        try:
+            return self._understand(worker, line)
+        except (ValueError, TypeError, KeyError, RecursionError):
+            problem = f"it wrote {line[:80]!r}, which is no message of a worker"
+            return [] if self._closed else self._lost(worker, problem)
+
+    def _look_after(self, worker: WorkerProcess) -> list[O]:
+        """Also that it ended while a process of its own keeps its pipe open."""
+        if stuck := self._stuck(worker):
+            return self._lost(worker, stuck)
+        if worker.process.poll() is None:
+            return []
+        worker.ended = worker.ended or time.monotonic()
+        if time.monotonic() - worker.ended < LAST_WORDS_SECONDS:
+            return []
+        return self._lost(worker, f"its process ended ({_end(worker.process, 0.0)})")
+
+    def _understand(self, worker: WorkerProcess, line: bytes) -> list[O]:
+        """Raises ValueError, TypeError, KeyError or RecursionError for none of the module docstring's lines."""
+        message = json.loads(line)
+        if "error" in message:
+            self._problem = MuGoError(f"worker {worker.number}: {message['error']}")
+            return []
+        if "beat" in message:
+            self._beaten(worker, message["beat"], message["live"])
+            return []
+        return [self._read(worker, line)]
+
+    def _lost(self, worker: WorkerProcess, problem: str) -> list[O]:
+        """End a worker, take its games from it, and start another in its place."""
+        _end(worker.process, 0.0)
+        lost = self._taken_from(worker, f"worker {worker.number}: {problem}")
+        if self._problem is None:
+            self.workers[worker.number] = self._start(worker.number)
+            self._feed(self.workers[worker.number])
+        return lost
+
+
+def _send(process: subprocess.Popen[bytes], message: dict[str, Any]) -> None:
+    assert process.stdin is not None
+    with suppress(OSError, ValueError):  # it has died: the end of the other pipe will show that
+        process.stdin.write(json.dumps(message).encode() + b"\n")
+        process.stdin.flush()
+
+
+def _close_input(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    with suppress(OSError):  # what it never read can't be flushed
+        process.stdin.close()
+
+
+def _end(process: subprocess.Popen[bytes], grace_seconds: float) -> str:
+    """Kill a worker unless it ends by itself in time; says how it ended. It writes no files, so nothing is damaged."""
+    try:
+        process.wait(max(0.0, grace_seconds))
+    except subprocess.TimeoutExpired:
+        process.kill()
+    code = process.wait()
+    _close_input(process)
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
