@@ -5,7 +5,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 usage() {
     cat <<'HELP'
-usage: ./rl_loop.sh [--preset P] [--generations N] [--minutes M] [--directory D] [--tidy]
+usage: ./rl_loop.sh [--preset P] [--generations N] [--minutes M] [--directory D] [--engine E] [--tidy]
 
 Sets up .venv if that is missing, then trains generation after generation:
   selfplay   the champion plays games against itself       data/selfplay/
@@ -20,6 +20,8 @@ It ends with a summary of the run.
                     preset means the share of this time
   --tidy            after each generation pack the games of older ones, and remove what no window, training or report
                     needs: `python main.py compact`, `python main.py prune --apply`
+  --engine E        where games are played: local, or ray: on all of a Ray cluster (docs/machines.md); gather and train
+                    stay here [default: the preset's, else local]
   --directory D     where data/ and saved_models/ live [default: the folder of this script]; or the address of a run in
                     object storage, e.g. s3://bucket/runs/go9, of which this machine then keeps a working copy
 
@@ -30,10 +32,10 @@ exit codes: 0 done, 1 a stage failed, 2 wrong usage, 75 another copy is running,
 HELP
 }
 
-preset=go9-tour generations= minutes= directory=$root tidy=0
+preset=go9-tour generations= minutes= directory=$root engine= tidy=0
 while (($#)); do
     case $1 in
-        --preset | --generations | --minutes | --directory)
+        --preset | --generations | --minutes | --directory | --engine)
             (($# > 1)) || fail "$1 needs a value; see --help" 2
             printf -v "${1#--}" %s "$2"
             shift 2
@@ -50,6 +52,7 @@ while (($#)); do
     esac
 done
 [[ -z $minutes || ($minutes =~ ^[0-9]+(\.[0-9]+)?$ && $minutes =~ [1-9]) ]] || fail "--minutes: found '$minutes', wanted a number above 0" 2
+[[ $engine =~ ^(|local|ray)$ ]] || fail "--engine: found '$engine', wanted local or ray" 2
 [[ -n $generations ]] || generations=$([[ -n $minutes ]] && echo 0 || echo 5)
 [[ $generations =~ ^[0-9]+$ ]] || fail "--generations: found '$generations', wanted a whole number; 0 = until stopped" 2
 generations=$((10#$generations))
@@ -90,7 +93,8 @@ fi
 ((locked == 0)) || fail "cannot lock $PWD/data/.rl_loop.lock; the line above says why"
 started ""
 
-set_up fast
+[[ $engine == ray ]] && extras=fast,ray || extras=fast
+set_up "$extras"
 
 # How long the loop has run in this directory, in seconds; kill -9 loses the time of the command it cuts off.
 limit=0
@@ -138,9 +142,10 @@ evaluated() {
 # main COMMAND …: run a command of main.py. Returns 0, or 75 if evaluate, selfplay, gather or train has nothing to do yet,
 # or if somebody else packs or prunes; any other exit code ends the loop.
 main() {
-    local code=0 share=()
+    local code=0 share=() where=()
     [[ $1 =~ ^(init|compact|prune)$ ]] || time_share
-    run "$python" "$root/main.py" "$@" ${share[@]+"${share[@]}"} || code=$?
+    [[ -z $engine || ! $1 =~ ^(selfplay|evaluate)$ ]] || where=(--engine "$engine")
+    run "$python" "$root/main.py" "$@" ${where[@]+"${where[@]}"} ${share[@]+"${share[@]}"} || code=$?
     note_time
     ((code == 0)) || [[ $code == 75 && $1 =~ ^(evaluate|selfplay|gather|train|compact|prune)$ ]] || fail "$1 failed (exit code $code); the line above says why" "$code"
     return "$code"
@@ -178,6 +183,7 @@ done
 [[ $PWD == "$root" ]] && shown=. || shown=$PWD
 run "$python" "$root/main.py" show "$shown"
 again="./rl_loop.sh --preset $preset"
+[[ -z $engine ]] || again+=" --engine $engine"
 ((tidy == 0)) || again+=" --tidy"
 [[ $PWD == "$root" ]] || again+=" --directory ${address:-$PWD}"
 if ((limit)); then

@@ -116,12 +116,21 @@ set_up() {
 
 # The next two know set_up's variables.
 is_set_up() {
-    local found=none
+    local found=none extra
     [[ ! -f $stamp ]] || found=$(<"$stamp")
-    [[ -x $python && $found == "$wanted "* && ",${found##* }," == *",$extras,"* ]]
+    [[ -x $python && $found == "$wanted "* ]] || return 1
+    for extra in ${extras//,/ }; do
+        [[ ",${found##* }," == *",$extra,"* ]] || return 1
+    done
 }
 
 install() {
+    # What other commands have installed stays: they would have to install it again.
+    local found= extra
+    [[ ! -f $stamp ]] || found=$(<"$stamp")
+    for extra in $(printf '%s' "${found##* }" | tr , ' '); do
+        [[ ",$extras," == *",$extra,"* ]] || extras+=,$extra
+    done
     # An interrupted set-up leaves an environment without a stamp: keep what works of it.
     if ! "$python" -m pip --version >/dev/null 2>&1 || ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
         say "making .venv with $("$base" --version)"

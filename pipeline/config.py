@@ -24,6 +24,7 @@ Backend = Annotated[
     ),
 ]
 DEFAULT_WORKER = "w00"
+ENGINES = ("local", "ray")
 
 TimeShare = Annotated[
     float | None,
@@ -57,6 +58,15 @@ def _extra(field: FieldInfo) -> dict[str, Any]:
     """What json_schema_extra says of an option."""
     found = field.json_schema_extra
     return found if isinstance(found, dict) else {}
+
+
+ENGINE: Any = Field(
+    "local",
+    pattern=f"^({'|'.join(ENGINES)})$",
+    description="Where games are played: local, on this machine; ray, on all of the Ray cluster that RAY_ADDRESS names "
+    "or that runs here; see docs/machines.md.",
+    json_schema_extra=LATER,
+)
 
 
 class StageConfig(BaseModel):
@@ -216,8 +226,13 @@ class SelfplayConfig(SearchConfig):
     top_up: bool = Field(
         False, description="Play only the missing games: those played since the newest model was trained count."
     )
-    parallel_games: int = Field(256, ge=1, description="Games that are played at once and share batches.")
-    threads: int = Field(0, ge=0, description="Threads that play; 0 = one per core.")
+    parallel_games: int = Field(
+        256, ge=1, description="Games that are played at once and share batches; ray: in each actor."
+    )
+    threads: int = Field(
+        0, ge=0, description="Threads that play; 0 = one per core. ray: threads and CPUs of each actor; 0 = 1."
+    )
+    engine: str = ENGINE
     worker: str = Field(
         DEFAULT_WORKER,
         pattern=r"^[A-Za-z0-9_-]+$",
@@ -426,7 +441,10 @@ class ArenaConfig(PlaySearchConfig):
     )
     engine_seconds: float = Field(60.0, gt=0, description="An engine that thinks longer than this has failed.")
     parallel_games: int = Field(256, ge=1, description="Games that are played at once and share batches.")
-    threads: int = Field(0, ge=0, description="Threads that play; 0 = one per core.")
+    threads: int = Field(
+        0, ge=0, description="Threads that play; 0 = one per core. ray: threads and CPUs of each actor; 0 = 1."
+    )
+    engine: str = ENGINE
     workers: int = Field(
         0, ge=0, description="Processes that play; 0 = this one. A worker that dies or hangs loses only its own games."
     )

@@ -111,7 +111,6 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
     if game.max_result > 1 and sprt is not None:
         counts = f"{game.spec} counts up to {game.max_result:g} points, and the sequential test is about wins"
         raise UsageError(f"evaluate --sprt: {counts}; wanted --threshold, or nothing for the derived one")
-    runner = MatchRunner(config, game, progress)
     if config.threshold is not None and config.threshold < 0 and game.max_result == 1:
         raise UsageError(
             f"evaluate --threshold: found {config.threshold:g}; wanted at least 0, a share of the points: a game of "
@@ -119,7 +118,7 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
         )
     rule = Rule(config.games, config.threshold, sprt, config.exclude_duplicates, game.max_result)
     folder = config.output_dir / layout.match_name(challenger.name, champion.name)
-    with match_lock(folder):
+    with MatchRunner(config, game, progress) as runner, match_lock(folder):
         settings = {"sprt": config.sprt, "exclude_duplicates": config.exclude_duplicates}
         # Nobody is promoted over an engine or by a handicap: such a match is played to its end, unless a decision is
         # asked for.

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from pipeline.games.registry import parse_game
 from pipeline.matches.match import Pairing
 from pipeline.matches.openings import choose_openings, make_openings
 from pipeline.matches.statistics import score_of
-from pipeline.matches.worker_pool import ProcessPool, ThreadPool, WorkerPool, conduct
+from pipeline.matches.worker_pool import READING, ProcessPool, ThreadPool, WorkerPool, conduct
 from pipeline.methods.registry import method_named
 from pipeline.players.base import MakePlayer
 from pipeline.players.builtin import BUILT_INS, make_builtin, make_plugin
@@ -53,6 +53,9 @@ from pipeline.storage.openings import read_openings
 from pipeline.storage.sgf import SgfText, game_sgf, sgf_name
 from pipeline.workers.pool import Models
 
+if TYPE_CHECKING:
+    from pipeline.workers.cluster import Cluster
+
 ENGINE_ROWS = 4  # games of a thread against an engine: it thinks about one, the others make a batch for the network
 LEAST_BATCH = 16  # below, networks may round differently (backends.MIN_BATCH), and games depend on how many there are
 NETWORKS_KEPT = 6
@@ -60,6 +63,7 @@ PLACEMENTS = 8  # of handicap stones that are tried for a game, for one that no 
 STONES = 0x57  # keeps the seeds of placements apart from those of games and openings
 DIGEST = 16  # characters that tell one file of openings from another
 GAMES_NAMED = 8  # of those that failed for the same reason, in a warning
+PLAY = "pipeline.matches.worker:MatchPlaying"  # a job's line "play"
 BEAT_SECONDS = 1.0  # the longest time between two reports of a worker's progress
 
 
@@ -227,7 +231,10 @@ class PlayerFactory:
 
 
 class MatchRunner:
-    """Opens and plays matches on the terms of one command's config."""
+    """Opens and plays matches on the terms of one command's config, and holds its cluster: use it in a with statement.
+
+    Raises MuGoError for a cluster that can't be used.
+    """
 
     def __init__(self, config: ArenaConfig, game: Game, progress: Progress) -> None:
         if config.opening_plies >= game.max_plies:
@@ -240,6 +247,20 @@ class MatchRunner:
         self._progress = progress
         self._factory: PlayerFactory | None = None
         self._listed = None if config.openings is None else read_openings(config.openings, game)
+        self._cluster: Cluster | None = None
+        if config.engine == "ray" and config.workers:
+            raise UsageError(f"--workers {config.workers}: processes of this machine; leave it out with --engine ray")
+        if config.engine == "ray":
+            from pipeline.workers.cluster import Cluster
+
+            self._cluster = Cluster(progress)
+
+    def __enter__(self) -> MatchRunner:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._cluster is not None:
+            self._cluster.close()
 
     def open(
         self,
@@ -380,6 +401,8 @@ class MatchRunner:
 
     def _pool(self, writer: MatchWriter, entrants: tuple[Entrant, Entrant], num_games: int) -> WorkerPool:
         config = self.config
+        if self._cluster is not None:
+            return self._cluster_pool(self._cluster, writer, entrants, num_games)
         threads, rows = self._threads_and_rows(entrants, num_games)
         if config.workers == 0:
             factory = self._factory_for(threads, rows)
@@ -388,14 +411,7 @@ class MatchRunner:
         each = max(1, threads // workers)
         rows = min(rows, -(-config.parallel_games // (workers * each)))
         job = {
-            "config": config.model_dump(mode="json", include=set(ArenaConfig.model_fields)),
-            "game": self.game.spec,
-            "players": [entrant.full_spec for entrant in entrants],
-            "weights": [entrant.info.weights for entrant in entrants],
-            "openings": writer.openings,
-            "stones": writer.stones,
-            "threads": each,
-            "rows": rows,
+            **self._job(writer, entrants, each, rows),
             "beat_seconds": min(BEAT_SECONDS, config.hang_seconds / 4),
         }
         root = Path(__file__).parent.parent.parent
@@ -406,11 +422,38 @@ class MatchRunner:
             command, [job] * workers, each * rows, config.hang_seconds, {**os.environ, "PYTHONPATH": path}
         )
 
+    def _cluster_pool(
+        self, cluster: Cluster, writer: MatchWriter, entrants: tuple[Entrant, Entrant], num_games: int
+    ) -> WorkerPool:
+        from pipeline.workers.cluster import RayPool
+
+        config = self.config
+        threads = max(1, min(config.threads, num_games))
+        rows = self._rows(entrants, -(-min(config.parallel_games, num_games) // threads))
+        job = {**self._job(writer, entrants, threads, rows), "play": PLAY}
+        models = [entrant.spec.path for entrant in entrants if entrant.spec.path is not None]
+        capacity, most = threads * rows, config.parallel_games
+        return RayPool(cluster, READING, job, models, capacity, config.hang_seconds, most)
+
+    def _job(self, writer: MatchWriter, entrants: tuple[Entrant, Entrant], threads: int, rows: int) -> dict[str, Any]:
+        return {
+            "config": self.config.model_dump(mode="json", include=set(ArenaConfig.model_fields)),
+            "game": self.game.spec,
+            "players": [entrant.full_spec for entrant in entrants],
+            "weights": [entrant.info.weights for entrant in entrants],
+            "openings": writer.openings,
+            "stones": writer.stones,
+            "threads": threads,
+            "rows": rows,
+        }
+
     def _threads_and_rows(self, entrants: tuple[Entrant, Entrant], num_games: int) -> tuple[int, int]:
         config = self.config
         threads = max(1, min(config.threads or available_cores(), num_games, config.parallel_games))
-        rows = max(1, -(-min(config.parallel_games, num_games) // threads))
-        return threads, min(rows, ENGINE_ROWS) if any(one.info.kind in ("gtp", "usi") for one in entrants) else rows
+        return threads, self._rows(entrants, max(1, -(-min(config.parallel_games, num_games) // threads)))
+
+    def _rows(self, entrants: tuple[Entrant, Entrant], most: int) -> int:
+        return min(most, ENGINE_ROWS) if any(one.info.kind in ("gtp", "usi") for one in entrants) else most
 
     def _factory_for(self, threads: int, rows: int) -> PlayerFactory:
         """The factory for this many threads and rows; another replaces it."""

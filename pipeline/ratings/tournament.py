@@ -66,9 +66,10 @@ def tournament(config: TournamentConfig, progress: Progress = SILENT) -> Ratings
         os.nice(LOWEST_PRIORITY)
         config = config.model_copy(update={"threads": config.threads or 1})
     busy = "another process plays this tournament; wait until it is done, or choose another --output-dir"
-    with match_lock(config.output_dir, busy):  # two processes would add to the same matches
+    # Two processes would add to the same matches.
+    with MatchRunner(config, game, progress) as runner, match_lock(config.output_dir, busy):
         try:
-            _play(config, field, MatchRunner(config, game, progress), progress)
+            _play(config, field, runner, progress)
         except BaseException:
             try:
                 _rate(config, field)

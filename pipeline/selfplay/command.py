@@ -8,6 +8,7 @@ game to start uses the new model and meets the new model's predecessor. Ctrl-C l
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,8 +31,8 @@ from pipeline.players.searching import leaves_per_tree
 from pipeline.progress import SILENT, Progress
 from pipeline.selfplay.committing import Committer
 from pipeline.selfplay.numbering import Numbering, numbering
-from pipeline.selfplay.opponents import MIRROR, Mix, OpponentSource, parse_mix
-from pipeline.selfplay.playing import Arrival, GameThreads, ModelSource, Plan, Supply, loading
+from pipeline.selfplay.opponents import MIRROR, Mix, parse_mix
+from pipeline.selfplay.playing import Arrival, GamePool, LocalSource, Plan, Source
 from pipeline.selfplay.resignation import LEAST_GAMES, newest_games
 from pipeline.selfplay.variety import Variety
 from pipeline.storage import atomic
@@ -45,6 +47,9 @@ from pipeline.storage.shards import (
     prepare_folder,
     read_shard,
 )
+
+if TYPE_CHECKING:
+    from pipeline.workers.cluster import Cluster
 
 SHOWN_EVERY = 0.5  # seconds between two looks at how fast it goes
 
@@ -186,7 +191,8 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
     Raises NotYet if another process plays as the same worker, UsageError for a mix of opponents that can't be read or
     met in this game and for bounds of the threshold that contradict each other, FileError for a model that can't be
     loaded (nothing is ever played by a random stand-in) or a directory that can't be written or holds games of another
-    board; after committing what was finished, KeyboardInterrupt, whatever an actor raised, and Hung for one that hangs.
+    board, MuGoError for a cluster that can't be used; after committing what was finished, KeyboardInterrupt, whatever
+    an actor raised, and Hung for one that hangs.
     """
     if config.resign_lowest > config.resign_highest:
         raise UsageError(
@@ -209,7 +215,13 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
             note = f"already has {config.games} games"
             return _summary(network.name, _Tally(), config.resign_threshold, note=note)
         numbers = numbering(config.output_dir, config.worker, generation, wanted, skip)
-        return _Run(config, mix, numbers, progress).play()
+        with ExitStack() as held:
+            cluster = None
+            if config.engine == "ray":
+                from pipeline.workers.cluster import Cluster
+
+                cluster = held.enter_context(Cluster(progress))
+            return _Run(config, mix, numbers, progress, cluster).play()
 
 
 @contextmanager
@@ -230,27 +242,28 @@ def _alone(config: SelfplayConfig) -> Iterator[None]:
 class _Run:
     """One run of so many games: a pool that plays them, and the calling thread, which commits what it finishes."""
 
-    def __init__(self, config: SelfplayConfig, mix: Mix, numbers: Numbering, progress: Progress) -> None:
+    def __init__(
+        self, config: SelfplayConfig, mix: Mix, numbers: Numbering, progress: Progress, cluster: Cluster | None
+    ) -> None:
+        """cluster: whose actors play; None: threads of this process."""
         self._config = config
         self._wanted = wanted = numbers.wanted
         self._progress = progress
-        num_threads = max(1, min(config.threads or available_cores(), wanted))
+        num_threads = max(1, min(config.threads or (1 if cluster else available_cores()), wanted))
         rows = -(-min(config.parallel_games, wanted) // num_threads)  # that each thread plays at a time
         leaves = leaves_per_tree(rows, _least_readouts(config))
-        progress.say(f"loading {config.network}; kernels and network are compiled when this machine sees them first")
-        load = loading(config, rows * leaves, num_threads, progress)
-        source = ModelSource(partial(resolve_champion, config.network), load, progress)
-        self._name = source.name
+        if cluster is None:
+            source: Source = LocalSource(config, mix, rows, leaves, num_threads, progress)
+        else:
+            source = importlib.import_module("pipeline.selfplay.remote").ClusterSource(cluster, config, mix, progress)
+        self._source = source
         if config.end_settled and not source.game.can_settle:
             raise UsageError(
                 f"selfplay --end-settled: {source.game.spec} is played to its end, or decided by chance; wanted Go"
             )
         variety = Variety.of(config, source.game)
         check_same_game(config.output_dir, source.game.spec)
-        opponents = None
-        if not mix.only_mirror:
-            opponents = OpponentSource(config, mix, source.game, load, leaves, progress)
-            opponents.prepare(source.path)
+        source.prepare()
         prepare_folder(config.output_dir, source.name, config.worker, numbers.run.since)
         self._threshold: float = resignation.NEVER
         self._calibration: dict[str, float] = {}
@@ -262,23 +275,23 @@ class _Run:
             "seed": seed,
             resignation.EFFECTIVE: self._threshold,
             "resign_calibration": self._calibration,
-            "config": config.stored({"output_dir", "network", "verbose", "backend", "threads"}),
+            "config": config.stored({"output_dir", "network", "verbose", "backend", "threads", "engine"}),
         }
         self._committer = Committer(config, variety.games, source.method, provenance, self._evaluations, numbers.run)
         plan = Plan(config.model_copy(update={"resign_threshold": self._threshold}), seed, variety, rows, leaves)
-        self._pool = GameThreads(plan, source, opponents, lambda: newest_number(source.path.parent), num_threads)
-        self._supply = Supply([numbers.of_thread(thread, num_threads) for thread in range(num_threads)])
+        self._begin = partial(source.begin, plan, num_threads, numbers.of_thread)
+        self._pool: GamePool | None = None
         self._waiting: deque[Arrival] = deque()  # finished games to be committed
         self._tally = _Tally(source.game.result_names)
         self._started = self._shown = time.monotonic()
 
     def play(self) -> SelfplaySummary:
-        progress, committer, pool = self._progress, self._committer, self._pool
+        progress, committer = self._progress, self._committer
         self._started = time.monotonic()
         progress.start("selfplay", self._wanted, "games")
-        pool.play(self._supply)
+        self._pool = pool = self._begin()
         try:
-            self._take_games()
+            self._take_games(pool)
         finally:
             try:
                 pool.close()
@@ -291,13 +304,15 @@ class _Run:
                 progress.finish()
         self._tally.shards = committer.shards
         seconds = time.monotonic() - self._started
-        return _summary(self._name, self._tally, self._threshold, self._calibration, self._evaluations(), seconds)
+        return _summary(
+            self._source.name, self._tally, self._threshold, self._calibration, self._evaluations(), seconds
+        )
 
-    def _take_games(self) -> None:
+    def _take_games(self, pool: GamePool) -> None:
         """Commit games as they end until all have. Raises what the pool raises."""
-        while self._waiting or not self._pool.done:
+        while self._waiting or not pool.done:
             if not self._waiting:
-                self._waiting.extend(self._pool.outcomes(max(0.0, min(self._committer.due_in(), SHOWN_EVERY))))
+                self._waiting.extend(pool.outcomes(max(0.0, min(self._committer.due_in(), SHOWN_EVERY))))
             if self._waiting:
                 arrival = self._waiting.popleft()
                 self._take(arrival)
@@ -316,12 +331,14 @@ class _Run:
         now = time.monotonic()
         if now - self._shown >= SHOWN_EVERY:
             self._shown, seconds = now, now - self._started
-            plies = self._pool.counts().totals["plies"]
-            speed = f"{plies / seconds:,.0f} positions/s, {self._evaluations() / seconds:,.0f} evaluations/s"
-            self._progress.describe(speed)
+            plies, evaluations = self._counted("plies"), self._evaluations()
+            self._progress.describe(f"{plies / seconds:,.0f} positions/s, {evaluations / seconds:,.0f} evaluations/s")
 
     def _evaluations(self) -> int:
-        return self._pool.counts().totals["evaluations"]
+        return self._counted("evaluations")
+
+    def _counted(self, what: str) -> int:
+        return 0 if self._pool is None else self._pool.counts().totals.get(what, 0)
 
 
 def _resign_threshold(

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import queue
 import threading
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from pipeline.config import SelfplayConfig
 from pipeline.errors import MuGoError
@@ -32,10 +33,10 @@ from pipeline.methods.base import (
 )
 from pipeline.methods.registry import method_named
 from pipeline.progress import Progress
-from pipeline.selfplay.opponents import Load, OpponentSource
+from pipeline.selfplay.opponents import Load, Mix, OpponentSource
 from pipeline.selfplay.variety import Dealer, Numbered, Variety
 from pipeline.stalls import Watch
-from pipeline.storage.models import Model, read_model
+from pipeline.storage.models import Model, newest_number, read_model, resolve_champion
 from pipeline.workers.pool import Counts, WorkerPool
 
 
@@ -46,6 +47,38 @@ class Arrival(NamedTuple):
     finished: FinishedGame
     generation: int
     number: int
+
+
+class GamePool(WorkerPool[Arrival]):
+    """A pool that plays a run's games."""
+
+    @property
+    @abstractmethod
+    def done(self) -> bool:
+        """Whether all games have come to an end, and were handed over."""
+
+    @abstractmethod
+    def counts(self) -> Counts:
+        """Totals: "plies" and "evaluations", those of unfinished games included."""
+
+
+class Source(Protocol):
+    """Who plays new games, and where: on this machine, or on a cluster. game, method: of all games.
+
+    name: of the model that plays now.
+    """
+
+    game: AnyGame
+    method: Method
+
+    @property
+    def name(self) -> str: ...
+
+    def prepare(self) -> None:
+        """Look at whoever is sure to be met, so that errors come before the first game."""
+
+    def begin(self, plan: Plan, num_threads: int, numbers: Callable[[int, int], Iterator[int]]) -> GamePool:
+        """Play. num_threads: of this process, or of each actor. numbers: see Numbering.of_thread."""
 
 
 class ModelSource:
@@ -138,7 +171,7 @@ class Supply:
         return False
 
 
-class GameThreads(WorkerPool[Arrival]):
+class GameThreads(GamePool):
     """See the module docstring. The first error of any thread stops all.
 
     watched: whether outcomes() and close() look for a thread that hangs, and raise Hung.
@@ -177,11 +210,7 @@ class GameThreads(WorkerPool[Arrival]):
 
     @property
     def done(self) -> bool:
-        """Whether every thread has ended, and all of its games were handed over."""
         return self._running == 0
-
-    def give(self, numbers: Sequence[int]) -> None:
-        raise NotImplementedError("the supply has all numbers")
 
     def outcomes(self, seconds: float) -> list[Arrival]:
         """One at most: an interrupt that comes now loses no other. Once every thread has ended, raises what the first
@@ -216,7 +245,6 @@ class GameThreads(WorkerPool[Arrival]):
             thread.join()
 
     def counts(self) -> Counts:
-        """Totals: plies and evaluations, those of unfinished games included."""
         now = [before + _counted(actors) for before, actors in zip(self._before, self._actors, strict=True)]
         totals = {name: sum(one[name] for one in now) for name in ("plies", "evaluations")}
         live = [sum(actor.live for actor in actors) for actors in self._actors]
@@ -315,3 +343,32 @@ def loading(config: SelfplayConfig, max_batch: int, num_threads: int, progress: 
         return method_named(model.info.method).load(model, max_batch, num_threads, config.backend, progress)
 
     return load
+
+
+class LocalSource:
+    """A Source: threads of this process."""
+
+    def __init__(
+        self, config: SelfplayConfig, mix: Mix, rows: int, leaves: int, num_threads: int, progress: Progress
+    ) -> None:
+        progress.say(f"loading {config.network}; kernels and network are compiled when this machine sees them first")
+        load = loading(config, rows * leaves, num_threads, progress)
+        self._source = ModelSource(partial(resolve_champion, config.network), load, progress)
+        self.game, self.method = self._source.game, self._source.method
+        self._opponents = None
+        if not mix.only_mirror:
+            self._opponents = OpponentSource(config, mix, self.game, load, leaves, progress)
+
+    @property
+    def name(self) -> str:
+        return self._source.name
+
+    def prepare(self) -> None:
+        if self._opponents is not None:
+            self._opponents.prepare(self._source.path)
+
+    def begin(self, plan: Plan, num_threads: int, numbers: Callable[[int, int], Iterator[int]]) -> GamePool:
+        source = self._source
+        threads = GameThreads(plan, source, self._opponents, lambda: newest_number(source.path.parent), num_threads)
+        threads.play(Supply([numbers(thread, num_threads) for thread in range(num_threads)]))
+        return threads

@@ -13,6 +13,7 @@ import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
 
+METADATA = "__metadata__"
 LENGTH_BYTES = 8  # of the number before the header; the header is padded to a multiple of it
 
 
@@ -22,9 +23,18 @@ def pack(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None 
     packed = safetensors.numpy.save(contiguous, dict(metadata) if metadata else None)
     if not metadata:
         return packed
-    end = LENGTH_BYTES + int.from_bytes(packed[:LENGTH_BYTES], "little")
+    end = _header_end(packed)
     header = json.loads(packed[LENGTH_BYTES:end])
-    header["__metadata__"] = dict(sorted(metadata.items()))
+    header[METADATA] = dict(sorted(metadata.items()))
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % LENGTH_BYTES)
     return len(text).to_bytes(LENGTH_BYTES, "little") + text + packed[end:]
+
+
+def metadata_of(packed: bytes) -> dict[str, str]:
+    """What pack() was given beside the arrays. Raises ValueError or KeyError for anything else."""
+    return json.loads(packed[LENGTH_BYTES : _header_end(packed)])[METADATA]
+
+
+def _header_end(packed: bytes) -> int:
+    return LENGTH_BYTES + int.from_bytes(packed[:LENGTH_BYTES], "little")

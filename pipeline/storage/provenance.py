@@ -1,13 +1,16 @@
-"""Where a result came from: this program's commit and the versions of the libraries that matter."""
+"""Where a result came from: this program's commit, a hash of it, and the versions of the libraries that matter."""
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import subprocess
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
 LIBRARIES = ("torch", "numpy", "numba", "openvino")
+DIGEST = 12  # characters that tell one version of the modules from another
 
 
 def source_commit() -> str | None:
@@ -25,6 +28,17 @@ def source_commit() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return described.stdout.strip() or None
+
+
+@cache
+def source_digest() -> str:
+    """A hash of this program's modules, which says where there is no git whether two machines have the same ones."""
+    root = Path(__file__).parent.parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        data = path.read_bytes()
+        digest.update(f"{path.relative_to(root).as_posix()} {len(data)}\n".encode() + data)
+    return digest.hexdigest()[:DIGEST]
 
 
 def library_versions() -> dict[str, str]:

@@ -12,9 +12,10 @@ outcomes are taken, no more than that wait for being taken.
 from __future__ import annotations
 
 import importlib
+import sys
 import time
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -25,15 +26,19 @@ O = TypeVar("O")  # noqa: E741  an outcome
 
 PAUSE_SECONDS = 5.0  # if outcomes() isn't called for this long (Ctrl-Z, a slow disk), that isn't the workers' fault
 LOADING = 10  # loading may take this many times longer than a step
+MOST_CRASHES = 5  # of workers that all were playing a game, before it is taken to be the reason
 STILLBORN = 2  # times as many workers as there are may end in a row before they made a step
 
 
 class WorkerPool(ABC, Generic[O]):
     """See the module docstring."""
 
-    @abstractmethod
     def give(self, numbers: Sequence[int]) -> None:
-        """Further games, to be played before those that wait: so a game that always fails is found out soon."""
+        """Further games, to be played before those that wait: so a game that always fails is found out soon.
+
+        A pool that is made with all games it will ever play takes none.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def outcomes(self, seconds: float) -> list[O]:
@@ -82,6 +87,10 @@ class Playing(ABC):
 
     @abstractmethod
     def counts(self) -> Counts: ...
+
+    def warnings(self) -> list[str]:
+        """What its user should read, since the last call."""
+        return []
 
     @abstractmethod
     def close(self) -> None:
@@ -158,14 +167,16 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
     workers: by number.
     """
 
-    def __init__(self, reading: Reading[O], capacity: int, hang_seconds: float) -> None:
-        """capacity: games that a worker has at a time."""
+    def __init__(self, reading: Reading[O], capacity: int, hang_seconds: float, most: int = sys.maxsize) -> None:
+        """capacity: games that a worker has at a time; most: those that all have together."""
         self._reading = reading
+        self._most = most
         self._capacity = capacity
         self._hang_seconds = hang_seconds
         self._waiting: deque[int] = deque()
         self._looked = time.monotonic()  # when outcomes() last returned
         self._stillborn = 0  # workers in a row that ended before they made a step
+        self._crashes: Counter[int] = Counter()  # by game
         self._problem: MuGoError | None = None
         self._closed = False
         self.workers: list[W] = []
@@ -203,9 +214,10 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
         """Find what no message reports: that it hangs, or has ended."""
 
     def _feed(self, worker: W) -> None:
-        room = self._capacity - len(worker.games)
+        in_play = sum(len(one.games) for one in self.workers)
+        room = min(self._capacity - len(worker.games), self._most - in_play)
         # Shared out evenly: each takes at most its share of what waits.
-        fair = -(-(len(self._waiting) + sum(len(one.games) for one in self.workers)) // self._num_sharing())
+        fair = -(-min(self._most, len(self._waiting) + in_play) // self._num_sharing())
         count = min(room, fair - len(worker.games), len(self._waiting))
         if count > 0:
             numbers = [self._waiting.popleft() for _ in range(count)]
@@ -241,7 +253,15 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
         """
         found = {number: self._reading.lost(number, problem) for number in sorted(worker.games)}
         worker.games = set()
-        self._waiting.extendleft(number for number in reversed(found) if found[number] is None)
+        again = [number for number, outcome in found.items() if outcome is None]
+        self._waiting.extendleft(reversed(again))
+        self._crashes.update(again)
+        if again and (most := max(self._crashes[number] for number in again)) > MOST_CRASHES:
+            guilty = next(number for number in again if self._crashes[number] == most)
+            self._problem = MuGoError(
+                f"{problem}, like {most - 1} workers before it that played game {guilty}; what they wrote on their "
+                "standard error says more"
+            )
         if not worker.loaded:
             self._stillborn += 1
         if self._stillborn > STILLBORN * len(self.workers):

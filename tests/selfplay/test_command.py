@@ -21,7 +21,7 @@ from pipeline.players.searching import leaves_per_tree
 from pipeline.progress import Progress
 from pipeline.reports.show_records import show_shard
 from pipeline.selfplay import command as stage
-from pipeline.selfplay import committing
+from pipeline.selfplay import committing, playing
 from pipeline.selfplay.command import selfplay
 from pipeline.storage import atomic
 from pipeline.storage.models import set_champion
@@ -243,7 +243,7 @@ class Told(Progress):
 
 def before_games(monkeypatch, number, act):
     """Call act() before each game from this number on (from 1, in order of starts) gets its player."""
-    real, calls = stage.ModelSource.player, []
+    real, calls = playing.ModelSource.player, []
 
     def player(self, thread):
         calls.append(thread)
@@ -251,7 +251,7 @@ def before_games(monkeypatch, number, act):
             act()
         return real(self, thread)
 
-    monkeypatch.setattr(stage.ModelSource, "player", player)
+    monkeypatch.setattr(playing.ModelSource, "player", player)
 
 
 def test_a_promotion_takes_effect_with_the_next_game(tmp_path, monkeypatch):
@@ -597,7 +597,7 @@ def test_bounds_that_contradict_each_other(tmp_path):
 def test_an_output_that_cannot_be_written_is_noticed_before_the_first_game(tmp_path, monkeypatch):
     make_champion(tmp_path / "saved_models")
     (tmp_path / "selfplay").write_text("a file")
-    monkeypatch.setattr(stage, "GameThreads", lambda *arguments: pytest.fail("played"))
+    monkeypatch.setattr(playing, "GameThreads", lambda *arguments: pytest.fail("played"))
     with pytest.raises(FileError, match=r"wanted a directory|a part of its path is a file"):
         selfplay(config_for(tmp_path))
 

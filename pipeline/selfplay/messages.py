@@ -1,0 +1,66 @@
+"""Finished games as bytes, on their way from where they were played to who commits them: exactly as they were recorded.
+
+safetensors: the arrays of the record and the final state, and the rest as JSON in its metadata. Nothing of it is ever
+kept, so it needs no version: both sides are the same code.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import safetensors.numpy
+from safetensors import SafetensorError
+
+from pipeline.games.base import AnyGame
+from pipeline.methods.base import FinishedGame
+from pipeline.selfplay.playing import Arrival
+from pipeline.storage.arrays import metadata_of, pack
+from pipeline.storage.shards import SEARCH_COLUMNS, End, GameRecord
+
+OWN, STATE, SAID = "own.", "final_state", "game"
+
+
+def bytes_of(arrival: Arrival) -> bytes:
+    record = arrival.finished.record
+    arrays = {"moves": record.moves, **{name: getattr(record, name) for name in SEARCH_COLUMNS}}
+    arrays |= {OWN + name: column for name, column in record.own.items()}
+    said = {
+        "number": arrival.number,
+        "generation": arrival.generation,
+        "spec": arrival.game.spec,
+        "player": arrival.finished.player,
+        "would_have_resigned": arrival.finished.would_have_resigned,
+        "game_id": record.game_id,
+        "result_first_player": record.result_first_player,
+        "end": int(record.end),
+        "no_resign": bool(record.no_resign),
+        "opponent": record.opponent,
+        "learner": int(record.learner),
+        "setup": int(record.setup),
+    }
+    return pack({**arrays, STATE: arrival.finished.final_state}, {SAID: json.dumps(said)})
+
+
+def arrival_of(data: bytes, games: Mapping[str, AnyGame]) -> Arrival:
+    """What bytes_of() made. games: by their specs. Raises ValueError, TypeError or KeyError for anything else."""
+    said = json.loads(metadata_of(data)[SAID])
+    try:
+        arrays = safetensors.numpy.load(data)
+    except SafetensorError as error:
+        raise ValueError(str(error)) from error
+    own = {name.removeprefix(OWN): array for name, array in arrays.items() if name.startswith(OWN)}
+    record = GameRecord(
+        game_id=said["game_id"],
+        moves=arrays["moves"],
+        **{name: arrays[name] for name in SEARCH_COLUMNS},
+        own=own,
+        result_first_player=said["result_first_player"],
+        end=End(said["end"]),
+        no_resign=said["no_resign"],
+        opponent=said["opponent"],
+        learner=said["learner"],
+        setup=said["setup"],
+    )
+    finished = FinishedGame(record, said["player"], said["would_have_resigned"], arrays[STATE])
+    return Arrival(games[said["spec"]], finished, said["generation"], said["number"])

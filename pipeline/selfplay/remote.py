@@ -1,0 +1,216 @@
+"""Self-play in a worker of a cluster, and what its workers must hear of the driver's disk.
+
+``RemoteGames`` is the worker's side: GameThreads on models and news that came as bytes. ``ClusterGames`` is the
+driver's. It looks at the disk now and then, as the threads of a local run do for every game, and tells the workers what
+has changed.
+
+News, as JSON: {"learner": the path of the model that plays, "generation": of a game that starts now, "others": whom it
+may meet (Others.to_json); null: it plays itself}.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pipeline.config import SelfplayConfig
+from pipeline.games.base import AnyGame
+from pipeline.games.registry import parse_game
+from pipeline.matches.match import GameQueue
+from pipeline.methods.base import Method
+from pipeline.methods.registry import method_named
+from pipeline.progress import Progress
+from pipeline.selfplay.messages import arrival_of, bytes_of
+from pipeline.selfplay.opponents import Mix, OpponentSource, Others, OthersReader, parse_mix
+from pipeline.selfplay.playing import Arrival, GamePool, GameThreads, ModelSource, Plan, Supply, check_same, loading
+from pipeline.selfplay.variety import Variety
+from pipeline.stalls import HANG_SECONDS
+from pipeline.storage.models import Model, check_game, newest_number, read_info, read_model, resolve_champion
+from pipeline.workers.cluster import Cluster, RayPool
+from pipeline.workers.pool import Counts, Models, Playing, Reading
+
+AHEAD = 2  # times the games that it plays at once an actor is given, so that none waits for the next
+NEWS_SECONDS = 1.0  # between two looks at the disk
+WAIT_SECONDS = 0.2
+PLAY = f"{__name__}:RemoteGames"  # a job's line "play"
+
+
+class _Queued(Supply):
+    """Numbers as they come; every thread takes the next one."""
+
+    refills = True
+
+    def __init__(self) -> None:
+        self.numbers = GameQueue()
+
+    def take(self, thread: int) -> int | None:
+        return self.numbers.take()
+
+    def __bool__(self) -> bool:
+        return bool(self.numbers)
+
+    def wait(self) -> bool:
+        while not self.numbers and not self.numbers.closed:
+            self.numbers.wait(WAIT_SECONDS)
+        return not self.numbers.closed
+
+
+class _Warnings(Progress):
+    def __init__(self) -> None:
+        self.lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def warn(self, text: str) -> None:
+        self.lines.put(text)
+
+
+class RemoteGames(Playing):
+    """job: {"config", "seed", "threads", "rows", "leaves", "news"}."""
+
+    def __init__(self, job: dict[str, Any], models: Models) -> None:
+        config = SelfplayConfig(**job["config"])
+        self._models = models
+        self._others: dict[Path, Others] = {}
+        self._progress = _Warnings()
+        self.follow(job["news"])
+        load = loading(config, job["rows"] * job["leaves"], job["threads"], self._progress)
+        source = ModelSource(lambda: self._learner, load, self._progress, self._read)
+        mix = parse_mix(config.opponents)
+        opponents = None
+        if not mix.only_mirror:
+            opponents = OpponentSource(
+                config, mix, source.game, load, job["leaves"], self._progress, self._others.__getitem__, self._read
+            )
+        plan = Plan(config, job["seed"], Variety.of(config, source.game), job["rows"], job["leaves"])
+        self._supply = _Queued()
+        self._threads = GameThreads(plan, source, opponents, lambda: self._generation, job["threads"], watched=False)
+        self._threads.play(self._supply)
+
+    def follow(self, news: Any) -> None:
+        learner = Path(news["learner"])
+        if news["others"] is not None:
+            self._others[learner] = Others.from_json(news["others"])
+        self._generation: int = news["generation"]
+        self._learner = learner  # last: a game that starts now finds its opponents
+
+    def give(self, numbers: Sequence[int]) -> None:
+        self._supply.numbers.give(numbers)
+
+    def outcomes(self, seconds: float) -> list[bytes]:
+        found = self._threads.outcomes(seconds)
+        while more := self._threads.outcomes(0.0):
+            found += more
+        return [bytes_of(arrival) for arrival in found]
+
+    def counts(self) -> Counts:
+        return self._threads.counts()
+
+    def warnings(self) -> list[str]:
+        found = []
+        while not self._progress.lines.empty():
+            found.append(self._progress.lines.get())
+        return found
+
+    def close(self) -> None:
+        self._supply.numbers.close()
+        self._threads.close()
+
+    def _read(self, path: Path) -> Model:
+        return read_model(path, self._models[str(path)])
+
+
+# The driver's side
+
+
+class ClusterSource:
+    """A Source: actors of a cluster. Knows the model that new games are played with, and whom it may meet, as the
+    driver's disk says.
+    """
+
+    def __init__(self, cluster: Cluster, config: SelfplayConfig, mix: Mix, progress: Progress) -> None:
+        """Raises as ModelSource does for a model that can't play."""
+        self._cluster, self._config, self._progress = cluster, config, progress
+        self._path = resolve_champion(config.network)
+        model = read_model(self._path)
+        self.name = model.info.name
+        self.game: AnyGame = parse_game(model.info.game)
+        self.method: Method = method_named(model.info.method)
+        self.method.check(self.game)
+        self._reader = None if mix.only_mirror else OthersReader(config, mix, self.game, progress)
+        self._others: Others | None = None
+        self.news: dict[str, Any] = {}
+
+    def prepare(self) -> None:
+        self._others = self._find_others()
+        self.news = self._find_news()
+
+    def begin(self, plan: Plan, num_threads: int, numbers: Callable[[int, int], Iterator[int]]) -> GamePool:
+        pool = ClusterGames(self._cluster, self, plan, num_threads)
+        pool.give(list(numbers(0, 1)))
+        return pool
+
+    @property
+    def models(self) -> list[Path]:
+        """All that the news name."""
+        return [self._path, *(self._others.paths if self._others else [])]
+
+    def has_changed(self) -> bool:
+        """Look again; whether there are other news."""
+        path = resolve_champion(self._config.network)
+        if path != self._path:
+            model = read_model(path)
+            check_same(model, self.game, self.method)
+            self._path, self.name = path, model.info.name
+            self._others = self._find_others()
+            self._progress.say(f"new games are played by {self.name}")
+        before, self.news = self.news, self._find_news()
+        return self.news != before
+
+    def _find_news(self) -> dict[str, Any]:
+        others = None if self._others is None else self._others.to_json()
+        return {"learner": str(self._path), "generation": newest_number(self._path.parent), "others": others}
+
+    def _find_others(self) -> Others | None:
+        if self._reader is None:
+            return None
+        others = self._reader.of(self._path)
+        for path in others.paths:
+            check_game(read_info(path), self.game.spec, path)
+        return others
+
+
+class ClusterGames(RayPool[Arrival], GamePool):
+    """A run's games, played by the actors of a cluster, with the champion that is the champion when they start."""
+
+    def __init__(self, cluster: Cluster, source: ClusterSource, plan: Plan, num_threads: int) -> None:
+        """num_threads: of each actor."""
+        job = {
+            "play": PLAY,
+            "config": plan.config.model_dump(mode="json"),
+            "seed": plan.seed,
+            "threads": num_threads,
+            "rows": plan.rows,
+            "leaves": plan.leaves,
+            "news": source.news,
+        }
+        games = {game.spec: game for game in plan.variety.games}
+
+        def read(data: bytes) -> tuple[int, Arrival]:
+            arrival = arrival_of(data, games)
+            return arrival.number, arrival
+
+        reading = Reading[Arrival](read, lambda number, problem: None)
+        capacity = AHEAD * plan.rows * num_threads
+        super().__init__(cluster, reading, job, source.models, capacity, HANG_SECONDS)
+        self._source = source
+        self._asked = time.monotonic()
+
+    def outcomes(self, seconds: float) -> list[Arrival]:
+        now = time.monotonic()
+        if now - self._asked > NEWS_SECONDS and not self._closed:
+            self._asked = now
+            if self._source.has_changed():
+                self.follow(self._source.news, self._source.models)
+        return super().outcomes(seconds)

@@ -1,0 +1,574 @@
+"""``Cluster`` and ``RayPool``: workers that are actors anywhere in a Ray cluster.
+
+Actors keep nothing and share no disk with the driver, which is the process that runs a command. Models travel through
+Ray's object store, once for each version; a job, its games and their outcomes are bytes (workers/actor.py). An actor
+that is lost loses its games, which others play under the same numbers; CPUs that join are used within seconds. The pool
+asks an actor for outcomes only when those it gave before were taken, and no actor has more games than its capacity: a
+slow driver slows the actors, and memory is bounded.
+
+Ray needs no help to start: whoever runs a cluster has run `ray start`. RAY_ADDRESS says which cluster, as for any
+program of Ray's; without it the one that runs on this machine.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import queue
+import socket
+import sys
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pipeline.errors import MuGoError
+from pipeline.phrases import counted
+from pipeline.progress import Progress
+from pipeline.stalls import Hung
+from pipeline.storage import layout
+from pipeline.storage.models import model_files
+from pipeline.workers.actor import PlayingActor, frames, identity, packed_files
+from pipeline.workers.pool import Counts, Reading, RemotePool, Worker
+
+O = TypeVar("O")  # noqa: E741  an outcome
+
+PORT_SECONDS = 10.0  # for a host to accept a connection
+CONNECT_SECONDS = 30.0  # for the cluster to answer
+NODE_SECONDS = 60.0  # for a node to start a process and say who it is
+LOOK_SECONDS = 1.0  # between two looks at which nodes there are
+TAKE_SECONDS = 0.5  # an actor answers at least this often
+SILENT_SECONDS = 120.0  # one that hasn't for this long is lost
+STARTING_SECONDS = 30.0  # an actor that has just been started will soon take its share
+SUSPECT_SECONDS = 30.0  # no actor is started on a node that has just lost one, until Ray knows whether it lives
+GRACE_SECONDS = 5.0  # for actors to stop
+IDLE_SECONDS = 0.2
+AT_ONCE = 8  # calls of an actor that may run side by side
+WHO = "Ray cluster"
+STATES = ("asked", "checked", "gone")  # of a node: it was asked who it is; it fits; it is gone, though Ray lists it
+
+
+@dataclass
+class _Node:
+    """A node: its name, and how many CPUs it has. state: one of STATES, or why it isn't used."""
+
+    id: str
+    host: str
+    cpus: float
+    state: str = "asked"
+    answer: Any = None
+    since: float = field(default_factory=time.monotonic)
+    suspect_until: float = 0.0
+
+
+@dataclass(eq=False)
+class _Actor:
+    handle: Any
+    node: _Node
+    threads: int
+
+
+class Cluster:
+    """A connection to a Ray cluster, for one command. Nodes that can't play as this process would are refused."""
+
+    def __init__(self, progress: Progress) -> None:
+        """Raises MuGoError, in one line, if there is no cluster, if it doesn't answer, or if its nodes don't fit."""
+        self.progress = progress
+        self.idle: list[_Actor] = []
+        self._ray = ray = _imported()
+        self._ours = not ray.is_initialized()
+        if self._ours:
+            _connect(ray, os.environ.get("RAY_ADDRESS", "").strip() or "auto")
+        self._wanted = json.loads(identity())
+        self._identity = ray.remote(identity)
+        self._nodes: dict[str, _Node] = {}
+        self._looked = 0.0
+        self._put: dict[tuple[str, bytes], Any] = {}
+        try:
+            self._check_all()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Disconnect: the actors end."""
+        for actor in self.idle:
+            self.kill(actor)
+        self.idle = []
+        if self._ours:
+            self._ray.shutdown()
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def nodes(self) -> list[_Node]:
+        """Those that may be used. Looks for new ones now and then, and warns of those that don't fit."""
+        now = time.monotonic()
+        if now - self._looked > LOOK_SECONDS:
+            self._looked = now
+            self._look()
+        for node in self._nodes.values():
+            if node.state == "asked":
+                self._hear_who(node, 0.0)
+                if node.state not in STATES:
+                    self.progress.warn(f"{node.state}; this node isn't used")
+        return [node for node in self._nodes.values() if node.state == "checked"]
+
+    def actor(self, node: _Node, threads: int) -> _Actor:
+        """One on that node, which may have to wait until CPUs are free."""
+        for actor in self.idle:
+            if actor.node is node and actor.threads == threads:
+                self.idle.remove(actor)
+                return actor
+        options = {"num_cpus": threads, "max_restarts": 0, "max_concurrency": AT_ONCE, **self._on(node)}
+        return _Actor(self._ray.remote(PlayingActor).options(**options).remote(), node, threads)
+
+    def kill(self, actor: _Actor) -> None:
+        with suppress(Exception):  # it is dead already
+            self._ray.kill(actor.handle)
+
+    def put(self, path: Path) -> Any:
+        """A reference to a model's files, which travel once for each version. Raises FileError."""
+        files = model_files(path)
+        key = str(path), files[layout.MODEL_JSON]
+        if key not in self._put:
+            self._put[key] = self._ray.put(packed_files(files))
+        return self._put[key]
+
+    def drop_all_but(self, references: Sequence[Any]) -> None:
+        """Let the other models go."""
+        self._put = {key: reference for key, reference in self._put.items() if reference in references}
+
+    def put_bytes(self, data: bytes) -> Any:
+        return self._ray.put(data)
+
+    def answered(self, references: Sequence[Any], seconds: float) -> list[Any]:
+        """Those of the references whose answers are there; waits at most this long for the first."""
+        if not references:
+            time.sleep(min(seconds, IDLE_SECONDS))
+            return []
+        found, left = self._ray.wait(list(references), num_returns=1, timeout=max(0.0, seconds), fetch_local=True)
+        if found and left:
+            more, _ = self._ray.wait(left, num_returns=len(left), timeout=0, fetch_local=True)
+            found += more
+        return list(found)
+
+    def answer(self, reference: Any) -> Any:
+        """Raises _Lost if whoever was asked is no more, MuGoError for packages that are missing there."""
+        from ray import exceptions
+
+        try:
+            return self._ray.get(reference)
+        except exceptions.RayTaskError as error:
+            if isinstance(error.cause, ImportError):
+                raise MuGoError(f"{WHO}: an actor can't run this program ({error.cause}); install it there") from error
+            raise
+        except exceptions.ActorUnavailableError as error:  # comes at once when a node is gone, long before Ray says so
+            raise _Lost("its node doesn't answer", True) from error
+        except (exceptions.ObjectLostError, exceptions.NodeDiedError) as error:
+            raise _Lost("its node is gone", True) from error
+        except exceptions.RayError as error:
+            if "node has died" in str(error):
+                raise _Lost("its node is gone", True) from error
+            raise _Lost(f"its process ended ({_reason(error)})", False) from error
+
+    # Nodes
+
+    def _look(self) -> None:
+        there = {node["NodeID"]: node for node in self._ray.nodes() if node["Alive"]}
+        self._nodes = {name: node for name, node in self._nodes.items() if name in there}
+        for name, found in there.items():
+            cpus = found["Resources"].get("CPU", 0.0)
+            if name not in self._nodes and cpus > 0:
+                node = _Node(name, found["NodeManagerHostname"] or found["NodeManagerAddress"], cpus)
+                # No CPU: who it is can be asked while others compute there.
+                node.answer = self._identity.options(num_cpus=0, max_retries=0, **self._on(node)).remote()
+                self._nodes[name] = node
+
+    def _check_all(self) -> None:
+        """Before any work is done. Raises MuGoError if a node doesn't fit, or if none can be used."""
+        self._look()
+        deadline = time.monotonic() + NODE_SECONDS
+        for node in self._nodes.values():
+            self._hear_who(node, max(0.0, deadline - time.monotonic()))
+        wrong = [node.state for node in self._nodes.values() if node.state not in STATES]
+        if wrong:
+            more = f" ({len(wrong) - 1} other nodes don't fit, either)" if len(wrong) > 1 else ""
+            raise MuGoError(f"{WHO}: {wrong[0]}{more}")
+        silent = [node.host for node in self._nodes.values() if node.state == "asked"]
+        ready = sum(node.state == "checked" for node in self._nodes.values())
+        if not ready:
+            found = f"none of {counted(len(silent), 'node')} has started a process" if silent else "no node has a CPU"
+            raise MuGoError(f"{WHO}: {found} within {NODE_SECONDS:.0f} seconds; look at `ray status`")
+        if silent:
+            self.progress.warn(f"{WHO}: {', '.join(silent)} hasn't started a process yet; the others begin")
+        cpus = sum(node.cpus for node in self._nodes.values() if node.state == "checked")
+        self.progress.say(f"{WHO}: {counted(ready, 'node')} with {counted(int(cpus), 'CPU')}")
+
+    def _hear_who(self, node: _Node, seconds: float) -> None:
+        if not self.answered([node.answer], seconds):
+            return
+        from ray import exceptions
+
+        gone = exceptions.NodeDiedError, exceptions.TaskUnschedulableError, exceptions.ObjectLostError
+        try:
+            found = json.loads(self._ray.get(node.answer))
+        except gone:  # before Ray has said so
+            node.state = "gone"
+            return
+        except exceptions.RayError as error:
+            node.state = (
+                f"node {node.host} can't run this program ({_reason(error)}); install it there, or `ray job submit "
+                "--working-dir` sends it along"
+            )
+            return
+        node.state = "checked"
+        for what, kind in (("python", "Python"), ("code", "version")):
+            if found.get(what) != self._wanted[what]:
+                node.state = (
+                    f"node {node.host} has {kind} {found.get(what)}, this machine {self._wanted[what]}; wanted the "
+                    "same on all: install this version there, or `ray job submit --working-dir` sends it along"
+                )
+                return
+
+    def _on(self, node: _Node) -> dict[str, Any]:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node.id, soft=False)}
+
+
+class _Lost(Exception):
+    """An actor is no more. blameless: its node is gone, so nothing that it played is to blame."""
+
+    def __init__(self, problem: str, blameless: bool) -> None:
+        super().__init__(problem)
+        self.problem, self.blameless = problem, blameless
+
+
+# Playing
+
+
+@dataclass(eq=False, kw_only=True)
+class RayWorker(Worker):
+    """asked: the answer that is awaited; begun: that it has taken up the job; ready: it has, and gets games.
+
+    spoke: when it last answered; 0: never. totals: as it last said. news: the number of the last that it was told.
+    """
+
+    actor: _Actor
+    begun: Any
+    asked: Any = None
+    ready: bool = False
+    spoke: float = 0.0
+    totals: Mapping[str, int] = field(default_factory=dict)
+    news: int = 0
+
+    def send(self, numbers: Sequence[int]) -> None:
+        self.actor.handle.give.remote(json.dumps(list(numbers)).encode())
+
+    def forgive(self, seconds: float) -> None:
+        super().forgive(seconds)
+        self.spoke += seconds if self.spoke else 0.0
+
+
+class RayPool(RemotePool[O, RayWorker]):
+    """See the module docstring."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        reading: Reading[O],
+        job: dict[str, Any],
+        models: Sequence[Path],
+        capacity: int,
+        hang_seconds: float,
+        most: int = sys.maxsize,
+    ) -> None:
+        """job: its "threads" are those of an actor, each on a CPU. models: that it names, by their real directories."""
+        super().__init__(reading, capacity, hang_seconds, most)
+        self._cluster, self._job = cluster, job
+        self._threads = int(job["threads"])
+        self._news = 0
+        self._models: dict[str, Any] = {}
+        self._job_reference: Any = None
+        self._heard: deque[tuple[RayWorker, bytes]] = deque()
+        self._totals: Counter[str] = Counter()  # of workers that are no more
+        self._recruited = 0.0
+        self._without = time.monotonic()  # since when there has been no worker
+        self._put(models)
+
+    @property
+    def done(self) -> bool:
+        """Whether all games that were given have come to an end."""
+        return not self._waiting and not self._heard and not any(worker.games for worker in self.workers)
+
+    def counts(self) -> Counts:
+        """Totals over all workers, those that are no more included."""
+        totals = Counter(self._totals)
+        for worker in self.workers:
+            totals.update(worker.totals)
+        steps = [count for worker in self.workers for count in worker.steps]
+        return Counts(steps, [len(worker.games) for worker in self.workers], totals)
+
+    def follow(self, news: Any, models: Sequence[Path]) -> None:
+        """What has changed of the job, for games that start from now on; see Playing.follow. It becomes its "news"."""
+        self._job = {**self._job, "news": news}
+        self._news += 1
+        self._put(models)
+        for worker in self.workers:
+            self._tell(worker)
+
+    def close(self) -> None:
+        """Actors that stop in time are kept for the next pool."""
+        if self._closed:
+            return
+        self._closed = True
+        last: dict[Any, RayWorker] = {}
+        for worker in self.workers:
+            if worker.ready:
+                last[worker.actor.handle.stop.remote()] = worker
+                if worker.asked is not None:
+                    last[worker.asked] = worker
+        owed = Counter(worker.number for worker in last.values())
+        failed: set[int] = set()
+        deadline = time.monotonic() + GRACE_SECONDS
+        while last and (left := deadline - time.monotonic()) > 0:
+            for reference in self._cluster.answered(list(last), left):
+                worker = last.pop(reference)
+                owed[worker.number] -= 1
+                try:
+                    self._heard.append((worker, self._cluster.answer(reference)))
+                except Exception:  # whatever it was: the games are over, and this actor isn't used again
+                    failed.add(worker.number)
+        for worker in self.workers:
+            if worker.ready and not owed[worker.number] and worker.number not in failed:
+                self._cluster.idle.append(worker.actor)
+            else:
+                self._cluster.kill(worker.actor)
+
+    # Hearing
+
+    def _hear(self, seconds: float) -> list[O] | None:
+        if not self._heard and not self._closed:
+            self._recruit()
+            waited = self._wait(seconds)
+            if not self._heard:
+                return waited
+        if not self._heard:
+            return None
+        worker, data = self._heard.popleft()
+        try:
+            return self._understand(worker, data)
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            if self._closed:
+                return []
+            return self._lost(worker, f"it said what is no message of a worker ({error})")
+
+    def _wait(self, seconds: float) -> list[O] | None:
+        """For the next answers; the outcomes of workers that were lost meanwhile, None if nothing happened."""
+        awaited: dict[Any, RayWorker] = {}
+        for worker in self.workers:
+            if worker.asked is None:
+                worker.asked = worker.actor.handle.take.remote(TAKE_SECONDS)
+            awaited[worker.asked] = worker
+            if worker.begun is not None:
+                awaited[worker.begun] = worker
+        lost: list[O] = []
+        answers = self._cluster.answered(list(awaited), min(seconds, LOOK_SECONDS))
+        for reference in answers:
+            worker = awaited[reference]
+            if worker not in self.workers:
+                continue
+            try:
+                data = self._cluster.answer(reference)
+            except _Lost as error:
+                lost += self._lost(worker, error.problem, error.blameless)
+                continue
+            if reference == worker.begun:
+                worker.begun = None
+            else:
+                worker.asked = None
+                self._heard.append((worker, data))
+        return lost if answers else None
+
+    def _understand(self, worker: RayWorker, data: bytes) -> list[O]:
+        head, *outcomes = frames(data)
+        said = json.loads(head)
+        if said["error"] and not self._closed:
+            self._problem = MuGoError(f"node {worker.actor.node.host}: {said['error']}")
+        for warning in said["warnings"]:
+            self._cluster.progress.warn(f"node {worker.actor.node.host}: {warning}")
+        worker.spoke = time.monotonic()
+        if said["steps"]:
+            worker.totals = said["totals"]
+            self._beaten(worker, said["steps"], said["live"])
+            if not worker.ready:
+                worker.ready = True
+                self._tell(worker)
+                self._feed(worker)
+        return [self._read(worker, outcome) for outcome in outcomes]
+
+    def _look_after(self, worker: RayWorker) -> list[O]:
+        if stuck := self._stuck(worker):
+            return self._lost(worker, stuck)
+        if worker.spoke and time.monotonic() - worker.spoke > SILENT_SECONDS:
+            return self._lost(worker, f"it hasn't answered for {SILENT_SECONDS:.0f} seconds", blameless=True)
+        return []
+
+    def _lost(self, worker: RayWorker, problem: str, blameless: bool = False) -> list[O]:
+        """Give a worker up. Its games are played again; if it is to blame itself, by who made the job."""
+        node, num_games = worker.actor.node, len(worker.games)
+        problem = f"worker on node {node.host}: {problem}"
+        lost: list[O] = []
+        if blameless:
+            node.suspect_until = time.monotonic() + SUSPECT_SECONDS
+            self._waiting.extendleft(sorted(worker.games, reverse=True))
+            worker.games = set()
+            if worker.ready:
+                self._cluster.progress.warn(f"{problem}; others play its {counted(num_games, 'game')}")
+        else:
+            lost = self._taken_from(worker, problem)
+        self._cluster.kill(worker.actor)
+        self.workers.remove(worker)
+        self._heard = deque((other, data) for other, data in self._heard if other is not worker)
+        self._totals.update(worker.totals)
+        for other in self.workers:
+            self._feed(other)
+        return lost
+
+    # Workers
+
+    def _recruit(self) -> None:
+        """Start actors on CPUs that have none, as many as there are games for."""
+        now = time.monotonic()
+        if now - self._recruited < LOOK_SECONDS:
+            return
+        self._recruited = now
+        left = len(self._waiting) + sum(len(worker.games) for worker in self.workers)
+        taken = Counter(worker.actor.node.id for worker in self.workers)
+        for node in self._cluster.nodes():
+            room = int(node.cpus // self._threads) - taken[node.id]
+            if now < node.suspect_until:
+                continue
+            for _ in range(min(room, left - len(self.workers))):
+                self.workers.append(self._start(node))
+        if any(worker.ready for worker in self.workers) or not left:
+            self._without = now
+        elif now - self._without > STARTING_SECONDS:
+            self._without = now
+            self._cluster.progress.warn(f"{WHO}: no worker yet; others may use its CPUs, see `ray status`")
+
+    def _start(self, node: _Node) -> RayWorker:
+        actor = self._cluster.actor(node, self._threads)
+        if self._job_reference is None:
+            self._job_reference = self._cluster.put_bytes(json.dumps(self._job).encode())
+        begun = actor.handle.begin.remote(self._job_reference, list(self._models), *self._models.values())
+        return RayWorker(
+            max((one.number for one in self.workers), default=-1) + 1, actor=actor, begun=begun, news=self._news
+        )
+
+    def _put(self, models: Sequence[Path]) -> None:
+        self._models = {str(path): self._cluster.put(path) for path in models}
+        self._cluster.drop_all_but(list(self._models.values()))
+        self._job_reference = None
+
+    def _tell(self, worker: RayWorker) -> None:
+        """The news that a worker hasn't heard; one that isn't ready hears them later."""
+        if worker.ready and worker.news < self._news:
+            worker.news = self._news
+            news = json.dumps(self._job["news"]).encode()
+            worker.actor.handle.follow.remote(news, list(self._models), *self._models.values())
+
+    def _feed(self, worker: RayWorker) -> None:
+        if worker.ready:
+            super()._feed(worker)
+
+    def _num_sharing(self) -> int:
+        """Those that have just been started, too: they will take their share."""
+        now = time.monotonic()
+        return max(1, sum(one.ready or now - one.started < STARTING_SECONDS for one in self.workers))
+
+
+# Connecting
+
+
+def _imported() -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # its warning about actors without a GPU
+    try:
+        import ray
+    except ModuleNotFoundError as error:
+        raise MuGoError("--engine ray: Ray isn't installed here; run pip install '.[ray]'") from error
+    with suppress(ImportError):
+        from ray._private import worker
+
+        # What nodes say when they die would go to standard output, where summaries go. The pool says it in a line.
+        worker.print_to_stdstream = lambda *arguments, **options: None
+    return ray
+
+
+def _connect(ray: Any, address: str) -> None:
+    """Raises MuGoError if nobody answers at the address, Hung if who answers there is no cluster."""
+    if address == "auto":
+        next_step = "start one with `ray start --head`, or set RAY_ADDRESS to HOST:PORT of one"
+    else:
+        next_step = "see what `ray status` says there, or correct RAY_ADDRESS"
+        _check_address(address, next_step)
+    answers: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+
+    def connect() -> None:
+        try:
+            # Its level first: it would warn that it leaves the signals alone in this thread, which is what we want.
+            logging.getLogger("ray").setLevel(logging.ERROR)
+            alone = {"include_dashboard": False} if address == "local" else {}
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **alone)
+            answers.put(None)
+        except BaseException as error:
+            answers.put(error)
+
+    threading.Thread(target=connect, daemon=True).start()
+    try:
+        error = answers.get(timeout=CONNECT_SECONDS)
+    except queue.Empty:
+        raise Hung(f"{WHO} {address}: no answer within {CONNECT_SECONDS:.0f} seconds; {next_step}") from None
+    if isinstance(error, ConnectionError):
+        raise MuGoError(
+            f"{WHO}: none runs on this machine; {next_step}"
+            if address == "auto"
+            else f"{WHO} {address}: {_reason(error)}; {next_step}"
+        ) from error
+    if isinstance(error, RuntimeError | ValueError):  # also: another version of Ray or Python
+        raise MuGoError(f"{WHO} {address}: {_reason(error)}") from error
+    if error is not None:
+        raise error
+
+
+def _check_address(address: str, next_step: str) -> None:
+    if address == "local":
+        return
+    host, colon, port = address.rpartition(":")
+    if "://" in address or not colon or not port.isdigit() or not host:
+        raise MuGoError(
+            f"RAY_ADDRESS={address}: wanted HOST:PORT of the cluster's head (port 6379 as a rule), auto or local; run "
+            "this on a machine of the cluster, or through `ray job submit`"
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), PORT_SECONDS).close()
+    except OSError as error:
+        raise MuGoError(
+            f"{WHO} {address}: no answer within {PORT_SECONDS:.0f} seconds ({error.strerror or error}); {next_step}"
+        ) from error
+
+
+def _reason(error: BaseException) -> str:
+    """The last line of what Ray says, which is the cause."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1][:300] if lines else type(error).__name__

@@ -1,0 +1,99 @@
+"""A Playing for tests that plays nothing: its games come at once, and it misbehaves as its job tells it.
+
+job: {"mode": …, "games": which make it misbehave}. Needs nothing but the standard library, so its actors start quickly.
+An outcome is JSON: {"number", "pid", "news"}.
+
+modes  play   nothing else                         die    kills itself when it is to play one of those games
+       stop   stops itself (SIGSTOP) there, once   stuck  goes on answering, but makes no step there, once
+       error  says that the job is impossible      never  has no game ever end
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import MuGoError
+from pipeline.workers.pool import Counts, Models, Playing, Reading
+
+
+class FakePlaying(Playing):
+    def __init__(self, job: dict[str, Any], models: Models) -> None:
+        if job["mode"] == "error":
+            raise MuGoError("the weights are gone")
+        self._job, self._models = job, models
+        self._news = job.get("news")
+        self._arrived: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._steps = 1
+        self._played = 0
+        self._live = 0
+
+    def follow(self, news: Any) -> None:
+        self._news = news
+
+    def give(self, numbers: Sequence[int]) -> None:
+        self._live += len(numbers)
+        for number in numbers:
+            if number in self._job.get("games", ()) and self._misbehaves():
+                if self._job["mode"] == "die":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                if self._job["mode"] == "stop":
+                    os.kill(os.getpid(), signal.SIGSTOP)
+                return
+            if self._job["mode"] == "never":
+                continue
+            self._steps += 1
+            self._played += 1
+            self._live -= 1
+            said = {"number": number, "pid": os.getpid(), "news": self._news, "models": sorted(self._models)}
+            self._arrived.put(json.dumps(said).encode())
+
+    def _misbehaves(self) -> bool:
+        """Every time, or where the job names a file: whoever makes that file."""
+        if "marker" not in self._job:
+            return True
+        try:
+            os.close(os.open(self._job["marker"], os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return False
+        return True
+
+    def outcomes(self, seconds: float) -> list[bytes]:
+        deadline = time.monotonic() + seconds
+        found: list[bytes] = []
+        while not found:
+            while not self._arrived.empty():
+                found.append(self._arrived.get())
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(0.01)
+        return found
+
+    def counts(self) -> Counts:
+        return Counts([self._steps], [self._live], {"played": self._played})
+
+    def close(self) -> None:
+        pass
+
+
+PLAY = f"{__name__}:FakePlaying"
+
+
+def read(data: bytes) -> tuple[int, dict[str, Any]]:
+    said = json.loads(data)
+    return said["number"], said
+
+
+AGAIN: Reading[dict[str, Any]] = Reading(read, lambda number, problem: None)
+TOLD: Reading[dict[str, Any]] = Reading(read, lambda number, problem: {"number": number, "problem": problem})
+
+
+def job_of(mode: str = "play", games: Sequence[int] = (), marker: Path | None = None, **more: Any) -> dict[str, Any]:
+    marked = {} if marker is None else {"marker": str(marker)}
+    return {"play": PLAY, "threads": 1, "mode": mode, "games": list(games), **marked, **more}

@@ -1,0 +1,264 @@
+"""Pools of Ray actors: nodes that die and join, a slow driver, news, and what is said of a cluster that won't do.
+
+The actors play made-up games (fake_playing.py); tests/workers/test_on_ray.py plays real ones.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import FileError, MuGoError
+from pipeline.progress import Progress
+from pipeline.workers import cluster as module
+from pipeline.workers.actor import framed, frames, packed_files, unpacked_files
+from pipeline.workers.pool import Reading
+from tests.helpers import make_model
+from tests.workers.fake_playing import AGAIN, TOLD, job_of
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+class Told(Progress):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.warnings: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.lines.append(text)
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+
+def played(pool, numbers, act=lambda found: None, seconds=60.0):
+    """All outcomes of a pool that plays to the end. act: called after each look with what was found so far."""
+    found = []
+    deadline = time.monotonic() + seconds
+    try:
+        pool.give(numbers)
+        while not pool.done:
+            assert time.monotonic() < deadline, (pool.workers, found)
+            found += pool.outcomes(0.2)
+            act(found)
+    finally:
+        pool.close()
+    return found
+
+
+def pool_of(cluster, job, reading: Reading = AGAIN, capacity=4, hang_seconds=60.0, **options) -> module.RayPool:
+    return module.RayPool(cluster, reading, job, [], capacity, hang_seconds, **options)
+
+
+def test_frames_are_what_was_framed():
+    parts = [b"", b"abc", bytes(1000)]
+    assert list(frames(framed(parts))) == parts
+    for cut in (1, 9, 18):
+        with pytest.raises(ValueError, match="within a frame"):
+            list(frames(framed(parts[1:])[:-cut]))
+    files = {"a": b"1", "b": b""}
+    assert unpacked_files(packed_files(files)) == files
+
+
+def test_every_game_is_played_once_and_actors_are_used_again(nodes):
+    with module.Cluster(Told()) as cluster:
+        assert cluster.progress.lines == ["Ray cluster: 1 node with 1 CPU"]
+        first = played(pool_of(cluster, job_of(), capacity=7), range(50))
+        assert sorted(one["number"] for one in first) == list(range(50))
+        second = played(pool_of(cluster, job_of(), capacity=50), range(10))
+        assert sorted(one["number"] for one in second) == list(range(10))
+        assert {one["pid"] for one in first} == {one["pid"] for one in second}
+        assert played(pool_of(cluster, job_of()), []) == []
+
+
+def test_a_node_that_joins_gets_games_and_one_that_dies_loses_none(nodes):
+    """The node with most of the work dies, and its games are played by another, under the same numbers."""
+    told = Told()
+    with module.Cluster(told) as cluster:
+        pool = pool_of(cluster, job_of("never"), capacity=8, most=20)
+        pool.give(range(20))
+        while not pool.workers or not pool.workers[0].ready:
+            pool.outcomes(0.2)
+        first = pool.workers[0]
+        assert len(first.games) == 8  # its capacity
+        node = nodes.add()
+        while len(pool.workers) < 2 or not pool.workers[1].games:
+            pool.outcomes(0.2)
+        assert len({worker.actor.node.id for worker in pool.workers}) == 2
+        theirs = set(pool.workers[1].games)
+        assert len(theirs) == 8 and not theirs & first.games
+        nodes.kill(node)
+        killed = time.monotonic()
+        while len(pool.workers) > 1 or first not in pool.workers:
+            assert time.monotonic() - killed < 30
+            pool.outcomes(0.2)
+        assert len(told.warnings) == 1 and "its node" in told.warnings[0]
+        assert "others play its 8 games" in told.warnings[0]
+        assert theirs <= set(pool._waiting)
+        pool.close()
+
+
+def test_a_slow_driver_slows_the_actors(nodes):
+    with module.Cluster(Told()) as cluster:
+        pool = pool_of(cluster, job_of(), capacity=5)
+        most = 0
+
+        def look(found):
+            nonlocal most
+            time.sleep(0.2)
+            counted = pool.counts()
+            most = max(most, counted.totals.get("played", 0) - len(found), sum(counted.live))
+
+        found = played(pool, range(60), look)
+        assert len(found) == 60 and 0 < most <= 5
+
+
+def test_news_and_their_models_reach_actors_whether_they_are_there_or_come_later(nodes, tmp_path):
+    models = [make_model(tmp_path, number) for number in (0, 1, 2)]
+    with module.Cluster(Told()) as cluster:
+        pool = module.RayPool(cluster, AGAIN, job_of(news=0), models[:1], 3, 60.0)
+        told = []
+
+        def act(found):
+            if found and not told:
+                told.append(time.monotonic())
+                pool.follow(1, models[1:])
+
+        found = played(pool, range(400), act)
+        assert {one["news"] for one in found} == {0, 1}
+        assert found[0]["models"] == [str(models[0])]
+        assert found[-1]["news"] == 1 and set(map(str, models[1:])) <= set(found[-1]["models"])
+        assert len(cluster._put) == 2  # the first one isn't kept
+        reference = cluster.put(models[1])
+        assert reference is cluster.put(models[1])  # a version travels once
+        with pytest.raises(FileError):
+            cluster.put(tmp_path / "nobody")
+
+
+@pytest.mark.parametrize(
+    ("mode", "problem"),
+    [
+        ("die", r"its process ended"),
+        ("stop", r"it hasn't answered for 2 seconds"),
+        ("stuck", r"it made no step for \d+ seconds"),
+    ],
+)
+def test_an_actor_that_fails_once_costs_nothing_in_the_end(nodes, tmp_path, monkeypatch, mode, problem):
+    monkeypatch.setattr(module, "SILENT_SECONDS", 2.0)
+    monkeypatch.setattr(module, "SUSPECT_SECONDS", 0.0)
+    told = Told()
+    with module.Cluster(told) as cluster:
+        job = job_of(mode, [7], tmp_path / "marker")
+        hang_seconds = 2.0 if mode == "stuck" else 60.0
+        found = played(pool_of(cluster, job, TOLD, hang_seconds=hang_seconds), range(12))
+        lost = [one for one in found if "problem" in one]
+        if mode == "stop":  # whatever kept it from answering, no game is to blame
+            assert not lost and problem in told.warnings[0]
+        else:
+            assert 7 in [one["number"] for one in lost] and len(lost) <= 4
+            assert all(re.search(problem, one["problem"]) for one in lost)
+        assert sorted(one["number"] for one in found) == list(range(12))
+
+
+def test_a_job_that_is_impossible(nodes):
+    with module.Cluster(Told()) as cluster, pytest.raises(MuGoError, match=r"node .*: the weights are gone"):
+        played(pool_of(cluster, job_of("error")), range(3))
+
+
+def test_nodes_with_another_version_are_refused_before_any_work(nodes, monkeypatch):
+    nodes.add()
+    with monkeypatch.context() as patch:
+        patch.setattr("pipeline.storage.provenance.source_digest", lambda: "0123456789ab")
+        with pytest.raises(MuGoError) as caught:
+            module.Cluster(Told())
+    text = str(caught.value)
+    assert text.startswith("Ray cluster: node ") and "this machine 0123456789ab" in text
+    assert text.endswith("(1 other nodes don't fit, either)") and "ray job submit" in text
+    with monkeypatch.context() as patch:
+        patch.setattr("platform.python_version_tuple", lambda: ("3", "99", "0"))
+        with pytest.raises(MuGoError, match=r"has Python 3\.\d+, this machine 3\.99"):
+            module.Cluster(Told())
+
+
+def test_a_node_without_the_program(nodes, monkeypatch, tmp_path):
+    (tmp_path / "elsewhere.py").write_text("def identity():\n    return b''\n")
+    spec = importlib.util.spec_from_file_location("elsewhere", tmp_path / "elsewhere.py")
+    elsewhere = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(elsewhere)
+    monkeypatch.setitem(sys.modules, "elsewhere", elsewhere)
+    monkeypatch.setattr(module.json, "loads", lambda text: {} if text == b"" else json.JSONDecoder().decode(text))
+    monkeypatch.setattr(module, "identity", elsewhere.identity)
+    with pytest.raises(
+        MuGoError, match=r"can't run this program \(.*No module named 'elsewhere'.*\); install it there"
+    ):
+        module.Cluster(Told())
+
+
+def test_a_node_that_joins_with_another_version_is_left_out(nodes, monkeypatch):
+    told = Told()
+    with module.Cluster(told) as cluster:
+        nodes.add()
+        monkeypatch.setitem(cluster._wanted, "code", "0123456789ab")
+        deadline = time.monotonic() + 30
+        while not told.warnings and time.monotonic() < deadline:
+            assert len(cluster.nodes()) == 1
+            time.sleep(0.2)
+        assert "this machine 0123456789ab" in told.warnings[0] and told.warnings[0].endswith("this node isn't used")
+
+
+# No cluster
+
+
+def test_without_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MuGoError, match=r"--engine ray: Ray isn't installed here; run pip install '\.\[ray\]'"):
+        module.Cluster(Told())
+
+
+@pytest.mark.parametrize("address", ["ray://head:10001", "http://127.0.0.1:8265", "head", ":6379", "head:port"])
+def test_an_address_that_is_none(address):
+    with pytest.raises(MuGoError, match=rf"RAY_ADDRESS={address}: wanted HOST:PORT"):
+        module._connect(pytest.importorskip("ray"), address)
+
+
+def test_an_address_where_nobody_is():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    begun = time.monotonic()
+    with pytest.raises(MuGoError, match=rf"Ray cluster {address}: no answer within 10 seconds \(Connection refused\)"):
+        module._connect(pytest.importorskip("ray"), address)
+    assert time.monotonic() - begun < 15
+
+
+def test_an_address_where_no_cluster_answers(tmp_path):
+    """Whoever listens there says nothing. Nothing has been written when the command ends."""
+    pytest.importorskip("ray")
+    from tests.helpers import make_champion
+
+    make_champion(tmp_path / "saved_models")
+    code = (
+        "from pipeline.workers import cluster; cluster.CONNECT_SECONDS = 2.0\n"
+        "import main; main.run_program(['selfplay', '--engine', 'ray'])"
+    )
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        environment = {
+            **os.environ, "RAY_ADDRESS": f"127.0.0.1:{silent.getsockname()[1]}", "PYTHONPATH": str(ROOT)
+        }  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=50
+        )
+    lines = done.stderr.strip().splitlines()
+    assert done.returncode == 1 and lines[-1].startswith("mugo selfplay: Ray cluster 127.0.0.1:")
+    assert "no answer within 2 seconds" in lines[-1] and not (tmp_path / "data" / "selfplay" / "000000-test").exists()
