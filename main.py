@@ -39,6 +39,7 @@ from pipeline.config import (
     BenchConfig,
     CompactConfig,
     EngineConfig,
+    EvaluateConfig,
     ExportConfig,
     GatherConfig,
     PlayConfig,
@@ -54,6 +55,7 @@ from pipeline.errors import SYSTEM_PROBLEMS, MuGoError, UsageError, explain
 from pipeline.help import ABOUT, HELP
 from pipeline.presets import make_config, preset_headline, preset_names, preset_text, read_preset
 from pipeline.printing import write
+from pipeline.priority import step_back
 from pipeline.schedules import RunState
 from pipeline.stalls import Hung
 from pipeline.train.processes import is_quiet, processes_here
@@ -88,8 +90,8 @@ WORKING_COPY = ".mugo-copy.json"  # in a folder that is the working copy of a ru
 COPIES: list[contextlib.ExitStack] = []  # of the command that runs
 WITHOUT_SUMMARY = {"engine", "play", "serve"}
 
-Run = Callable[[str, Any, bool, int], None]
-"""(command, its config, whether its summary is wanted as JSON, how much of it)"""
+Run = Callable[[str, type[StageConfig], dict[str, Any]], None]
+"""(command, the kind of its config, the options given)"""
 
 app = typer.Typer(
     help=ABOUT,
@@ -220,7 +222,7 @@ def add_command(name: str, kind: type[StageConfig], run: Run | None = None) -> N
     def command(**given: Any) -> None:
         with reported(name):
             processes_here(name)  # several at once by mistake are refused before anything is read
-            (run or run_stage)(name, *configured(name, kind, given))
+            (run or run_stage)(name, kind, given)
 
     parameters = options_of(name, kind, has_summary=name not in WITHOUT_SUMMARY)
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -228,8 +230,15 @@ def add_command(name: str, kind: type[StageConfig], run: Run | None = None) -> N
     app.command(name, help=HELP[name])(command)
 
 
-def run_stage(name: str, config: StageConfig, as_json: bool, verbose: int) -> None:
+def run_stage(name: str, kind: type[StageConfig], given: dict[str, Any]) -> None:
+    """What most commands do."""
+    call_stage(name, *configured(name, kind, given))
+
+
+def call_stage(name: str, config: StageConfig, as_json: bool, verbose: int) -> None:
     """Call a command's function and print its summary."""
+    if getattr(config, "background", False):
+        step_back()
     from pipeline.reports.progress import ConsoleProgress
 
     stage: Callable[..., Any] = getattr(importlib.import_module(COMMANDS[name]), name)
@@ -241,8 +250,36 @@ def run_stage(name: str, config: StageConfig, as_json: bool, verbose: int) -> No
         raise KeyboardInterrupt
 
 
-def run_status(name: str, config: StatusConfig, as_json: bool, verbose: int) -> None:
+def run_evaluate(name: str, kind: type[StageConfig], given: dict[str, Any]) -> None:
+    """Play a match like any command, or with --watch print every evaluation as it is finished."""
+    config, as_json, verbose = configured(name, kind, given)
+    assert isinstance(config, EvaluateConfig)
+    if not config.watch:
+        if config.once:
+            raise UsageError("evaluate --once: it says how long to watch; wanted --watch with it")
+        call_stage(name, config, as_json, verbose)
+        return
+    step_back()
+    from pipeline.evaluate.watch import watch
+    from pipeline.reports.progress import ConsoleProgress
+
+    def settings_at(run_state: RunState) -> EvaluateConfig:
+        found, _, _ = configured(name, kind, given, run_state)
+        assert isinstance(found, EvaluateConfig)
+        return found
+
+    with ConsoleProgress(quiet=verbose == 0) as progress:
+        for evaluation in watch(config, progress, settings_at):
+            print_summary(evaluation, as_json, verbose)
+            sys.stdout.flush()
+    if INTERRUPTS.first is not None:
+        raise KeyboardInterrupt
+
+
+def run_status(name: str, kind: type[StageConfig], given: dict[str, Any]) -> None:
     """Print a run's status in one of its forms; with --watch its screen again and again."""
+    config, as_json, verbose = configured(name, kind, given)
+    assert isinstance(config, StatusConfig)
     from pipeline.reports.status import status
 
     if config.watch + config.prometheus + as_json > 1:
@@ -274,8 +311,10 @@ def run_status(name: str, config: StatusConfig, as_json: bool, verbose: int) -> 
             time.sleep(config.seconds)
 
 
-def run_verify(name: str, config: VerifyConfig, as_json: bool, verbose: int) -> None:
+def run_verify(name: str, kind: type[StageConfig], given: dict[str, Any]) -> None:
     """Check a run and print what was found; exit code 1 if a problem is left."""
+    config, as_json, verbose = configured(name, kind, given)
+    assert isinstance(config, VerifyConfig)
     from pipeline.reports.progress import ConsoleProgress
     from pipeline.verify.command import verify
 
@@ -289,8 +328,13 @@ def run_verify(name: str, config: VerifyConfig, as_json: bool, verbose: int) -> 
         raise typer.Exit(1)
 
 
-def configured(name: str, kind: type[StageConfig], given: dict[str, Any]) -> tuple[StageConfig, bool, int]:
-    """The config that the options and the preset make, and how to print the summary: as JSON, how much of it."""
+def configured(
+    name: str, kind: type[StageConfig], given: dict[str, Any], run_state: RunState | None = None
+) -> tuple[StageConfig, bool, int]:
+    """The config that the options and the preset make, and how to print the summary: as JSON, how much of it.
+
+    run_state: settings that follow a schedule are those of this state; None: the run's.
+    """
     options = dict(given)
     if any(map(has_address, options.values())):
         from pipeline.storage.working_copy import moved
@@ -306,6 +350,8 @@ def configured(name: str, kind: type[StageConfig], given: dict[str, Any]) -> tup
         raise UsageError(f"{name} --verbose: found {verbose}; wanted 0, 1 or 2")
 
     def run_state_of(config: StageConfig) -> RunState:
+        if run_state is not None:
+            return run_state
         return importlib.import_module("pipeline.run_state").run_state_of(config)  # it needs numpy
 
     config = make_config(kind, name, preset, run_state_of, **options)
@@ -335,7 +381,7 @@ def print_summary(summary: Any, as_json: bool = False, verbose: int = 1) -> None
 
 
 for command_name, config_class in CONFIGS.items():
-    add_command(command_name, config_class)
+    add_command(command_name, config_class, run_evaluate if command_name == "evaluate" else None)
 add_command("bench", BenchConfig)
 add_command("engine", EngineConfig)
 add_command("export", ExportConfig)

@@ -15,6 +15,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.fields import FieldInfo
 
+from pipeline.strategies import WatchOptions
+
 BACKENDS = ("auto", "torch", "compile", "openvino", "int8")
 Backend = Annotated[
     str,
@@ -456,7 +458,7 @@ class ArenaConfig(PlaySearchConfig):
     )
 
 
-class EvaluateConfig(ArenaConfig):
+class EvaluateConfig(WatchOptions, ArenaConfig):
     black_model: str = Field(
         "saved_models/best_model",
         description="The champion: a model (PATH, PATH@READOUTS, policy:PATH), random, heuristic, gtp:COMMAND, "
@@ -494,7 +496,7 @@ class EvaluateConfig(ArenaConfig):
 
 class RatingsConfig(StageConfig):
     directory: list[Path] = Field(
-        [Path("data/evaluate"), Path("data/evaluate/required"), Path("data/tournament")],
+        [Path("data") / name for name in ("evaluate", "evaluate/required", "evaluate/watch", "tournament")],
         description="Folder of matches; may be given several times.",
     )
     method: str = Field(

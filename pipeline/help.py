@@ -66,6 +66,11 @@ the pairs of games that brought 0, ½, 1, 1½ and 2 points; tail probability is 
 well as this (over games, or over pairs if some were drawn), false promotion the chance that an equal player passes,
 power the chance that a player 35 Elo stronger passes.
 
+With --watch nobody is promoted: every new model in the folder of best_model meets others, at the lowest priority, by
+four strategies with their own schedules (docs/evaluation.md): single, benchmark, ladder, tournament. It prints each
+evaluation when it is finished, and runs until Ctrl-C, or with --once until no model is left. Engines that the pool
+names are run only with --allow-engines.
+
 \b
 Any two players can meet; only models can be promoted:
   PATH, PATH@READOUTS, policy:PATH   a model, with search or with its raw policy
@@ -76,9 +81,12 @@ Any two players can meet; only models can be promoted:
 
 \b
 Reads:   two players (--black-model is the champion, --white-model the challenger)
+         --watch: the models beside best_model, the pool, data/ratings.json
 Writes:  data/evaluate/CHALLENGER-vs-CHAMPION/, and saved_models/best_model after a promotion
+         --watch: data/evaluate/watch/, data/ratings.json, data/pool.json
 Exit:    0 played (promoted or not), 1 failed, 2 wrong usage,
-         75 no new challenger, or another process is playing this match
+         75 no new challenger, or another process is playing this match;
+         --watch: 75 another watcher is at work, or --once found no model to evaluate
 Example: python main.py evaluate --games 100 --readouts 32 --require 'random>=0.95'
 """,
     "ratings": """Rate every player from all recorded matches: Elo with error bars.
@@ -260,9 +268,9 @@ Example: python main.py verify runs/go9
 """,
     "pool": """Print or change the pool of opponents, which plays tournaments and self-play's --opponents pool:MODE.
 
-When the pool is full, its lowest rated member leaves, but never the one just added. An unrated member counts as the
-mean of all rated players; among equals the oldest member leaves. A model without @READOUTS takes the rating it earned
-over the most games.
+When the pool is full, its lowest rated member leaves, but never the one just added, a built-in player or the champion
+of its folder. An unrated member counts as the mean of all rated players; among equals the oldest member leaves. A model
+without @READOUTS takes the rating it earned over the most games.
 
 \b
 Reads:   data/pool.json, data/ratings.json

@@ -20,9 +20,10 @@ def run_state_of(config: StageConfig) -> RunState:
     --new-model. A match judges a challenger: the generation is that model's number, or the newest model's without
     --white-model. Samples are all that the newest model (training: --original-model) was trained on, by its manifest.
     Gathering and tournaments look into saved_models/, the other commands into the folder of their models.
+    A watcher goes by each model's own state (evaluate/planning.py); its config here is that of the beginning.
     Raises FileError for models that can't be read.
     """
-    if isinstance(config, InitConfig):
+    if isinstance(config, InitConfig) or (isinstance(config, EvaluateConfig) and config.watch):
         return START
     return replace(_state_of_run(config), share=getattr(config, "time_share", None))
 

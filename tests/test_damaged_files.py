@@ -33,10 +33,9 @@ from pipeline.reports.status_metrics import exposition
 from pipeline.reports.status_screen import screen
 from pipeline.reports.summaries import summary_json, summary_text
 from pipeline.run_state import run_state_of
-from pipeline.selfplay.opponents import read_champions
 from pipeline.storage.chunks import read_chunk
 from pipeline.storage.gzipped import compress, decompress
-from pipeline.storage.models import read_model
+from pipeline.storage.models import read_champions, read_model
 from pipeline.storage.shards import read_shard
 from tests.damage import GAME, VALUES, changed, file_of, make_run, places, reseal
 

@@ -32,10 +32,12 @@ FOUNDATION = {
     "kernels",
     "phrases",
     "printing",
+    "priority",
     "presets",
     "progress",
     "schedules",
     "stalls",
+    "strategies",
 }
 # The floors of docs/design.md, highest first. A package imports from the floors below its own, never from its
 # neighbours.
@@ -52,6 +54,7 @@ FLOORS: list[set[str]] = [
     FOUNDATION,
 ]
 WITHIN_FOUNDATION = {
+    "config": {"strategies"},
     "entry_points": {"errors"},
     "presets": {"config", "errors", "schedules"},
     "schedules": {"errors"},

@@ -30,6 +30,7 @@ from typing import ClassVar
 
 from pipeline.errors import UsageError
 from pipeline.players.base import PlayerFault
+from pipeline.priority import share_niceness
 
 GAMES_FOLDER = "/usr/games"  # Debian installs engines there, and many a PATH lacks it
 START_SECONDS = 20.0  # an engine may load a network before it answers for the first time
@@ -103,6 +104,7 @@ class PipedEngine:
             raise PlayerFault("broken", name, f"{words[0]} can't be started: {error.strerror}") from error
         assert self._process.stdin and self._process.stdout and self._process.stderr
         self.pid = self._process.pid
+        share_niceness(self.pid)
         self._stdin = self._process.stdin
         self._out, self._err = self._process.stdout.fileno(), self._process.stderr.fileno()
         self._poll = select.poll()

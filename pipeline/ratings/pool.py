@@ -2,7 +2,8 @@
 
 Members are kept in ``data/pool.json``, their ratings in ``data/ratings.json``: ratings outlive eviction. An unrated
 member counts as the mean of all rated players, where the Bradley-Terry prior puts it. Every change reads and writes the
-pool under its lock: a person and `evaluate` don't undo each other's.
+pool under its lock: a person and `evaluate` don't undo each other's. When it is full, the lowest rated member leaves.
+Built-in players and the champion never do: they are what everybody else is compared with.
 
 A *mode* is a string that stands for a probability distribution over the candidates' names:
 
@@ -22,6 +23,7 @@ A *mode* is a string that stands for a probability distribution over the candida
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,11 +32,11 @@ from pathlib import Path
 import numpy as np
 import trueskill
 
-from pipeline.errors import FileError, UsageError
-from pipeline.players.specs import HANDICAP, parse_player
+from pipeline.errors import FileError, MuGoError, UsageError
+from pipeline.players.specs import HANDICAP, KNOWN, parse_player
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings.strength import resolve_name
-from pipeline.storage import atomic
+from pipeline.storage import atomic, layout
 from pipeline.storage.ratings import Member, Pool, RatedPlayer, pool_lock, read_pool, read_ratings, write_pool
 
 NEAREST_ELO = 200.0  # an opponent this much farther away is chosen e times less often
@@ -92,11 +94,14 @@ def pool(
     ratings_path: Path = RATINGS,
     capacity: int | None = None,
     progress: Progress = SILENT,
+    by_rating: bool = False,
 ) -> PoolSummary:
     """Show the pool (no action), "add" the player of a spec string, or "remove" a name; capacity changes its size.
 
+    by_rating: add it only if it isn't the lowest rated itself.
     If the ratings can't be read, it warns, all count as unrated, and the oldest member leaves a full pool.
-    Raises UsageError for a wrong action, spec or name, FileError for a damaged pool.
+    Raises UsageError for a wrong action, spec or name, or for a pool full of members that never leave, FileError for a
+    damaged pool.
     """
     if action is not None and action not in ACTIONS:
         raise UsageError(f"pool {action}: no such action; wanted add SPEC, remove NAME, or nothing to look at it")
@@ -116,7 +121,7 @@ def pool(
             after = remove(before, what) if action == "remove" and what is not None else before
             after = resize(after, capacity or before.capacity, rated)
             if new is not None:
-                after = add(after, new, rated)
+                after = add(after, new, rated, by_rating)
             if new is None or after != before:
                 write_pool(path, after)
     added = [name for name in after.names if name not in before.names]
@@ -173,11 +178,12 @@ def make_member(spec: str) -> Member:
     return Member(name=player.name, spec=f"{named}{path}{readouts}")
 
 
-def add(pool: Pool, member: Member, rated: RatedPlayers) -> Pool:
+def add(pool: Pool, member: Member, rated: RatedPlayers, by_rating: bool = False) -> Pool:
     """The pool with a new member. If it is full, the lowest rated other leaves; of equals, the oldest member.
 
-    The newcomer isn't evicted by its own arrival, however low its rating: it was added to be played against. Adding a
-    member again changes nothing. Raises UsageError if its name belongs to another player.
+    The newcomer isn't evicted by its own arrival, however low its rating: it was added to be played against. With
+    by_rating it is one like the others, and may not get in. Adding a member again changes nothing.
+    Raises UsageError if its name belongs to another player, or if nobody in a full pool may leave.
     """
     for other in pool.members:
         if other.name == member.name and other.spec != member.spec:
@@ -187,7 +193,11 @@ def add(pool: Pool, member: Member, rated: RatedPlayers) -> Pool:
             )
         if other.spec == member.spec:
             return pool
+    if by_rating:
+        members = _best((*pool.members, member), pool.capacity, rated)
+        return pool.model_copy(update={"members": members}) if len(members) <= pool.capacity else pool
     kept = _best(pool.members, pool.capacity - 1, rated)
+    _check_fits(kept, pool.capacity - 1)
     return pool.model_copy(update={"members": (*kept, member)})
 
 
@@ -199,13 +209,40 @@ def remove(pool: Pool, name: str) -> Pool:
 
 
 def resize(pool: Pool, capacity: int, rated: RatedPlayers) -> Pool:
-    """The pool with another capacity; the lowest rated leave, of equals the oldest member."""
-    return pool.model_copy(update={"capacity": capacity, "members": _best(pool.members, capacity, rated)})
+    """The pool with another capacity; the lowest rated leave, of equals the oldest member.
+
+    Raises UsageError if more never leave.
+    """
+    members = _best(pool.members, capacity, rated)
+    _check_fits(members, capacity)
+    return pool.model_copy(update={"capacity": capacity, "members": members})
+
+
+def stays(member: Member) -> bool:
+    """Whether a full pool keeps this member whatever its rating: a built-in player, or the champion of its folder."""
+    try:
+        player = parse_player(member.spec)
+    except MuGoError:  # a model that is gone: a match will say so
+        return False
+    path = player.path
+    return player.kind in KNOWN or (path is not None and path == Path(os.path.realpath(path.parent / layout.CHAMPION)))
+
+
+def _check_fits(kept: Sequence[Member], num: int) -> None:
+    """Raises UsageError if these, of whom nobody may leave, are more than num."""
+    if len(kept) > num:
+        names = ", ".join(member.name for member in kept)
+        raise UsageError(
+            f"pool: {names} never leave (the champion and built-in players), so there is no room; wanted a larger "
+            "--capacity, or `python main.py pool remove NAME`"
+        )
 
 
 def _best(members: Sequence[Member], num: int, rated: RatedPlayers) -> tuple[Member, ...]:
-    """Those with the highest ratings, of equals the newest, in the order given."""
+    """Those with the highest ratings, of equals the newest, in the order given; more than num if so many stay."""
     worst_first = sorted(members, key=lambda member: rating_of(member.name, rated))
+    if len(members) > num:
+        worst_first = [member for member in worst_first if not stays(member)]
     leave = worst_first[: max(0, len(members) - num)]
     return tuple(member for member in members if member not in leave)
 

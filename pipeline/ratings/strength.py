@@ -219,6 +219,11 @@ def connected_groups(names: Sequence[str], results: Sequence[MatchResult]) -> li
 # In order of time
 
 
+def elo_gain(one: float, other: float, share: float) -> float:
+    """By how much a match moves the Elo of a player that scores this share of the points; the other's falls as much."""
+    return K_FACTOR * (share - share_of_elo(one - other))
+
+
 def elo(results: Sequence[MatchResult]) -> dict[str, float]:
     """Elo after all matches, in the order given, which must be that of time.
 
@@ -228,7 +233,7 @@ def elo(results: Sequence[MatchResult]) -> dict[str, float]:
     ratings: dict[str, float] = {}
     for met in _between_two(results):
         one, other = ratings.get(met.one, ELO_START), ratings.get(met.other, ELO_START)
-        gain = K_FACTOR * (met.points / met.games - share_of_elo(one - other))
+        gain = elo_gain(one, other, met.points / met.games)
         ratings[met.one], ratings[met.other] = one + gain, other - gain
     return ratings
 

@@ -9,7 +9,6 @@ Models play under the name that they are rated as: NAME@READOUTS.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -29,8 +28,6 @@ from pipeline.storage import layout
 from pipeline.storage.match_results import MatchResults
 from pipeline.storage.matches import list_matches, match_lock
 from pipeline.storage.ratings import Member, read_pool
-
-LOWEST_PRIORITY = 19
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,6 @@ def tournament(config: TournamentConfig, progress: Progress = SILENT) -> Ratings
         raise UsageError(f"tournament --against {config.against}: wanted --place PLAYER with it: whom to place")
     field, game = _field(config, progress)
     if config.background:
-        os.nice(LOWEST_PRIORITY)
         config = config.model_copy(update={"threads": config.threads or 1})
     busy = "another process plays this tournament; wait until it is done, or choose another --output-dir"
     # Two processes would add to the same matches.
@@ -138,7 +134,7 @@ class _History:
 def _folders(config: TournamentConfig) -> list[Path]:
     """Of all matches that count: evaluate's, beside this folder, too."""
     evaluated = config.output_dir.parent / "evaluate"
-    return [evaluated, evaluated / layout.REQUIRED, config.output_dir]
+    return [evaluated, evaluated / layout.REQUIRED, evaluated / layout.WATCH, config.output_dir]
 
 
 def _rate(config: TournamentConfig, field: Field, progress: Progress = SILENT) -> RatingsSummary:

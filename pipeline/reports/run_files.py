@@ -22,6 +22,7 @@ DATA = Path("data")
 SELFPLAY, TRAINING, EVALUATE, TOURNAMENT = (
     DATA / name for name in ("selfplay", "training_data", "evaluate", "tournament")
 )
+WATCH = EVALUATE / layout.WATCH
 TOPS = (DATA, layout.SAVED_MODELS)
 LOOP_LOCK = DATA / ".rl_loop.lock"
 

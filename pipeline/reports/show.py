@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from pipeline.errors import FileError, UsageError
+from pipeline.reports.evaluations import evaluation_text
 from pipeline.reports.run_files import is_run
 from pipeline.reports.show_mat import show_mat
 from pipeline.reports.show_match import show_match
@@ -17,6 +18,8 @@ from pipeline.reports.show_sgf import Named, match_records, pack_records, shard_
 from pipeline.reports.tables import described, flattened, table
 from pipeline.storage import atomic, layout
 from pipeline.storage.chunks import list_sets
+from pipeline.storage.evaluations import FORMAT as EVALUATION_FORMAT
+from pipeline.storage.evaluations import read_evaluation
 from pipeline.storage.gammon import MAT_SUFFIX
 from pipeline.storage.matches import list_matches, newest_match
 from pipeline.storage.models import FORMAT as MODEL_FORMAT
@@ -26,8 +29,8 @@ from pipeline.storage.ratings import POOL_FORMAT, RATINGS_FORMAT, RatedPlayer, r
 from pipeline.storage.shards import newest_shards
 
 KNOWN = (
-    "a game shard (.gz) or a pack of them, its .meta, a chunk (.h5), a model or match directory, ratings, a pool, or a "
-    "folder that holds such files"
+    "a game shard (.gz) or a pack of them, its .meta, a chunk (.h5), a model or match directory, ratings, a pool, an "
+    "evaluation of --watch, or a folder that holds such files"
 )
 # By file name, so that a damaged file still gets the remedy for its format.
 FORMATS = {layout.RATINGS: RATINGS_FORMAT, "pool.json": POOL_FORMAT, layout.MODEL_JSON: MODEL_FORMAT}
@@ -125,6 +128,9 @@ def show_json(path: Path) -> Iterator[str]:
         if path.name not in FORMATS:
             raise
         found = None
+    if found == EVALUATION_FORMAT:
+        yield evaluation_text(read_evaluation(path))
+        return
     kind = found if found in FORMATS.values() else FORMATS.get(path.name)
     if kind == RATINGS_FORMAT:
         yield from show_ratings(path)

@@ -41,7 +41,7 @@ def show_run(directory: Path) -> Iterator[str]:
     for counts, before in zip((games, positions), pruned.by_model(), strict=True):
         counts.update(before)
     matches = matches_in(directory / EVALUATE, damaged) + matches_in(directory / EVALUATE / layout.REQUIRED, damaged)
-    tournament = matches_in(directory / TOURNAMENT, damaged)
+    unpromoted = {folder: matches_in(directory / folder, damaged) for folder in (EVALUATE / layout.WATCH, TOURNAMENT)}
     yield described(
         {
             "run": directory.resolve(),
@@ -62,10 +62,11 @@ def show_run(directory: Path) -> Iterator[str]:
         yield ""
         header = ("challenger", "champion", "games", "won", "drawn", "lost", "points", "decision")
         yield table([match_line(match) for match in matches], header)
-    if tournament:
-        yield ""
-        num_games = sum(len(match.rows) for match in tournament)
-        yield f"{directory / TOURNAMENT}: {len(tournament)} matches, {num_games:,} games"
+    for folder, found in unpromoted.items():
+        if found:
+            yield ""
+            num_games = sum(len(match.rows) for match in found)
+            yield f"{directory / folder}: {len(found)} matches, {num_games:,} games"
     yield ""
     yield "next:"
     yield from (f"  {line}" for line in next_commands(directory, infos, champion, bool(games), bool(matches)))

@@ -34,6 +34,7 @@ from pipeline.reports.run_files import (
     SELFPLAY,
     TOURNAMENT,
     TRAINING,
+    WATCH,
     RunFiles,
     SizedShard,
     is_run,
@@ -41,6 +42,7 @@ from pipeline.reports.run_files import (
     time_in,
 )
 from pipeline.storage import atomic, layout
+from pipeline.storage.evaluations import list_evaluations, read_evaluation
 from pipeline.storage.match_results import read_results
 from pipeline.storage.matches import list_matches, newest_match, read_summary
 from pipeline.storage.models import ModelInfo, list_models, read_info, read_journal, resolve_champion
@@ -53,6 +55,7 @@ RATES_OVER = timedelta(hours=1)
 MOST_READ = 250  # sidecars, of the last hour and of those since the newest window
 MODELS_SHOWN = 8
 PLAYERS_SHOWN = 5
+WATCHING = "watch"  # the stage of evaluate --watch
 PLAYING_SECONDS = 60  # a shard younger than this says that self-play is at work
 MOST_GAMES = 2**31  # no match has more; what says so is damaged
 QUIET_SECONDS = 900  # a loop that commits no shard for this long, and three times its longest break, is worth a warning
@@ -119,6 +122,20 @@ class LastMatch:
 
 
 @dataclass(frozen=True)
+class LastEvaluation:
+    """How evaluate --watch found the newest model that it has begun or finished to evaluate."""
+
+    model: str
+    finished: datetime | None  # None: it is at it, or was killed
+    games: int
+    opponents: int
+    elo_before: float
+    elo_after: float | None
+    conclusions: tuple[str, ...]  # a strategy and what it has shown
+    skipped: int  # matches that were wanted and not played
+
+
+@dataclass(frozen=True)
 class PlayerRating:
     player: str
     elo: float  # Bradley-Terry's
@@ -172,6 +189,7 @@ class StatusSummary:
     window: WindowFill | None
     trainings: tuple[Training, ...]
     match: LastMatch | None
+    evaluation: LastEvaluation | None
     ratings: tuple[PlayerRating, ...]
     disk: Disk
     workers: tuple[WorkerSeen, ...]
@@ -233,6 +251,7 @@ class _Look:
             window=next(filter(None, map(_window, reversed(infos))), None),
             trainings=trainings,
             match=match,
+            evaluation=self.last_evaluation(),
             ratings=self.ratings(),
             disk=disk,
             workers=self.workers(),
@@ -287,6 +306,22 @@ class _Look:
         folders = self.readable(lambda: list_matches(self.directory / EVALUATE)) or []
         newest = newest_match(folders)
         return self.readable(partial(_match, newest)) if newest else None
+
+    def last_evaluation(self) -> LastEvaluation | None:
+        files = self.readable(lambda: list_evaluations(self.directory / WATCH)) or []
+        found = self.readable(partial(read_evaluation, files[-1])) if files else None
+        if found is None:
+            return None
+        return LastEvaluation(
+            model=found.model,
+            finished=time_in(found.finished) if found.finished else None,
+            games=sum(one.games for one in found.results),
+            opponents=len(found.results),
+            elo_before=found.elo_before,
+            elo_after=found.elo_after,
+            conclusions=tuple(f"{one.strategy}: {one.conclusion}" for one in found.outcomes),
+            skipped=len(found.skipped),
+        )
 
     def ratings(self) -> tuple[PlayerRating, ...]:
         path = self.directory / DATA / layout.RATINGS
@@ -347,6 +382,8 @@ class _Look:
         is_young = abs(self.age()) < PLAYING_SECONDS
         if (is_young or has_begun_to_play) and not stages if loop == RUNNING else is_young:
             stages.insert(0, "selfplay")
+        if WATCH in folders:  # beside the others
+            stages.append(WATCHING)
         return loop, tuple(dict.fromkeys(stages))
 
     def stage(self, loop: str, stages: Sequence[str]) -> str:
@@ -419,8 +456,8 @@ def _hourly(per_second: float | None) -> float | None:
 
 
 def _folder_of_lock(lock: Path) -> Path:
-    """The folder that tells which stage holds a lock: of a tournament's own lock, the tournament's."""
-    return TOURNAMENT if lock == layout.lock_path(TOURNAMENT) else lock.parent
+    """The folder that tells which stage holds a lock: of a tournament's or a watcher's own lock, theirs."""
+    return next((folder for folder in (TOURNAMENT, WATCH) if lock == layout.lock_path(folder)), lock.parent)
 
 
 def _number(values: object, *names: str) -> float | None:

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from pipeline.reports.status import RUNNING, UNKNOWN, StatusSummary
 
-STAGES = ("selfplay", "gather", "train", "evaluate", "tournament")
+STAGES = ("selfplay", "gather", "train", "evaluate", "watch", "tournament")
 HOUR = 3600.0
 
 Samples = list[tuple[dict[str, str], float | None]]

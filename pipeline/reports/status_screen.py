@@ -15,7 +15,7 @@ from rich.text import Text
 
 from pipeline.phrases import counted, long_duration, percent, results
 from pipeline.printing import printable
-from pipeline.reports.status import RUNNING, LastMatch, StatusSummary, Training
+from pipeline.reports.status import RUNNING, LastEvaluation, LastMatch, StatusSummary, Training
 
 NOTHING = "–"
 BAR_WIDTH = 40
@@ -44,6 +44,8 @@ def screen(summary: StatusSummary) -> RenderableType:
     if summary.match is not None:
         played = f"{summary.match.games_played} of {counted(summary.match.games, 'game')}"
         parts.append(_panel(f"last match: {played}", _match(summary.match)))
+    if summary.evaluation is not None:
+        parts.append(_panel("last evaluation beside training", _evaluation(summary.evaluation)))
     if summary.ratings:
         rated: Rows = [(one.player, f"{one.elo:.0f} ± {one.elo_error:.0f}") for one in summary.ratings]
         parts.append(_panel("ratings (Bradley–Terry, Elo)", _facts(rated)))
@@ -156,6 +158,17 @@ def _match(match: LastMatch) -> RenderableType:
     low, high = 100 * match.points_share_low, 100 * match.points_share_high
     said = f" {percent(match.points_share)} ({low:.0f}–{high:.0f}){needed}"
     return Group(title, Text.assemble(interval_bar(match), said) if match.games_played else Text("no game played yet"))
+
+
+def _evaluation(found: LastEvaluation) -> RenderableType:
+    title = Text.assemble((found.model, "bold"), ": ")
+    if found.finished is None:
+        return title.append("being evaluated", DIM)
+    games = f"{counted(found.games, 'game')} against {counted(found.opponents, 'player')}"
+    title.append(f"{games}; Elo {found.elo_before:.0f} → {found.elo_after or found.elo_before:.0f}")
+    if found.skipped:
+        title.append(f"; {counted(found.skipped, 'match', 'matches')} skipped", DIM)
+    return Group(title, *map(Text, found.conclusions))
 
 
 def interval_bar(match: LastMatch) -> Text:

@@ -12,15 +12,18 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
+from pydantic import BaseModel
 
 from pipeline.phrases import counted
 from pipeline.ratings.command import RatingsSummary
 from pipeline.ratings.pool import PoolSummary
+from pipeline.reports.evaluations import evaluation_text
 from pipeline.reports.tables import described, flattened, table
+from pipeline.storage.evaluations import Evaluation
 
 EVICTION = (
-    "of a full pool the lowest rated leaves, but never the one just added; who is unrated counts as the mean of all "
-    "rated players; of equals the one longest there leaves; its rating stays"
+    "of a full pool the lowest rated leaves, but never the one just added, a built-in player or the champion; who is "
+    "unrated counts as the mean of all rated players; of equals the one longest there leaves; its rating stays"
 )
 
 
@@ -30,6 +33,8 @@ def summary_text(summary: Any, whole: bool = False) -> str:
         return ratings_table(summary)
     if isinstance(summary, PoolSummary):
         return pool_table(summary)
+    if isinstance(summary, Evaluation) and not whole:
+        return evaluation_text(summary)
     if hasattr(summary, "lines") and not whole:
         return "\n".join(summary.lines())
     facts = flattened(json.loads(summary_json(summary)))
@@ -40,6 +45,8 @@ def summary_json(summary: Any) -> str:
     def plain(value: Any) -> Any:
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return dataclasses.asdict(value)
+        if isinstance(value, BaseModel):
+            return value.model_dump(mode="json")
         if isinstance(value, datetime):
             return value.isoformat(timespec="seconds")
         return value.item() if isinstance(value, np.generic) else str(value)  # a path

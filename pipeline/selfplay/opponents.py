@@ -14,7 +14,6 @@ mirror game.
 from __future__ import annotations
 
 import math
-import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,7 +33,7 @@ from pipeline.players.specs import ENGINES, parse_player
 from pipeline.progress import Progress
 from pipeline.ratings.pool import MODES, Mode, choose, parse_mode
 from pipeline.storage import atomic
-from pipeline.storage.models import Model, check_game, game_as_seen, has_model, read_model, read_promotions
+from pipeline.storage.models import Model, check_game, game_as_seen, has_model, read_champions, read_model
 from pipeline.storage.ratings import RatedPlayer, read_pool, read_ratings
 
 MIRROR, CHAMPION, PREVIOUS, POOL = "mirror", "champion", "previous", "pool:"
@@ -306,21 +305,6 @@ class OpponentSource:
     def _warn_nobody(self, text: str) -> None:
         """What choose() says when a mode leads to nobody."""
         self._reader.once(self.progress.warn, f"{text}: the model meets itself instead")
-
-
-def read_champions(saved_models: Path) -> list[Path]:
-    """The real directories of all champions by the journal in saved_models, oldest first, no two neighbours the same.
-
-    Models that were deleted meanwhile are there too. Raises FileError as read_promotions.
-    """
-    folder = os.path.realpath(saved_models)
-    champions: list[Path] = []
-    for line in read_promotions(saved_models):
-        for text in (line.get("previous"), line.get("champion")):  # previous: also one that was put there by hand
-            path = Path(os.path.realpath(os.path.join(folder, text))) if isinstance(text, str) else None
-            if path and (not champions or champions[-1] != path):
-                champions.append(path)
-    return champions
 
 
 def champion_before(champions: list[Path], champion: Path) -> Path | None:

@@ -362,6 +362,11 @@ def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+def utc_now_exactly() -> str:
+    """The same to the microsecond. As text it sorts behind the second that it is in, as that is written without."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
 @contextmanager
 def new_directory(path: Path) -> Iterator[Path]:
     """A temporary folder to fill; at the end of the block it is synced and renamed to path, or removed on an error.

@@ -10,6 +10,7 @@
     data/training_data/000007-1a2b3c4d-holdout.h5                 its hold-out
     data/training_data/000007-1a2b3c4d-priorities.safetensors     how often to sample each of its examples
     data/evaluate/CHALLENGER-vs-CHAMPION/                         a match of two players
+    data/evaluate/watch/000018-name.json                          how evaluate --watch found a model to be
     .NAME~HOST~PID~TIME~RANDOM.tmp       NAME while it is being written; no reader looks at hidden names
     .NAME.lock                           held while NAME is changed
     .mugo-copy.json                      says that a folder is the working copy of a run in object storage
@@ -50,6 +51,7 @@ MATCH_RESULTS = "results.json"
 MATCH_SGF = "sgf"
 DEFAULT_METHOD = "alphazero"  # of games, chunks and models that name no method
 REQUIRED = "required"  # matches for further conditions of promotion, beside those for promotion itself
+WATCH = "watch"  # matches of evaluate --watch, and what they say of each model
 SHARD_SUFFIX = ".gz"
 META_SUFFIX = ".meta"
 CHUNK_SUFFIX = ".h5"
@@ -321,6 +323,17 @@ def parse_match_name(name: str) -> tuple[str, str] | None:
     if not versus or not _is_player_name(challenger) or not _is_player_name(champion):
         return None
     return challenger, champion
+
+
+def evaluation_name(model: str) -> str:
+    """The file with what evaluate --watch says of a model. Raises UsageError for a name that no model has."""
+    return check_model_name(model) + ".json"
+
+
+def parse_evaluation_name(name: str) -> str | None:
+    """The model; None if the file isn't one of evaluate --watch."""
+    model = name.removesuffix(".json")
+    return model if model != name and parse_model_name(model) else None
 
 
 # Temporaries and locks

@@ -137,7 +137,7 @@ class MatchHeader(BaseModel, frozen=True):
         [], description="Points of the handicap stones of game k, as their player placed them; left out without."
     )
     max_result: float = Field(1.0, gt=0, lt=1000, description="The most that a game counts; left out where it is 1.")
-    created: str = Field(default_factory=atomic.utc_now)
+    created: str = Field(default_factory=atomic.utc_now_exactly, description="Matches count in this order.")
 
     @model_validator(mode="after")
     def _fits_together(self) -> MatchHeader:

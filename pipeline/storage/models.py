@@ -302,6 +302,21 @@ def read_promotions(saved_models: Path) -> list[dict[str, Any]]:
     return read_journal(saved_models)
 
 
+def read_champions(saved_models: Path) -> list[Path]:
+    """The real directories of all champions by the journal in saved_models, oldest first, no two neighbours the same.
+
+    Models that were deleted meanwhile are there too. Raises FileError as read_promotions.
+    """
+    folder = os.path.realpath(saved_models)
+    champions: list[Path] = []
+    for line in read_promotions(saved_models):
+        for text in (line.get("previous"), line.get("champion")):  # previous: also one that was put there by hand
+            path = Path(os.path.realpath(os.path.join(folder, text))) if isinstance(text, str) else None
+            if path and (not champions or champions[-1] != path):
+                champions.append(path)
+    return champions
+
+
 def _reason(line: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in line.items() if key not in ("previous", "time")}
 

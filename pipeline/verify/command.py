@@ -24,6 +24,7 @@ from pipeline.reports.run_files import (
     SELFPLAY,
     TOURNAMENT,
     TRAINING,
+    WATCH,
     RunFiles,
     is_run,
     look_at,
@@ -38,7 +39,7 @@ from pipeline.train.checkpoint import finished_checkpoints
 from pipeline.verify.chunks import check_chunks
 from pipeline.verify.findings import LEFT_OVER, OTHERS, SUBJECTS, Findings, Problem
 from pipeline.verify.games import check_games
-from pipeline.verify.matches import check_matches
+from pipeline.verify.matches import check_evaluations, check_matches
 from pipeline.verify.models import check_models
 
 MOST_SHOWN = 40  # problems, unless all are asked for
@@ -97,8 +98,9 @@ def verify(config: VerifyConfig, progress: Progress = SILENT) -> VerifySummary:
     known = check_games(directory / SELFPLAY, len(files.shards), findings, progress)
     check_chunks(directory / TRAINING, known, findings, progress)
     check_models(directory / layout.SAVED_MODELS, findings, progress)
-    folders = [directory / folder for folder in (EVALUATE, EVALUATE / layout.REQUIRED, TOURNAMENT)]
+    folders = [directory / folder for folder in (EVALUATE, EVALUATE / layout.REQUIRED, WATCH, TOURNAMENT)]
     check_matches(folders, findings, progress)
+    check_evaluations(directory / WATCH, findings)
     _check_pool_and_ratings(directory / DATA, config.repair, findings)
     _check_left_over(directory, files, config.repair, findings)
     order = {subject: number for number, subject in enumerate(SUBJECTS)}

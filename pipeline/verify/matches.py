@@ -11,11 +11,14 @@ from typing import Any
 
 from pipeline.errors import FileError
 from pipeline.evaluate.promotion import Rule, deciding_games, match_status, rule_of
+from pipeline.matches.statistics import Score
 from pipeline.progress import Progress
 from pipeline.storage import layout
-from pipeline.storage.matches import Match, list_matches, read_match, read_summary, verify_match
+from pipeline.storage.evaluations import Evaluation, Result, list_evaluations, read_evaluation
+from pipeline.storage.matches import Match, has_match, list_matches, read_match, read_summary, verify_match
 from pipeline.verify.findings import MATCHES, Findings
 
+REMEDY = "remove it and run `evaluate --watch` again: it is made from the games"
 SCORE = ("wins", "draws", "losses")
 
 
@@ -38,6 +41,31 @@ def check_matches(directories: Sequence[Path], findings: Findings, progress: Pro
                 findings.count(MATCHES, "summary")
         progress.advance()
     progress.finish()
+
+
+def check_evaluations(directory: Path, findings: Findings) -> None:
+    """That what evaluate --watch says of models in this folder is what the games of its matches say."""
+    for path in list_evaluations(directory):
+        with findings.checking(MATCHES, path):
+            found = read_evaluation(path)
+            for one in found.results:
+                _check_result(path, found, one)
+            findings.count(MATCHES, "evaluation")
+
+
+def _check_result(path: Path, found: Evaluation, one: Result) -> None:
+    """Raises FileError unless these are the games of that match."""
+    folder = path.parent / one.match
+    if not has_match(folder):
+        return
+    match = read_match(folder, with_summary=False)
+    sign = 1 if match.header.players[0].rated_as == found.rated_as else -1
+    score = Score.of(sign * game.challenger_result for game in match.games)
+    said = (one.wins, one.draws, one.losses)
+    if said != (score.wins, score.draws, score.losses) and one.games == len(match.games):
+        raise FileError(
+            path, f"{said} against {one.opponent}; the games say {(score.wins, score.draws, score.losses)}; {REMEDY}"
+        )
 
 
 def _check_summary(match: Match, summary: Mapping[str, Any]) -> None:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import IO, Any, TypeVar
 
 from pipeline.errors import MuGoError
+from pipeline.priority import share_niceness
 from pipeline.workers.pool import Reading, RemotePool, Worker
 
 O = TypeVar("O")  # noqa: E741  an outcome
@@ -86,6 +87,7 @@ class ProcessPool(RemotePool[O, WorkerProcess]):
             start_new_session=True,
             env=self._environment,
         )
+        share_niceness(process.pid)
         worker = WorkerProcess(number, process=process)
         _send(process, self._jobs[number])
         worker.listener = threading.Thread(target=self._listen, args=(worker, process.stdout), daemon=True)

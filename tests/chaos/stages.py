@@ -30,7 +30,7 @@ gather: {max_positions: 2000, positions_per_chunk: 16, as_many_as_possible: true
 train: {epochs: 1, batch_size: 16, checkpoint_seconds: 0}
 evaluate: {games: 4, threshold: 0.25, readouts: 2, opening_plies: 2, backend: torch, threads: 1, parallel_games: 4}
 """
-VARYING = {"created", "time", "decided", "seconds", "commit", "versions"}  # in JSON
+VARYING = {"created", "time", "decided", "finished", "seconds", "commit", "versions"}  # in JSON
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,10 @@ EVALUATE = (
     "evaluate", "--games", "4", "--threshold", "0.25", "--readouts", "2", "--opening-plies", "2", "--seed", "1",
     "--parallel-games", "1", "--require", "random>=0.01", "--require-games", "2", *PLAY,
 )  # fmt: skip
+WATCH = (
+    "evaluate", "--watch", "--once", "--readouts", "2", "--opening-plies", "2", "--seed", "1", "--parallel-games", "1",
+    "--single-games", "2", "--benchmark-games", "2", "--ladder-games", "2", "--tournament-games", "2", *PLAY,
+)  # fmt: skip
 
 STAGES = {
     stage.name: stage
@@ -62,6 +66,7 @@ STAGES = {
         Stage("gather", GATHER, (INIT, SELFPLAY)),
         Stage("train", TRAIN, (INIT, SELFPLAY, GATHER)),
         Stage("evaluate", EVALUATE, (INIT, SELFPLAY, GATHER, TRAIN)),
+        Stage("watch", WATCH, (INIT, SELFPLAY, GATHER, TRAIN)),
     )
 }
 

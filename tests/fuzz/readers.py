@@ -44,7 +44,6 @@ from pipeline.reports.show_sgf import match_records
 from pipeline.reports.summaries import summary_text
 from pipeline.run_state import run_state_of
 from pipeline.schedules import RunState
-from pipeline.selfplay.opponents import read_champions
 from pipeline.storage import layout, packs
 from pipeline.storage.chunks import SEAL_BYTES, read_chunk, read_header
 from pipeline.storage.gammon import read_mat
@@ -59,7 +58,15 @@ from pipeline.storage.matches import (
     read_summary,
     verify_match,
 )
-from pipeline.storage.models import read_info, read_journal, read_model, read_optimizer, read_promotions, write_model
+from pipeline.storage.models import (
+    read_champions,
+    read_info,
+    read_journal,
+    read_model,
+    read_optimizer,
+    read_promotions,
+    write_model,
+)
 from pipeline.storage.openings import read_openings, write_openings
 from pipeline.storage.priorities import Priorities, read_priorities, write_priorities
 from pipeline.storage.pruned import FILE as PRUNED

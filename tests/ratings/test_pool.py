@@ -23,6 +23,7 @@ from pipeline.ratings.pool import (
     resize,
 )
 from pipeline.storage import layout
+from pipeline.storage.models import set_champion
 from pipeline.storage.ratings import Member, Pool, RatedPlayer, Ratings, read_pool, write_ratings
 
 FOUR = {
@@ -282,14 +283,35 @@ def test_add_show_remove(run_folder):
 
 def test_a_full_pool_evicts_and_the_rating_stays(run_folder):
     pool(capacity=2)
-    pool("add", "random")
+    pool("add", "saved_models/000003-c")
     pool("add", "saved_models/000001-a")
     summary = pool("add", "saved_models/000002-b")
-    assert summary.evicted == ["random"]
-    assert names(summary) == ["000002-b", "000001-a"]
-    back = pool("add", "random", capacity=3)
+    assert summary.evicted == ["000001-a"]
+    assert names(summary) == ["000002-b", "000003-c"]
+    back = pool("add", "saved_models/000001-a", capacity=3)
     assert back.evicted == []
-    assert {one.name: one.rating for one in back.members}["random"] == 0.0
+    assert all(one.rating is not None for one in back.members)
+
+
+def test_built_in_players_and_the_champion_never_leave(run_folder):
+    set_champion(run_folder / "saved_models", run_folder / "saved_models/000001-a", {"reason": "test"})
+    for player in ("random", "mine=heuristic", "saved_models/000001-a", "saved_models/000003-c"):
+        pool("add", player, capacity=4)
+    assert pool("add", "saved_models/000002-b").evicted == ["000003-c"]
+    with pytest.raises(UsageError, match="random, mine, 000001-a never leave"):
+        pool(capacity=2)
+    assert pool(capacity=3).evicted == ["000002-b"]
+    with pytest.raises(UsageError, match="so there is no room; wanted a larger --capacity"):
+        pool("add", "saved_models/000003-c")
+    assert pool("add", "saved_models/000003-c", by_rating=True).added == []
+    assert read_pool(run_folder / "data/pool.json").names == ["random", "mine", "000001-a"]
+    assert pool("remove", "random").removed == ["random"]  # who asks for it by name may
+
+
+def test_by_rating_only_the_best_get_in():
+    assert add(pool_of("b", "c", capacity=2), member("a"), FOUR, by_rating=True).names == ["b", "c"]
+    assert add(pool_of("a", "c", capacity=2), member("b"), FOUR, by_rating=True).names == ["c", "b"]
+    assert add(pool_of("a", capacity=2), member("b"), FOUR, by_rating=True).names == ["a", "b"]
 
 
 def test_capacity_alone_shrinks(run_folder):

@@ -18,8 +18,8 @@ from pipeline.methods.registry import method_named
 from pipeline.progress import Progress
 from pipeline.ratings.pool import make_member
 from pipeline.selfplay import opponents as room
-from pipeline.selfplay.opponents import OpponentSource, champion_before, parse_mix, read_champions
-from pipeline.storage.models import Model, set_champion
+from pipeline.selfplay.opponents import OpponentSource, champion_before, parse_mix
+from pipeline.storage.models import Model, read_champions, set_champion
 from pipeline.storage.ratings import Pool, write_pool
 from tests.helpers import make_champion, make_model
 from tests.search.helpers import hashed_evaluator

@@ -1,0 +1,284 @@
+"""What ``evaluate --watch`` decides of a model before its first game: which strategies are due, and whom it may meet.
+
+A *candidate* is a model of the followed folder with the settings that hold for it: those of its own generation,
+whenever it is evaluated. The *calendar* says which strategies are due for which models. It knows their numbers and when
+they were made, not the clock, so it is the same for whoever looks, and later too. A *plan* is made once for each model,
+from pool, champions and ratings as they are then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.config import ArenaConfig, EvaluateConfig
+from pipeline.errors import FileError, MuGoError, NotYet
+from pipeline.matches.runner import Entrant, load_entrant
+from pipeline.players.specs import is_engine
+from pipeline.progress import SILENT, Progress
+from pipeline.ratings.command import rate, read_matches
+from pipeline.ratings.pool import choose, parse_mode, rating_of
+from pipeline.ratings.strength import ELO_START
+from pipeline.schedules import RunState
+from pipeline.storage import layout
+from pipeline.storage.evaluations import Evaluation, Opponent, Plan, Skipped
+from pipeline.storage.models import read_champions, read_info
+from pipeline.storage.ratings import Member, RatedPlayer, read_pool
+from pipeline.strategies import BENCHMARK, CHAMPION, LADDER, POOL, SINGLE, STRATEGIES
+
+SettingsAt = Callable[[RunState], EvaluateConfig]
+"""The settings that hold when a run has come so far."""
+
+OTHER_GAMES = 1_000_003  # added to the seed: so these games aren't those that evaluate plays with the same players
+# Of which the games of a match don't depend: the machine's business, and what this run may do.
+MACHINE = ("parallel_games", "threads", "workers", "hang_seconds", "engine", "engine_seconds", "backend", "allow_engines")
+
+
+def rated_entrant(text: str, readouts: int) -> Entrant:
+    """The player that a spec string names, under the name that it is rated as. Raises as load_entrant."""
+    entrant = load_entrant(text, readouts)
+    return replace(entrant, info=entrant.info.model_copy(update={"name": entrant.info.rated_as}))
+
+
+def folders_of_matches(config: EvaluateConfig) -> list[Path]:
+    """Of all matches of the run that count for ratings."""
+    evaluated = config.output_dir
+    return [evaluated, evaluated / layout.REQUIRED, evaluated / layout.WATCH, evaluated.parent / "tournament"]
+
+
+# Which strategies are due
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model that may have to be evaluated. created: None if it doesn't say; strategies: those that are due."""
+
+    path: Path
+    number: int
+    created: datetime | None
+    settings: EvaluateConfig
+    parents: tuple[str, ...] = ()
+    strategies: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def with_strategies(self, strategies: Sequence[str]) -> Candidate:
+        return replace(self, strategies=tuple(strategies))
+
+    @classmethod
+    def read(cls, path: Path, settings_at: SettingsAt, time_share: float | None = None) -> Candidate:
+        """time_share: for a model whose manifest has none. Raises FileError for a model that can't be read."""
+        info = read_info(path)
+        trained = info.manifest.get("config")
+        share = trained.get("time_share") if isinstance(trained, dict) else None
+        if not isinstance(share, int | float) or isinstance(share, bool):
+            share = 0.0 if info.number == 0 else time_share
+        state = RunState(info.number, int(info.manifest.get("total_samples", 0)), share)
+        try:
+            created: datetime | None = datetime.fromisoformat(info.created).astimezone(UTC)
+        except (ValueError, OverflowError):
+            created = None
+        return cls(path, info.number, created, settings_at(state), tuple(info.parents))
+
+
+def calendar(candidates: Sequence[Candidate], planned: Mapping[str, Sequence[Plan]]) -> dict[str, list[str]]:
+    """The strategies that are due for each model, by name. planned: those of models that have a plan already."""
+    last: dict[str, datetime] = {}
+    due: dict[str, list[str]] = {}
+    for one in sorted(candidates, key=lambda one: (one.number, one.name)):
+        if one.name in planned:
+            due[one.name] = [plan.strategy for plan in planned[one.name]]
+        else:
+            due[one.name] = [strategy for strategy in STRATEGIES if _is_due(one, strategy, last.get(strategy))]
+        if one.created is not None:
+            last.update(dict.fromkeys(due[one.name], one.created))
+    return due
+
+
+def _is_due(one: Candidate, strategy: str, last: datetime | None) -> bool:
+    settings = one.settings
+    if not settings.games_of(strategy) or one.number % settings.every_of(strategy):
+        return False
+    if last is None or one.created is None:
+        return True
+    return one.created - last >= timedelta(minutes=settings.minutes_of(strategy))
+
+
+# Whom it may meet
+
+
+class Planner:
+    """Makes plans from pool, champions and ratings as they are."""
+
+    def __init__(self, config: EvaluateConfig, home: Path, progress: Progress = SILENT) -> None:
+        """home: the folder of models."""
+        self._config, self._home, self._progress = config, home, progress
+
+    def plan(self, candidate: Candidate, model: Entrant) -> Evaluation:
+        """Raises MuGoError for what no evaluation can do without: a game, a list of promotions that can be read."""
+        assert model.model is not None
+        found = _Found(candidate, model, self._strengths())
+        members = self._members(found)
+        settings = candidate.settings
+        plans = []
+        for strategy in candidate.strategies:
+            games = settings.games_of(strategy)
+            if strategy == SINGLE:
+                texts = [text for text in [self._single(found, members)] if text]
+            elif strategy == BENCHMARK:
+                texts = list(settings.benchmark)
+            else:
+                texts = [member.spec for member in members]
+            names = found.opponents_of(texts, games)
+            start = 0
+            if strategy == LADDER:
+                names = list(dict.fromkeys([*names, *found.opponents_of(settings.benchmark, games)]))
+                names, start = found.ladder(names)
+            plans.append(Plan(strategy=strategy, opponents=names, start=start))
+        own = found.rated.get(model.name)
+        return Evaluation(
+            model=candidate.name,
+            rated_as=model.name,
+            weights=model.info.weights,
+            generation=candidate.number,
+            game=settings.game or model.model.info.game,
+            settings=stored_settings(settings),
+            opponents=list(found.opponents.values()),
+            strategies=plans,
+            elo_before=ELO_START if own is None else own.elo,
+            rating_before=None if own is None else own.bradley_terry,
+            skipped=list(found.skipped.values()),
+        )
+
+    def _strengths(self) -> dict[str, RatedPlayer]:
+        """Everybody's, by the name that they are rated as."""
+        try:
+            matches, _ = read_matches(folders_of_matches(self._config))
+            return rate(matches).ratings.by_name if matches else {}
+        except NotYet:
+            return {}
+        except MuGoError as error:
+            self._progress.warn(f"everybody counts as unrated: {error}")
+            return {}
+
+    def _members(self, found: _Found) -> list[Member]:
+        """The pool's, without engines that nobody has allowed."""
+        try:
+            members = read_pool(self._config.pool).members
+        except FileError as error:
+            found.skip("the pool", error, again=True)
+            return []
+        for member in members:
+            if is_engine(member.spec) and not self._config.allow_engines:
+                problem = f"it is an engine, which would run {member.spec!r}; wanted --allow-engines to run it"
+                found.skip(member.name, problem, again=False)
+        return [member for member in members if member.name not in found.skipped]
+
+    def _single(self, found: _Found, members: Sequence[Member]) -> str | None:
+        text = found.candidate.settings.single
+        if text == CHAMPION:
+            champions = [path for path in read_champions(self._home) if _number(path) < found.candidate.number]
+            if not champions:
+                found.skip(CHAMPION, "no older model was champion", again=False)
+                return None
+            newest = champions[-1]
+            return f"{self._home}/{newest.name}" if newest.parent.samefile(self._home) else str(newest)
+        if not text.startswith(POOL):
+            return text
+        names = {member.name: member.spec for member in members}
+        champions_so_far = [path.name for path in read_champions(self._home)]
+        generator = np.random.default_rng([self._config.seed, found.candidate.number])
+        said: list[str] = []
+        mode = parse_mode(text.removeprefix(POOL))
+        chosen = choose(mode, list(names), found.rated, found.candidate.name, champions_so_far, generator, said.append)
+        if chosen in names:
+            return names[chosen]
+        found.skip(text, "; ".join(said) or f"{chosen} isn't a member of the pool", again=False)
+        return None
+
+
+class _Found:
+    """What is known while one plan is made. rated: by the name that players are rated as."""
+
+    def __init__(self, candidate: Candidate, model: Entrant, rated: dict[str, RatedPlayer]) -> None:
+        self.candidate, self.model, self.rated = candidate, model, rated
+        self.opponents: dict[str, Opponent] = {}
+        self.skipped: dict[str, Skipped] = {}
+        self._entrants: dict[str, Entrant] = {}
+
+    def skip(self, name: str, problem: object, again: bool) -> None:
+        self.skipped[name] = Skipped(opponent=name, reason=str(problem), again=again)
+
+    def opponents_of(self, texts: Sequence[str], games: int) -> list[str]:
+        """The names of these players, which become opponents for at least so many games. The model itself isn't one."""
+        names = []
+        for text in texts:
+            try:
+                entrant = rated_entrant(text, self.candidate.settings.readouts)
+            except MuGoError as error:
+                self.skip(text, error, again=True)
+                continue
+            name = entrant.name
+            if name == self.model.name:
+                continue
+            known = self._entrants.setdefault(name, entrant)
+            if _identity(known) != _identity(entrant):
+                self.skip(text, f"{known.spec.text} is called {name}, too; name one: NAME=PLAYER", again=False)
+                continue
+            self._add(entrant, text, games)
+            names.append(name)
+        return list(dict.fromkeys(names))
+
+    def _add(self, entrant: Entrant, text: str, games: int) -> None:
+        name = entrant.name
+        if name in self.opponents:
+            games = max(games, self.opponents[name].games)
+            self.opponents[name] = self.opponents[name].model_copy(update={"games": games})
+            return
+        rated = self.rated.get(name)
+        self.opponents[name] = Opponent(
+            name=name,
+            spec=text,
+            weights=entrant.info.weights,
+            games=games,
+            elo=ELO_START if rated is None else rated.elo,
+            rating=None if rated is None else rated.bradley_terry,
+        )
+
+    def ladder(self, names: Sequence[str]) -> tuple[list[str], int]:
+        """(the names by rating, lowest first; where a model begins: beside its parent, or in the middle)."""
+        rungs = sorted(names, key=lambda name: (rating_of(name, self.rated), name))
+        readouts = self.model.info.readouts
+        for parent in reversed(self.candidate.parents):
+            rated = self.rated.get(f"{parent}@{readouts}")
+            if rated is not None and rungs:
+                nearest = [abs(rating_of(name, self.rated) - rated.bradley_terry) for name in rungs]
+                return rungs, nearest.index(min(nearest))
+        return rungs, len(rungs) // 2
+
+
+def _identity(entrant: Entrant) -> tuple[object, ...]:
+    info = entrant.info
+    return info.kind, info.weights, entrant.spec.command, info.handicap
+
+
+def _number(model: Path) -> int:
+    name = layout.parse_model_name(model.name)
+    return layout.UNNUMBERED if name is None else name.number
+
+
+def stored_settings(settings: EvaluateConfig) -> dict[str, Any]:
+    """What the games of a plan depend on. Plies of openings only if they were asked for: games with dice have none."""
+    left_out = {*MACHINE, "game"}
+    if "opening_plies" not in settings.model_fields_set:
+        left_out.add("opening_plies")
+    fields = ArenaConfig(**{name: getattr(settings, name) for name in ArenaConfig.model_fields})
+    stored = fields.model_dump(mode="json", exclude=left_out)
+    return {**stored, "seed": settings.seed + OTHER_GAMES}

@@ -1,0 +1,440 @@
+"""``evaluate --watch``: evaluation beside training. It follows a folder of models and lets every new one meet others.
+
+A watcher decides which matches are played; a match runner plays them, match folders keep them, and ratings are made of
+them as of all others. What it decides for a model is a *plan* (planning.py), written before the first game and obeyed
+until the last, also by the process that goes on after a kill. Evaluations that were begun come first, then the newest
+model; older ones follow while nothing newer comes.
+
+What can't be played is skipped, said, and kept in the model's file: a model that can't be loaded, an engine that isn't
+there, a member of the pool that is gone. The next run tries these again. Nobody is promoted. Evaluated models join the
+pool if their rating is high enough for it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from pipeline.config import ArenaConfig, EvaluateConfig, RatingsConfig
+from pipeline.errors import FileError, MuGoError, NotYet, UsageError
+from pipeline.evaluate.planning import (
+    MACHINE,
+    Candidate,
+    Planner,
+    SettingsAt,
+    calendar,
+    folders_of_matches,
+    rated_entrant,
+)
+from pipeline.matches.runner import Entrant, MatchRunner, common_game
+from pipeline.matches.statistics import Score, repeated_games, wilson_interval
+from pipeline.phrases import counted
+from pipeline.players.specs import parse_player
+from pipeline.progress import SILENT, Progress
+from pipeline.ratings.command import checked_results, rate_and_write
+from pipeline.ratings.pool import parse_mode, pool
+from pipeline.ratings.strength import elo_gain
+from pipeline.stalls import Hung
+from pipeline.storage import atomic, layout
+from pipeline.storage.evaluations import (
+    Counts,
+    Evaluation,
+    Opponent,
+    Outcome,
+    Plan,
+    Rates,
+    Result,
+    Skipped,
+    list_evaluations,
+    read_evaluation,
+    write_evaluation,
+)
+from pipeline.storage.match_results import MatchResults
+from pipeline.storage.matches import has_match, match_lock
+from pipeline.storage.models import list_models
+from pipeline.strategies import BENCHMARK, CHAMPION, LADDER, POOL, SINGLE
+
+LOOK_SECONDS = 5.0  # between two looks for new models
+BUSY = "another watcher is at work here; it evaluates every new model; wait until it is done, or stop it"
+
+
+def watch(
+    config: EvaluateConfig,
+    progress: Progress = SILENT,
+    settings_at: SettingsAt | None = None,
+    wait: Callable[[float], None] = time.sleep,
+) -> Iterator[Evaluation]:
+    """Every evaluation as it is finished; without end, unless config.once. See the module docstring.
+
+    settings_at: the settings that hold for a model; config is for the paths. wait: called when there is nothing to do.
+    Raises NotYet if another watcher is at work, or with config.once if there was no model to evaluate; UsageError for
+    options that don't go together or wrong players; FileError if its files can't be written; Hung.
+    """
+    given = Path(config.black_model)
+    if config.white_model is not None:
+        raise UsageError("evaluate --watch --white-model: every new model is evaluated; leave one of them out")
+    if given.name != layout.CHAMPION:
+        raise UsageError(
+            f"evaluate --watch --black-model {given}: its folder is followed; wanted FOLDER/{layout.CHAMPION}"
+        )
+    _check_players(config)
+    folder = config.output_dir / layout.WATCH
+    with match_lock(folder, BUSY):
+        atomic.make_folder(folder)
+        atomic.sweep(folder)
+        watcher = _Watcher(config, given.parent, folder, progress, settings_at or (lambda _: config))
+        num_done, is_waiting = 0, False
+        while True:
+            candidate = watcher.next_candidate()
+            if candidate is not None:
+                is_waiting = False
+                evaluation = watcher.evaluate(candidate)
+                if evaluation is not None:
+                    num_done += 1
+                    yield evaluation
+            elif config.once:
+                if num_done:
+                    return
+                raise NotYet(f"evaluate --watch: no model in {given.parent} is left to evaluate{watcher.left_out()}", 1)
+            else:
+                if not is_waiting:
+                    progress.say(f"waiting for new models in {given.parent}{watcher.left_out()}")
+                is_waiting = True
+                wait(LOOK_SECONDS)
+
+
+def _check_players(config: EvaluateConfig) -> None:
+    """Raises UsageError or FileError for a player or a mode of the pool that makes no sense."""
+    if config.single.startswith(POOL):
+        parse_mode(config.single.removeprefix(POOL))
+    singles = [] if config.single == CHAMPION or config.single.startswith(POOL) else [config.single]
+    for text in (*singles, *config.benchmark):
+        parse_player(text)
+
+
+class _Watcher:
+    """Who is next, and how an evaluation goes. Only one works in a folder, under its lock."""
+
+    def __init__(
+        self, config: EvaluateConfig, home: Path, folder: Path, progress: Progress, settings_at: SettingsAt
+    ) -> None:
+        self._config, self._home, self._folder, self.progress = config, home, folder, progress
+        self._settings_at = settings_at
+        self._planner = Planner(config, home, progress)
+        self._candidates: dict[str, Candidate | None] = {}  # by model; None: it can't be read
+        self._tried: set[str] = set()  # models that this process has evaluated, or tried to
+        self._skipped: dict[str, str] = {}  # models that can't be evaluated, and why
+        self._runner: tuple[Any, MatchRunner] | None = None  # and the settings that it has
+        self._records = {one.model: one for one in self._read_records()}
+
+    def _read_records(self) -> Iterator[Evaluation]:
+        for path in list_evaluations(self._folder):
+            try:
+                yield read_evaluation(path)
+            except FileError as error:
+                self.progress.warn(f"made anew from its matches: {error}")
+
+    # Who is next
+
+    def next_candidate(self) -> Candidate | None:
+        """The newest evaluation that was begun, else the newest model that is due; then what had to be skipped."""
+        candidates = [one for path in list_models(self._home) if (one := self._candidate(path)) is not None]
+        due = calendar(candidates, {name: record.strategies for name, record in self._records.items()})
+        left = [one for one in candidates if due[one.name] and one.name not in self._tried]
+        ranked: dict[str, int] = {}
+        for one in left:
+            record = self._records.get(one.name)
+            ranked[one.name] = 1 if record is None else 2 if record.finished is None else 3 if record.is_whole else 0
+        left = [one for one in left if ranked[one.name] != 3]
+        best = max(left, key=lambda one: (ranked[one.name], one.number, one.name), default=None)
+        return best and best.with_strategies(due[best.name])
+
+    def _candidate(self, path: Path) -> Candidate | None:
+        if path.name not in self._candidates:
+            try:
+                self._candidates[path.name] = Candidate.read(path, self._settings_at, self._config.time_share)
+            except FileError as error:
+                self._candidates[path.name] = None
+                self._skip_model(path.name, error)
+        return self._candidates[path.name]
+
+    def _skip_model(self, name: str, error: MuGoError) -> None:
+        self._skipped[name] = str(error)
+        self.progress.warn(f"{name} is not evaluated: {error}")
+
+    def left_out(self) -> str:
+        if not self._skipped:
+            return ""
+        named = ", ".join(sorted(self._skipped))
+        return f"; {counted(len(self._skipped), 'model')} skipped, the next run tries again: {named}"
+
+    # An evaluation
+
+    def evaluate(self, candidate: Candidate) -> Evaluation | None:
+        """None if the model can't be loaded, which was said."""
+        self._tried.add(candidate.name)
+        record = self._records.get(candidate.name)
+        try:
+            model = rated_entrant(str(candidate.path), _readouts(record, candidate.settings))
+            if record is not None and record.weights != model.info.weights:
+                raise FileError(candidate.path, "its weights changed since its evaluation began; restore them")
+            if record is None:
+                record = self._planner.plan(candidate, model)
+                write_evaluation(self._folder, record)
+            # Everything before this line is decided; what follows depends on the record and the games alone.
+            arena = self._arena(record, candidate.settings)
+        except Hung:
+            raise
+        except FileError as error:
+            if self._is_ours(error):
+                raise
+            self._skip_model(candidate.name, error)
+            return None
+        num = len(record.opponents)
+        names = ", ".join(plan.strategy for plan in record.strategies)
+        self.progress.say(f"{record.model}: {names}; {counted(num, 'opponent')} at most")
+        finished = self._finish(_Playing(record, model, arena, self).play())
+        self._records[record.model] = finished
+        return finished
+
+    def _arena(self, record: Evaluation, settings: EvaluateConfig) -> ArenaConfig:
+        """The settings of the record, on this machine's terms. Raises FileError for settings that can't be."""
+        ours = {name: getattr(settings, name) for name in MACHINE}
+        ours["threads"] = settings.threads or 1
+        # Matches of one size have the same batches, so networks stay loaded from one match to the next.
+        ours["parallel_games"] = min([settings.parallel_games, *(one.games for one in record.opponents)])
+        try:
+            return ArenaConfig(**{**record.settings, **ours, "game": record.game})
+        except ValidationError as error:
+            path = self._folder / layout.evaluation_name(record.model)
+            raise FileError(path, f"damaged: settings, {atomic.first_problem(error)}; remove it") from error
+
+    def runner(self, arena: ArenaConfig, entrants: Sequence[Entrant]) -> MatchRunner:
+        """Keeps the last one, with the networks that it has loaded. Raises UsageError, FileError as common_game()."""
+        game = common_game(arena.game, entrants)
+        key = (game.spec, arena.model_dump_json(), sorted(arena.model_fields_set))
+        if self._runner is None or self._runner[0] != key:
+            self._runner = key, MatchRunner(arena, game, self.progress)
+        return self._runner[1]
+
+    def play_match(self, arena: ArenaConfig, model: Entrant, opponent: Opponent) -> tuple[_Met | None, Skipped | None]:
+        """(the match as far as it could be played, why it isn't whole; None if it is).
+
+        These two may have met already, when the other one was evaluated: then that is their match.
+        """
+        folder = self._folder / layout.match_name(model.name, opponent.name)
+        swapped = self._folder / layout.match_name(opponent.name, model.name)
+        as_champion = has_match(swapped) and not has_match(folder)
+        folder = swapped if as_champion else folder
+        known = self._results(folder)
+        num_games = opponent.games if known is None else known.num_games
+        if known is not None and len(known.rows) == num_games:
+            return _Met(known, as_champion), None
+        problem = ""
+        try:
+            other = rated_entrant(opponent.spec, arena.readouts)
+            if other.info.weights != opponent.weights:
+                raise FileError(other.spec.path or other.name, "its weights changed since the plan was made")
+            entrants = (other, model) if as_champion else (model, other)
+            runner = self.runner(arena, entrants)
+            with match_lock(folder):
+                writer = runner.open(folder, entrants, num_games)
+                runner.play(writer, entrants, lambda _: False)
+        except Hung:
+            raise
+        except MuGoError as error:
+            if self._is_ours(error):
+                raise
+            problem = str(error)
+        found = self._results(folder)
+        missing = num_games - (len(found.rows) if found else 0)
+        if missing and not problem:
+            problem = f"{counted(missing, 'game')} failed twice"
+        skipped = Skipped(opponent=opponent.name, reason=problem, again=True) if problem else None
+        return None if found is None else _Met(found, as_champion), skipped
+
+    def _results(self, folder: Path) -> MatchResults | None:
+        """What there is of a match. None: nothing, or it is damaged, which open() says."""
+        if has_match(folder):
+            with suppress(FileError):
+                return checked_results(folder, keep=True)
+        return None
+
+    def _is_ours(self, error: MuGoError) -> bool:
+        """Whether the system kept the watcher from its own files (a full disk): then nothing else would work either."""
+        if not isinstance(error, FileError) or not isinstance(error.__cause__, OSError):
+            return False
+        return error.path.absolute().is_relative_to(self._folder.absolute())
+
+    def _finish(self, record: Evaluation) -> Evaluation:
+        """Ratings and pool are brought up to date before the record says that all is done."""
+        rating, error = None, None
+        try:
+            rated = rate_and_write(
+                RatingsConfig(directory=folders_of_matches(self._config), output=self._config.ratings), self.progress
+            )
+            rows = {row.name: row for row in rated.rows}
+            if (row := rows.get(record.rated_as)) is not None:
+                rating, error = row.rating, row.error
+        except NotYet:
+            pass
+        except MuGoError as problem:
+            if self._is_ours(problem) or isinstance(problem.__cause__, OSError):
+                raise
+            self.progress.warn(f"not rated: {problem}")
+        if any(one.games for one in record.results):
+            try:
+                path = self._home / record.model
+                pool("add", str(path), self._config.pool, self._config.ratings, progress=self.progress, by_rating=True)
+            except MuGoError as problem:
+                if isinstance(problem.__cause__, OSError):
+                    raise
+                self.progress.warn(f"{record.model} doesn't join the pool: {problem}")
+        update = {"rating": rating, "rating_error": error, "finished": atomic.utc_now()}
+        finished = record.model_copy(update=update)
+        write_evaluation(self._folder, finished)
+        return finished
+
+
+def _readouts(record: Evaluation | None, settings: EvaluateConfig) -> int:
+    """Of players whose spec gives none."""
+    readouts = None if record is None else record.settings.get("readouts")
+    return readouts if isinstance(readouts, int) else settings.readouts
+
+
+@dataclass(frozen=True)
+class _Met:
+    """A match of the model with an opponent. as_champion: it was the other's, and counted before the plan was made."""
+
+    match: MatchResults
+    as_champion: bool
+
+
+class _Playing:
+    """The matches of one evaluation: each is played when the first strategy comes to it."""
+
+    def __init__(self, record: Evaluation, model: Entrant, arena: ArenaConfig, watcher: _Watcher) -> None:
+        self._record, self._model, self._arena, self._watcher = record, model, arena, watcher
+        self._results: dict[str, Result] = {}
+        # What the plan had to leave out; of its opponents nothing is known yet, also if they were skipped before.
+        self._skipped = {one.opponent: one for one in record.skipped if one.opponent not in record.planned}
+        self._elo = record.elo_before
+
+    def play(self) -> Evaluation:
+        """The record with its results, not finished yet. Raises what stops a watcher."""
+        outcomes = [self._by_strategy(plan) for plan in self._record.strategies]
+        return self._record.model_copy(
+            update={
+                "results": list(self._results.values()),
+                "outcomes": outcomes,
+                "skipped": list(self._skipped.values()),
+                "elo_after": self._elo,
+            }
+        )
+
+    def _by_strategy(self, plan: Plan) -> Outcome:
+        if plan.strategy == LADDER:
+            return self._ladder(plan)
+        met = [found for name in plan.opponents if (found := self._meet(name)) is not None]
+        rates = rates_of(sum((_score(one) for one in met), Score()))
+        if not rates.games:
+            return _outcome(plan.strategy, rates, "nobody was met")
+        if plan.strategy == SINGLE:
+            told = "stronger than" if rates.low > 0.5 else "weaker than" if rates.high < 0.5 else "not told apart from"
+            return _outcome(plan.strategy, rates, f"{told} {met[0].opponent}")
+        held = sum(one.share >= 0.5 for one in met)
+        what = "players of the set" if plan.strategy == BENCHMARK else "members of the pool"
+        return _outcome(plan.strategy, rates, f"at least half of the points against {held} of {len(met)} {what}")
+
+    def _ladder(self, plan: Plan) -> Outcome:
+        """Up after at least half of the points, down otherwise, until the next one up or down has been met."""
+        rungs, place, step = list(plan.opponents), plan.start, 0
+        met: list[Result] = []
+        beaten, lost = "", ""
+        while 0 <= place < len(rungs):
+            result = self._meet(rungs[place])
+            if result is None:  # as if it weren't on the ladder
+                del rungs[place]
+                place -= 1 if step < 0 or (step == 0 and place == len(rungs)) else 0
+                continue
+            met.append(result)
+            is_beaten = result.share >= 0.5
+            beaten, lost = (result.opponent, lost) if is_beaten else (beaten, result.opponent)
+            if step and (step > 0) != is_beaten:
+                break
+            step = 1 if is_beaten else -1
+            place += step
+        said = [f"{where} {name}" for where, name in (("above", beaten), ("below", lost)) if name]
+        rates = rates_of(sum((_score(one) for one in met), Score()))
+        return _outcome(plan.strategy, rates, ", ".join(said) or "nobody was met")
+
+    def _meet(self, name: str) -> Result | None:
+        """The match with this opponent; None if there is no game of it."""
+        if name in self._results or name in self._skipped:
+            return self._results.get(name)
+        opponent = self._record.planned[name]
+        found, skipped = self._watcher.play_match(self._arena, self._model, opponent)
+        if skipped is not None:
+            self._skipped[name] = skipped
+            self._watcher.progress.warn(f"{self._record.model} against {name}: {skipped.reason}")
+        if found is None or not len(found.match.rows):
+            return None
+        result = _result(opponent, found, self._elo)
+        self._elo = result.elo_after
+        self._results[name] = result
+        return result
+
+
+# From games to figures
+
+
+def rates_of(score: Score) -> Rates:
+    low, high = wilson_interval(score)
+    return Rates(wins=score.wins, draws=score.draws, losses=score.losses, share=score.share, low=low, high=high)
+
+
+def _score(counts: Counts) -> Score:
+    return Score(counts.wins, counts.draws, counts.losses)
+
+
+def _outcome(strategy: str, rates: Rates, conclusion: str) -> Outcome:
+    return Outcome(**rates.model_dump(), strategy=strategy, conclusion=conclusion)
+
+
+def _counts(score: Score) -> Counts:
+    return Counts(wins=score.wins, draws=score.draws, losses=score.losses)
+
+
+def _result(opponent: Opponent, met: _Met, elo: float) -> Result:
+    """The figures of all games of a match, as the model sees them. elo: the model's before it."""
+    match, games, sign = met.match, met.match.games, -1 if met.as_champion else 1
+    first = 1 if match.header.handicap else 0  # the player who makes the first move
+    won = [sign * game.challenger_result for game in games]
+    began = [(game.challenger_player == first) != met.as_champion for game in games]
+    score = Score.of(won)
+    lengths = [game.length for game in games]
+    gain = 0.0 if met.as_champion else elo_gain(elo, opponent.elo, score.share)
+    return Result(
+        **rates_of(score).model_dump(),
+        opponent=opponent.name,
+        match=match.folder.name,
+        moving_first=_counts(Score.of(one for one, is_first in zip(won, began, strict=True) if is_first)),
+        moving_second=_counts(Score.of(one for one, is_first in zip(won, began, strict=True) if not is_first)),
+        average_length=sum(lengths) / len(lengths),
+        shortest=min(lengths),
+        longest=max(lengths),
+        ends=dict(sorted(Counter(game.end for game in games).items())),
+        duplicates=len(repeated_games(games)),
+        failed=match.num_games - len(games),
+        elo_before=elo,
+        elo_after=elo + gain,
+        points_per_game=math.fsum(won) / len(won) if match.header.max_result > 1 else None,
+    )

@@ -1,0 +1,76 @@
+"""What ``evaluate --watch`` found about a model, as text for people: whom it met, what each strategy has shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipeline.phrases import counted, percent
+from pipeline.reports.tables import table
+from pipeline.storage.evaluations import Counts, Evaluation, Rates
+
+HEADER = ("opponent", "games", "won", "drawn", "lost", "points", "first", "second", "plies", "Elo")
+
+
+def evaluation_text(found: Evaluation) -> str:
+    """A table of opponents, a line per strategy, and what was skipped."""
+    lines = [_title(found)]
+    if found.results:
+        rows = [
+            (
+                one.opponent,
+                str(one.games),
+                *map(str, (one.wins, one.draws, one.losses)),
+                _share(one),
+                _points(one.moving_first),
+                _points(one.moving_second),
+                f"{one.average_length:.1f} ({one.shortest}–{one.longest})",
+                f"{one.elo_before:.0f} → {one.elo_after:.0f}",
+            )
+            for one in found.results
+        ]
+        in_points = any(one.points_per_game is not None for one in found.results)
+        if in_points:
+            points = [one.points_per_game for one in found.results]
+            rows = [(*row, f"{number:+.3f}") for row, number in zip(rows, points, strict=True)]
+        lines += [table(rows, (*HEADER, "points a game") if in_points else HEADER)]
+        lines += [
+            f"note: {one.opponent}: {', '.join(odd)}"
+            for one in found.results
+            if (odd := _odd(one.duplicates, one.failed, one.ends.get("move_limit", 0)))
+        ]
+    for outcome in found.outcomes:
+        shown = f", {_share(outcome)} of {counted(outcome.games, 'game')}" if outcome.games else ""
+        lines.append(f"{outcome.strategy}: {outcome.conclusion}{shown}")
+    lines += [
+        f"skipped: {one.opponent}: {one.reason}{'; the next run tries again' if one.again else ''}"
+        for one in found.skipped
+    ]
+    return "\n".join(lines)
+
+
+def _title(found: Evaluation) -> str:
+    title = f"{found.model} (generation {found.generation}, {found.game})"
+    if found.finished is None:
+        return f"{title}: being evaluated by {', '.join(plan.strategy for plan in found.strategies)}"
+    elo = f"Elo {found.elo_before:.0f} → {found.elo_before if found.elo_after is None else found.elo_after:.0f}"
+    if found.rating is None:
+        return f"{title}: {elo}"
+    error = "" if found.rating_error is None else f" +- {found.rating_error:.0f}"
+    return f"{title}: {elo}; rated {found.rating:+.0f}{error}"
+
+
+def _share(rates: Rates) -> str:
+    return f"{percent(rates.share)} ({100 * rates.low:.0f}–{100 * rates.high:.0f})"
+
+
+def _points(counts: Counts) -> str:
+    return percent((counts.wins + counts.draws / 2) / counts.games, 0) if counts.games else "-"
+
+
+def _odd(duplicates: int, failed: int, limited: int) -> Sequence[str]:
+    said = (
+        (duplicates, "repeated another"),
+        (failed, "failed twice and count for nobody"),
+        (limited, "ended by the move limit"),
+    )
+    return [f"{counted(number, 'game')} {what}" for number, what in said if number]

@@ -1,0 +1,627 @@
+"""``evaluate --watch``: whom a model meets, when, and that kills and damage change nothing but what is said."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.config import EvaluateConfig, InitConfig
+from pipeline.errors import FileError, NotYet, UsageError, explain
+from pipeline.evaluate import watch as module
+from pipeline.evaluate.planning import Candidate, calendar
+from pipeline.evaluate.watch import watch
+from pipeline.matches.runner import MatchRunner
+from pipeline.matches.worker_pool import ProcessPool
+from pipeline.presets import make_config
+from pipeline.priority import groups_by_session, session_niceness
+from pipeline.progress import Progress
+from pipeline.ratings.pool import pool
+from pipeline.ratings.strength import elo_gain
+from pipeline.reports.summaries import summary_json, summary_text
+from pipeline.schedules import RunState
+from pipeline.storage import atomic
+from pipeline.storage.evaluations import Evaluation, list_evaluations, read_evaluation
+from pipeline.storage.matches import list_matches, match_lock, read_match
+from pipeline.storage.models import read_model, set_champion, write_model
+from pipeline.storage.ratings import read_pool, read_ratings
+from pipeline.train.init import init
+from tests.helpers import make_champion, make_model
+from tests.players.scripted_engine import engine_command
+
+WATCH = Path("data/evaluate/watch")
+VARYING = {"created", "finished", "time"}
+ROOT = Path(__file__).parents[2]
+
+
+class Heard(Progress):
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.warned: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def warn(self, text: str) -> None:
+        self.warned.append(text)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run of tic-tac-toe: model 0 was champion, then model 1; models 2 and 3 are new."""
+    monkeypatch.chdir(tmp_path)
+    models = Path("saved_models")
+    make_champion(models, number=0)
+    for number in (1, 2, 3):
+        make_model(models, number, seed=number)
+    set_champion(models, models / "000001-test", {"reason": "test"})
+    return tmp_path
+
+
+def settings(**options: Any) -> EvaluateConfig:
+    quick = {
+        "watch": True, "once": True, "readouts": 2, "opening_plies": 2, "backend": "torch", "threads": 1,
+        "single_games": 4, "benchmark_games": 2, "ladder_games": 2, "tournament_games": 2, "tournament_every": 1,
+    }  # fmt: skip
+    return EvaluateConfig(**(quick | options))
+
+
+def watched(progress: Progress | None = None, **options: Any) -> dict[str, Evaluation]:
+    """All evaluations that a watcher makes, by model, in their order."""
+    return {one.model: one for one in watch(settings(**options), progress or Heard())}
+
+
+def steady(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: steady(one) for name, one in value.items() if name not in VARYING}
+    return [steady(one) for one in value] if isinstance(value, list) else value
+
+
+def outcome() -> dict[str, Any]:
+    """Records, games, ratings and the pool, without times."""
+    found = {path.name: steady(json.loads(path.read_text())) for path in list_evaluations(WATCH)}
+    for folder in list_matches(WATCH):
+        found[folder.name] = [game.model_dump() for game in read_match(folder).games]
+    for path in (Path("data/ratings.json"), Path("data/pool.json")):
+        found[path.name] = steady(json.loads(path.read_text()))
+    return found
+
+
+# Whom a model meets
+
+
+def test_every_new_model_meets_others_by_each_strategy(run: Path) -> None:
+    pool("add", "saved_models/000000-test")
+    found = watched()
+    assert list(found) == ["000003-test", "000002-test", "000001-test", "000000-test"]  # the newest first
+    newest = found["000003-test"]
+    assert [one.strategy for one in newest.outcomes] == ["single", "benchmark", "ladder", "tournament"]
+    by_strategy = {plan.strategy: plan.opponents for plan in newest.strategies}
+    assert by_strategy["single"] == ["000001-test@2"]  # the newest champion among older models
+    assert by_strategy["benchmark"] == ["random", "heuristic"]
+    assert by_strategy["tournament"] == ["000000-test@2"]
+    assert sorted(by_strategy["ladder"]) == ["000000-test@2", "heuristic", "random"]
+    assert {one.opponent: one.games for one in newest.results} == {
+        "000001-test@2": 4, "random": 2, "heuristic": 2, "000000-test@2": 2,
+    }  # fmt: skip
+    assert found["000001-test"].strategies[0].opponents == ["000000-test@2"]
+    assert {one.opponent: one.reason for one in found["000000-test"].skipped} == {
+        "champion": "no older model was champion"
+    }
+    assert all(one.is_whole for one in found.values())
+    assert [read_evaluation(path) for path in list_evaluations(WATCH)] == list(reversed(found.values()))
+
+
+def test_results_are_those_of_the_games(run: Path) -> None:
+    found = watched(benchmark=["random"], ladder_games=0, tournament_games=0)["000002-test"]
+    elo = found.elo_before
+    for result in found.results:
+        match = read_match(WATCH / result.match)
+        won = [game.challenger_result for game in match.games]
+        assert (result.wins, result.draws, result.losses) == tuple(won.count(one) for one in (1, 0, -1))
+        firsts = [one for one, game in zip(won, match.games, strict=True) if game.challenger_player == 0]
+        assert result.moving_first.games == result.moving_second.games == len(firsts) == len(won) // 2
+        assert (result.moving_first.wins, result.moving_first.losses) == (firsts.count(1), firsts.count(-1))
+        lengths = [game.length for game in match.games]
+        assert (result.shortest, result.longest) == (min(lengths), max(lengths))
+        assert result.average_length == sum(lengths) / len(lengths)
+        assert result.low <= result.share <= result.high
+        assert (result.elo_before, result.failed) == (elo, 0)
+        elo += elo_gain(elo, found.planned[result.opponent].elo, result.share)
+        assert result.elo_after == elo
+    assert found.elo_after == elo != found.elo_before
+    rated = read_ratings(Path("data/ratings.json")).by_name
+    assert "000002-test@2" in rated and found.rating is not None and found.rating_error is not None
+
+
+def test_two_that_have_met_already_do_not_play_again(run: Path) -> None:
+    found = watched(single="saved_models/000003-test", benchmark_games=0, ladder_games=0, tournament_games=0)
+    assert {path.name for path in list_matches(WATCH)} == {
+        "000002-test@2-vs-000003-test@2", "000001-test@2-vs-000003-test@2", "000000-test@2-vs-000003-test@2",
+    }  # fmt: skip
+    shutil.rmtree(WATCH / "000000-test@2-vs-000003-test@2")
+    (WATCH / "000003-test.json").unlink()
+    (WATCH / "000002-test.json").unlink()
+    again = watched(single="saved_models/000002-test", benchmark_games=0, ladder_games=0, tournament_games=0)
+    there, back = found["000002-test"].results[0], again["000003-test"].results[0]
+    assert back.match == there.match == "000002-test@2-vs-000003-test@2"
+    assert (back.wins, back.losses, back.share) == (there.losses, there.wins, 1 - there.share)
+    assert back.moving_first.wins == there.moving_second.losses
+    assert back.elo_before == back.elo_after  # it was counted before
+
+
+def climb(monkeypatch: pytest.MonkeyPatch, rungs: list[str], start: int, beats: set[str], gone: set[str]) -> list[str]:
+    """Whom a model meets on this ladder."""
+    from types import SimpleNamespace
+
+    met: list[str] = []
+
+    def meet(self: Any, name: str) -> Any:
+        if name in gone:
+            return None
+        met.append(name)
+        share = 1.0 if name in beats else 0.0
+        return SimpleNamespace(
+            opponent=name, share=share, games=2, wins=int(2 * share), draws=0, losses=2 - int(2 * share)
+        )
+
+    monkeypatch.setattr(module._Playing, "_meet", meet)
+    playing = object.__new__(module._Playing)
+    said = playing._ladder(module.Plan(strategy="ladder", opponents=rungs, start=start)).conclusion
+    return [*met, said]
+
+
+@pytest.mark.parametrize(
+    ("start", "beats", "gone", "met"),
+    [
+        (1, "ab", "", ["b", "c", "above b, below c"]),
+        (1, "", "", ["b", "a", "below a"]),
+        (1, "a", "", ["b", "a", "above a, below b"]),
+        (2, "abcd", "", ["c", "d", "above d"]),
+        (0, "abcd", "b", ["a", "c", "d", "above d"]),
+        (3, "a", "dc", ["b", "a", "above a, below b"]),
+        (1, "a", "b", ["c", "a", "above a, below c"]),
+        (0, "a", "abcd", ["nobody was met"]),
+    ],
+)
+def test_the_ladder(monkeypatch: pytest.MonkeyPatch, start: int, beats: str, gone: str, met: list[str]) -> None:
+    assert climb(monkeypatch, list("abcd"), start, set(beats), set(gone)) == met
+
+
+def test_a_ladder_rises_and_begins_beside_the_parent(run: Path) -> None:
+    watched()
+    child = read_model(Path("saved_models/000003-test"))
+    info = child.info.model_copy(update={"number": 4, "parents": ["000003-test"]})
+    write_model(Path("saved_models/000004-child"), info, child.weights)
+    found = watched()["000004-child"]
+    (plan,) = [plan for plan in found.strategies if plan.strategy == "ladder"]
+    ratings = [found.planned[name].rating for name in plan.opponents]
+    assert None not in ratings and ratings == sorted(ratings)  # type: ignore[type-var]
+    parent = found.planned["000003-test@2"].rating  # a member of the pool by now
+    assert ratings[plan.start] == parent
+    assert found.rating_before is None and found.planned["random"].elo != 1500
+
+
+def test_single_may_be_chosen_by_a_mode_of_the_pool(run: Path) -> None:
+    pool("add", "heuristic")
+    only = {"benchmark_games": 0, "ladder_games": 0, "tournament_games": 0, "single_every": 2}
+    found = watched(single="pool:fixed=heuristic", **only)
+    assert {name: one.results[0].opponent for name, one in found.items()} == {
+        "000002-test": "heuristic", "000000-test": "heuristic",
+    }  # fmt: skip
+    shutil.rmtree(WATCH)
+    found = watched(single="pool:fixed=nobody", **only)
+    assert found["000002-test"].skipped[0].opponent == "pool:fixed=nobody" and not found["000002-test"].results
+
+
+# When
+
+
+def candidates(*minutes: float, **options: Any) -> list[Candidate]:
+    """Models that were made at these minutes."""
+    begin = datetime(2026, 11, 25, tzinfo=UTC)
+    return [
+        Candidate(Path(f"{number:06d}-x"), number, begin + timedelta(minutes=one), settings(**options))
+        for number, one in enumerate(minutes)
+    ]
+
+
+def due(strategy: str, found: list[Candidate]) -> list[int]:
+    by_name = calendar(found, {})
+    return [one.number for one in found if strategy in by_name[one.name]]
+
+
+def test_every_strategy_has_its_schedule() -> None:
+    found = candidates(0, 4, 9, 10, 11, 30, 31, ladder_every=3, single_minutes=10, benchmark_games=0)
+    assert due("ladder", found) == [0, 3, 6]
+    assert due("single", found) == [0, 3, 5]
+    assert due("benchmark", found) == []
+    assert due("tournament", found) == [0, 1, 2, 3, 4, 5, 6]
+    both = candidates(0, 4, 9, 10, 11, 30, 31, single_minutes=5, single_every=2)
+    assert due("single", both) == [0, 2, 6]
+
+
+def test_what_was_planned_counts_for_later_models(run: Path) -> None:
+    only = {"benchmark_games": 0, "ladder_games": 0, "tournament_games": 0, "single": "random"}
+    assert list(watched(single_every=3, **only)) == ["000003-test", "000000-test"]
+    with pytest.raises(NotYet):  # model 3 was due, so within the hour nobody else is
+        watched(single_minutes=60, **only)
+
+
+def test_settings_are_those_of_the_models_generation(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(
+        "evaluate:\n  ladder_games: [{until: 1, value: 0}, {until: 2, value: 6}]\n  benchmark: [random]\n"
+    )
+
+    def at(state: RunState) -> EvaluateConfig:
+        options = {name: value for name, value in settings().model_dump(exclude_unset=True).items()
+                   if name not in ("ladder_games", "benchmark")}  # fmt: skip
+        return make_config(EvaluateConfig, "evaluate", "mine.yaml", lambda _: state, **options)
+
+    found = {one.model: one for one in watch(settings(), Heard(), at)}
+    games = {name: {plan.strategy for plan in one.strategies} for name, one in found.items()}
+    assert "ladder" not in games["000001-test"] and "ladder" in games["000002-test"]
+    assert found["000003-test"].planned["random"].games == 6 and "heuristic" not in found["000003-test"].planned
+
+
+# Going on
+
+
+class Killed(BaseException):
+    pass
+
+
+def killing(monkeypatch: pytest.MonkeyPatch, after: int) -> Callable[[], None]:
+    """Ends the process, so to speak, after so many writes of any file. Returns what takes it back."""
+    left = [after]
+    originals = {name: getattr(atomic, name) for name in ("write_text", "write_json", "append_line")}
+
+    def counting(original: Callable[..., None]) -> Callable[..., None]:
+        def wrapped(*args: Any, **options: Any) -> None:
+            left[0] -= 1
+            if left[0] < 0:
+                raise Killed
+            original(*args, **options)
+
+        return wrapped
+
+    for name, original in originals.items():
+        monkeypatch.setattr(atomic, name, counting(original))
+
+    def restore() -> None:
+        for name, original in originals.items():
+            monkeypatch.setattr(atomic, name, original)
+
+    return restore
+
+
+def test_killed_anywhere_it_goes_on_to_the_same(run: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pool("add", "saved_models/000000-test")
+    shutil.copytree(run, tmp_path.parent / "other", symlinks=True)
+    watched()
+    wanted = outcome()
+    for start, step in ((1, 7), (3, 11)):
+        folder = tmp_path.parent / f"killed-{step}"
+        shutil.copytree(tmp_path.parent / "other", folder, symlinks=True)
+        monkeypatch.chdir(folder)
+        after, kills = start, 0
+        while True:
+            restore = killing(monkeypatch, after)
+            try:
+                watched()
+                break
+            except Killed:
+                kills += 1
+                after = step
+            except NotYet:
+                break
+            finally:
+                restore()
+        assert kills > 5
+        assert outcome() == wanted
+
+
+def test_a_plan_is_obeyed_whatever_becomes_of_pool_and_options(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool("add", "saved_models/000000-test")
+    with pytest.raises(Killed):
+        monkeypatch.setattr(MatchRunner, "play", raising(Killed()))
+        watched()
+    monkeypatch.undo()
+    monkeypatch.chdir(run)
+    plan = read_evaluation(WATCH / "000003-test.json")
+    assert plan.finished is None and not plan.is_whole
+    assert "being evaluated by single, benchmark" in summary_text(plan)
+    pool("remove", "000000-test")
+    found = next(watch(settings(readouts=5, benchmark=["random"], seed=9, ladder_games=0), Heard()))
+    assert found.model == "000003-test" and found.settings == plan.settings and found.opponents == plan.opponents
+    assert {one.opponent for one in found.results} >= {"000000-test@2", "heuristic"}
+
+
+def test_a_second_watcher_has_nothing_to_do(run: Path) -> None:
+    with match_lock(WATCH), pytest.raises(NotYet, match="another watcher is at work here") as error:
+        watched()
+    assert error.value.exit_code == 75
+
+
+def test_once_ends_and_otherwise_it_waits_for_new_models(run: Path) -> None:
+    assert len(watched()) == 4
+    with pytest.raises(NotYet, match="no model in saved_models is left to evaluate"):
+        watched()
+    waits = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 2:
+            make_model(Path("saved_models"), 7, seed=7)
+        if len(waits) > 3:
+            raise KeyboardInterrupt
+
+    heard = Heard()
+    seen: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        seen.extend(one.model for one in watch(settings(once=False), heard, None, wait))
+    assert sum("waiting for new models" in text for text in heard.said) == 2  # before the new one, and after it
+
+
+# What can't be played
+
+
+def test_a_damaged_model_is_skipped_and_said_and_the_rest_is_as_without_it(run: Path) -> None:
+    weights = Path("saved_models/000003-test/weights.safetensors")
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-1])
+    heard = Heard()
+    found = watched(heard)
+    assert list(found) == ["000002-test", "000001-test", "000000-test"]
+    assert any(text.startswith("000003-test is not evaluated: ") and "damaged" in text for text in heard.warned)
+    with pytest.raises(NotYet, match="1 model skipped, the next run tries again: 000003-test"):
+        watched()
+    damaged = outcome()
+    shutil.rmtree("data")
+    shutil.rmtree("saved_models/000003-test")
+    watched()
+    assert damaged == outcome()
+
+
+def test_a_member_of_the_pool_that_is_gone_is_skipped_until_it_is_back(run: Path) -> None:
+    pool("add", "saved_models/000000-test")
+    shutil.move("saved_models/000000-test", "elsewhere")
+    heard = Heard()
+    found = watched(heard)["000003-test"]
+    assert "000000-test" in found.skipped[0].opponent and found.skipped[0].again and not found.is_whole
+    assert "skipped: saved_models/000000-test: " in summary_text(found)
+    shutil.move("elsewhere", "saved_models/000000-test")
+
+
+BENCHMARK_ONLY = {"single_games": 0, "ladder_games": 0, "tournament_games": 0}
+
+
+def steady_engine(folder: Path, *arguments: str) -> str:
+    """A GTP engine whose moves depend on the position alone; by these arguments its first process misbehaves."""
+    script = folder / "engine.py"
+    source = Path(engine_command().split()[-1]).read_text()
+    chosen = source.replace("self.random.choice(open_points)", "open_points[0]")
+    assert chosen != source
+    script.write_text(chosen)
+    return "engine=gtp:" + shlex.join([sys.executable, "-S", "-E", str(script), *arguments])
+
+
+@pytest.mark.parametrize("mode", ["die", "signal", "hang"])
+def test_an_engine_that_dies_or_hangs_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    began = tmp_path / "began"
+    engine = steady_engine(tmp_path, mode, "--at", "12", "--once", str(began))
+    found = []
+    for name in ("undisturbed", "disturbed"):
+        folder = tmp_path / name
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        make_champion(Path("saved_models"), spec="go:5", number=3)
+        began.touch() if name == "undisturbed" else began.unlink()
+        heard = Heard()
+        options = {**BENCHMARK_ONLY, "benchmark": [engine], "benchmark_games": 6, "parallel_games": 1}
+        assert len(watched(heard, **options, engine_seconds=1.0)) == 1
+        failures = read_match(next(iter(list_matches(WATCH)))).failures
+        assert bool(failures) == (name == "disturbed")
+        assert any("will be tried again" in text for text in heard.warned) == (name == "disturbed")
+        found.append(outcome())
+    assert found[0] == found[1]
+
+
+def test_an_engine_that_never_works_is_skipped_and_tried_again(run: Path, tmp_path: Path) -> None:
+    shutil.rmtree("saved_models")
+    make_champion(Path("saved_models"), spec="go:5")
+    engine = steady_engine(tmp_path, "die")
+    options = {**BENCHMARK_ONLY, "benchmark": [engine, "random"]}
+    heard = Heard()
+    (found,) = watched(heard, **options).values()
+    assert [one.opponent for one in found.results] == ["random"]
+    assert [one.opponent for one in found.skipped] == ["engine"] and not found.is_whole
+    assert "engine: every game failed" in " ".join(heard.warned) or "every game failed" in " ".join(heard.warned)
+    (tmp_path / "engine.py").write_text((tmp_path / "engine.py").read_text().replace('"die"', '"never"'))
+    (again,) = watched(**options).values()
+    assert again.is_whole and {one.opponent for one in again.results} == {"engine", "random"}
+    with pytest.raises(NotYet):
+        watched(**options)
+
+
+def test_a_worker_that_is_killed_changes_nothing(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[int] = []
+    start = ProcessPool._start
+
+    def starting(self: ProcessPool, number: int) -> Any:
+        worker = start(self, number)
+        started.append(worker.process.pid)
+        return worker
+
+    class Killing(Heard):
+        def advance(self, count: int = 1) -> None:
+            if len(started) == 1:
+                os.kill(started[0], signal.SIGKILL)
+
+    options = {**BENCHMARK_ONLY, "single_games": 4, "benchmark_games": 0, "parallel_games": 1, "single_every": 3}
+    shutil.copytree(run, tmp_path.parent / "same", symlinks=True)
+    watched(**options)
+    wanted = outcome()
+    monkeypatch.chdir(tmp_path.parent / "same")
+    monkeypatch.setattr(ProcessPool, "_start", starting)
+    watched(Killing(), **options, workers=1)
+    assert len(started) >= 2 and outcome() == wanted
+
+
+def test_nothing_of_the_pool_is_run_that_nobody_allowed(run: Path) -> None:
+    pool("add", "evil=gtp:touch owned")
+    found = watched()["000003-test"]
+    assert {one.opponent: one.again for one in found.skipped} == {"evil": False}
+    assert not Path("owned").exists()
+
+
+def test_a_full_disk_ends_it_with_a_line(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = atomic.append_line
+
+    def full(path: Path, line: str) -> None:
+        error = OSError(28, "No space left on device")
+        raise explain(path, error) from error
+
+    monkeypatch.setattr(atomic, "append_line", full)
+    with pytest.raises(FileError, match="the disk is full"):
+        watched()
+    monkeypatch.setattr(atomic, "append_line", original)
+    assert len(watched()) == 4
+
+
+def test_a_damaged_record_is_made_anew_from_its_matches(run: Path) -> None:
+    before = watched()["000003-test"]
+    games = {folder.name: (folder / "games.jsonl").read_bytes() for folder in list_matches(WATCH)}
+    (WATCH / "000003-test.json").write_text("{")
+    heard = Heard()
+    after = watched(heard)["000003-test"]
+    assert any("made anew from its matches" in text for text in heard.warned)
+    assert {one.opponent: one.share for one in before.results}.items() <= {
+        one.opponent: one.share for one in after.results
+    }.items()
+    kept = {folder.name: (folder / "games.jsonl").read_bytes() for folder in list_matches(WATCH)}
+    assert games.items() <= kept.items()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"white_model": "random"}, "every new model is evaluated"),
+        ({"black_model": "saved_models/000001-test"}, "wanted FOLDER/best_model"),
+        ({"benchmark": ["nobody"]}, "player 'nobody': no such model or built-in player"),
+        ({"single": "nobody"}, "player 'nobody': no such model or built-in player"),
+        ({"single": "pool:nobody"}, "mode 'nobody'"),
+    ],
+)
+def test_wrong_options_are_named_before_anything_is_played(run: Path, options: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        watched(**options)
+    assert not list_matches(WATCH)
+
+
+# The pool
+
+
+def test_the_best_join_the_pool_and_champion_and_built_ins_stay(run: Path) -> None:
+    pool("add", "random", capacity=3)
+    pool("add", "saved_models/000001-test")
+    watched()
+    names = read_pool(Path("data/pool.json")).names
+    assert names[:2] == ["random", "000001-test"] and len(names) == 3
+    rated = read_ratings(Path("data/ratings.json")).by_name
+    others = {name: rated[f"{name}@2"].bradley_terry for name in ("000000-test", "000002-test", "000003-test")}
+    assert names[2] == max(others, key=lambda name: others[name])
+
+
+# Reports
+
+
+def test_reports_for_people_and_machines(run: Path) -> None:
+    found = watched()["000003-test"]
+    text = summary_text(found)
+    assert text.startswith("000003-test (generation 3, tictactoe): Elo 1500 → ")
+    for words in (
+        "opponent",
+        "000001-test@2",
+        "single: ",
+        "benchmark: at least half of the points against ",
+        "ladder: ",
+    ):
+        assert words in text
+    assert Evaluation.model_validate(json.loads(summary_json(found))) == found
+
+
+@pytest.mark.parametrize("spec", ["connect4", "go:5", "gomoku:9"])
+def test_other_games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    make_champion(Path("saved_models"), spec=spec, number=0)
+    make_model(Path("saved_models"), 1, spec, seed=1)
+    found = watched(readouts=0, opening_plies=1, benchmark=["random"])["000001-test"]
+    assert found.is_whole and {one.opponent for one in found.results} == {"000000-test@0", "random"}
+
+
+def test_games_that_count_several_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    init(InitConfig(game="hypergammon", method="td", network_size="h4"))
+    quick = {name: value for name, value in settings(readouts=0).model_dump(exclude_unset=True).items()
+             if name != "opening_plies"}  # fmt: skip
+    (found,) = watch(EvaluateConfig(**quick), Heard())
+    assert found.is_whole and all(one.points_per_game is not None for one in found.results)
+    assert "points a game" in summary_text(found) and "opening_plies" not in found.settings
+
+
+# As a process
+
+
+SLIGHTLY = "import pipeline.priority; pipeline.priority.LOWEST = 1; import main; main.run_program()"
+
+
+def command(*arguments: str) -> subprocess.Popen[str]:
+    """main.py, with a priority just below ours: at the lowest it may take minutes to start on a busy machine."""
+    words = [sys.executable, "-c", SLIGHTLY, "evaluate", "--watch", "--readouts", "2", "--backend", "torch",
+             "--opening-plies", "2", "--benchmark-games", "2", "--single-games", "2", "--ladder-games", "0",
+             "--tournament-games", "0", *arguments]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def test_a_watcher_a_second_one_and_its_end(run: Path) -> None:
+    first = command("--json")
+    assert first.stdout is not None
+    first.stdout.readline()  # it has finished an evaluation
+    second = command("--once")
+    _, errors = second.communicate(timeout=120)
+    assert second.returncode == 75 and errors.startswith("mugo evaluate: data/evaluate/watch: another watcher is at")
+    if groups_by_session():
+        listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(first.pid)], capture_output=True, text=True)
+        (child,) = map(int, listed.stdout.split())
+        ours = os.getpriority(os.PRIO_PROCESS, 0)
+        assert session_niceness(child) == ours + 1 == os.getpriority(os.PRIO_PROCESS, child)
+        assert os.getsid(child) == child
+    first.terminate()
+    _, errors = first.communicate(timeout=120)
+    assert first.returncode == 143 and "run the same command again to go on where it stood" in errors
+
+
+def test_once_without_watch_is_a_mistake(run: Path) -> None:
+    done = subprocess.run([sys.executable, str(ROOT / "main.py"), "evaluate", "--once"], capture_output=True, text=True)
+    assert done.returncode == 2 and "wanted --watch with it" in done.stderr
+
+
+def raising(error: BaseException) -> Any:
+    def act(*args: Any, **options: Any) -> Iterator[Any]:
+        raise error
+
+    return act

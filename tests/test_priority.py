@@ -1,0 +1,115 @@
+"""The lowest priority: that it counts on the whole machine, that signals and exit codes go through."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipeline.priority import groups_by_session, session_niceness, share_niceness
+
+ROOT = Path(__file__).parent.parent
+STEP_BACK = "from pipeline.priority import step_back; import os, signal, sys, time; step_back(); "
+grouped = pytest.mark.skipif(not groups_by_session(), reason="the kernel has no autogroups here")
+
+
+def started(then: str, new_session: bool = False) -> subprocess.Popen[str]:
+    words = [sys.executable, "-c", STEP_BACK + then]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=new_session)
+
+
+def said_by(process: subprocess.Popen[str]) -> list[int]:
+    assert process.stdout is not None
+    return [int(word) for word in process.stdout.readline().split()]
+
+
+TELL = "print(os.getpid(), os.getsid(0), os.getpriority(os.PRIO_PROCESS, 0), flush=True); "
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@grouped
+@pytest.mark.parametrize("new_session", [False, True])
+def test_the_session_is_its_own_and_has_the_lowest_niceness(new_session: bool) -> None:
+    ours = session_niceness(os.getpid())
+    process = started(TELL + "time.sleep(60)", new_session)
+    pid, session, niceness = said_by(process)
+    assert (session, niceness, session_niceness(pid)) == (pid, 19, 19)
+    assert (pid == process.pid) == new_session  # a leader needs no other session
+    assert session_niceness(os.getpid()) == ours  # that of whoever started it stays
+    process.terminate()
+    assert process.wait() == -signal.SIGTERM
+
+
+@grouped
+def test_exit_codes_and_signals_go_through() -> None:
+    process = started("sys.exit(75)")
+    assert process.wait() == 75
+    handling = "signal.signal(signal.SIGINT, lambda *_: os._exit(9)); " + TELL + "time.sleep(60)"
+    process = started(handling)
+    said_by(process)
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 9
+    process = started("os.kill(os.getpid(), signal.SIGKILL)")
+    assert process.wait() == -signal.SIGKILL
+
+
+@grouped
+def test_it_dies_with_whoever_stands_for_it() -> None:
+    process = started(TELL + "time.sleep(60)")
+    pid, _, _ = said_by(process)
+    process.kill()
+    process.wait()
+    wait_for(lambda: not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text())
+
+
+@grouped
+def test_processes_with_sessions_of_their_own_keep_the_niceness() -> None:
+    start = (
+        "import subprocess; from pipeline.priority import share_niceness; "
+        "others = [subprocess.Popen(['sleep', '60'], start_new_session=True) for _ in range(3)]; "
+        "[share_niceness(one.pid) for one in others]; print(*(one.pid for one in others), flush=True); "
+        "sys.stdin.readline(); [one.kill() for one in others]"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", STEP_BACK + start], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    others = said_by(process)
+    assert [session_niceness(pid) for pid in others] == [19, 19, 19]
+    process.communicate("\n")
+
+
+@grouped
+def test_a_session_gets_the_callers_niceness_and_nobodys_is_left_alone() -> None:
+    process = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    member = subprocess.Popen(["sleep", "60"])  # leads no session
+    ours = session_niceness(os.getpid())
+    for pid in (process.pid, member.pid, 2**22 + 1):
+        share_niceness(pid)
+    assert session_niceness(process.pid) == os.getpriority(os.PRIO_PROCESS, 0)
+    assert session_niceness(member.pid) == session_niceness(os.getpid()) == ours
+    for one in (process, member):
+        one.kill()
+        one.wait()
+
+
+def test_without_autogroups_it_is_plain_niceness(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from pipeline import priority
+
+    monkeypatch.setattr(priority, "SWITCH", tmp_path / "none")
+    given: list[int] = []
+    monkeypatch.setattr(os, "nice", given.append)
+    monkeypatch.setattr(os, "fork", lambda: pytest.fail("there is no need for another process"))
+    priority.step_back()
+    assert given == [19] and not groups_by_session()
