@@ -1,156 +1,184 @@
 """What does evaluation beside training cost it? Training and self-play alone, and with a watcher on the same cores.
 
-    taskset -c 0 python -m benchmarks.beside --rounds 4
+    setsid -w taskset -c 0 python -m benchmarks.beside --rounds 12
 
-Each round measures all *ways* once, in turn, so that whatever else happens on the machine hits all alike:
+Each round measures all *ways* for some seconds, in turn, so that whatever else happens on the machine hits all alike:
 
     alone     nothing beside it
     watched   beside `evaluate --watch`, as it is
     niced     beside the same with niceness 19 alone, as it was before: where the kernel groups processes by session,
               that counts inside a session only
 
-Everything that is measured runs as a command in a session of its own, as in a terminal of its own. The watcher has one
-match that never ends. *share* is what it got of the cores meanwhile, by the kernel's count of its processor time;
-*loss* what training or self-play lost of its speed, against the same round's alone. A loss that isn't larger than the
-share means that the watcher costs nothing beyond what it was given. Rounds of a kept folder (--run) add up.
+This process trains, and plays as self-play does; the two watchers are processes in sessions of their own, as in other
+terminals, with matches that never end, and stand still but in their turns. *share* is what a watcher got of the cores
+in its turn, by the kernel's count of its processor time; *loss* what training or self-play lost of its speed, against
+the same round's alone. A loss that isn't larger than the share means that the watcher costs nothing beyond it.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import itertools
 import os
-import shutil
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import psutil
 
-from pipeline.config import available_cores
+from pipeline.config import SelfplayConfig, TrainConfig, available_cores
+from pipeline.games.registry import parse_game
+from pipeline.methods.alphazero.actor import TreeActor
+from pipeline.methods.base import ActorJob, Learner, game_seeds
+from pipeline.methods.registry import method_named
+from pipeline.networks.architecture import Architecture
+from pipeline.networks.inference import make_evaluators
+from pipeline.players.loading import calibration_positions
+from pipeline.storage.chunks import newest_complete_set
+from pipeline.storage.models import read_model
+from pipeline.train.dataset import Dataset
+from pipeline.train.trainer import Trainer
 
-MAIN = str(Path(__file__).parent.parent / "main.py")
+MAIN = Path(__file__).parent.parent / "main.py"
 NICED = "import pipeline.priority as p; p.groups_by_session = lambda: False; import main; main.run_program()"
 ALONE, WATCHED, NICED_ONLY = WAYS = ("alone", "watched", "niced")
-WORK = ("train", "selfplay")
-START_SECONDS = 300.0
-Measured = tuple[float, float]
-"""Samples or positions a second, and the watcher's share of the cores meanwhile."""
+ROWS = 128  # games at once, in self-play
+START_SECONDS = 600.0
+
+Slice = tuple[float, float]
+"""Steps a second, and the watcher's share of the cores meanwhile."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.beside", description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--seconds", type=float, default=3.0, help="Of each way in a round.")
     parser.add_argument("--game", default="go:7")
     parser.add_argument("--network-size", default="b2c32")
-    parser.add_argument("--epochs", type=int, default=3, help="Of a training: how long it takes.")
-    parser.add_argument("--games", type=int, default=256, help="Of self-play, with 8 readouts.")
-    parser.add_argument("--run", type=Path, help="Folder to measure in; kept, and used again [default: a new one].")
+    parser.add_argument("--run", type=Path, help="Folder to prepare and measure in, kept [default: a new one].")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:
         run = asked.run or Path(made) / "run"
         if not run.exists():
-            prepare(run, asked)
-        results = run / "beside.jsonl"
-        for _ in range(asked.rounds):
-            number = len(results.read_text().splitlines()) if results.exists() else 0
-            found: dict[str, dict[str, Measured]] = {what: {} for what in WORK}
-            for way in (*WAYS[number % 3 :], *WAYS[: number % 3]):
-                with beside(run, way) as watcher:
-                    for what in WORK:
-                        speed, share = found[what][way] = measured(run, what, asked, watcher)
-                        print(f"round {number + 1}: {what} {way}: {speed:,.0f}/s, watcher {share:.1%}", flush=True)
-            with results.open("a") as file:
-                file.write(json.dumps(found) + "\n")
-        print(table([json.loads(line) for line in results.read_text().splitlines()]))
+            prepare(run, asked.game, asked.network_size)
+        with watcher(run, WATCHED) as watched, watcher(run, NICED_ONLY) as niced:
+            beside = {ALONE: None, WATCHED: watched, NICED_ONLY: niced}
+            for what, step in (("training steps", training(run)), ("self-play steps", playing(run))):
+                rounds = [one_round(step, beside, number, asked.seconds) for number in range(asked.rounds)]
+                print("\n".join(lines(what, rounds)), flush=True)
 
 
-def prepare(run: Path, asked: argparse.Namespace) -> None:
-    """Games and chunks to train on, two models for the watcher."""
+def prepare(run: Path, game: str, network_size: str) -> None:
+    """A model, and chunks of its games to train on."""
     run.mkdir(parents=True)
-    call(run, "init", "--game", asked.game, "--network-size", asked.network_size)
-    call(run, "selfplay", "--games", "256", "--readouts", "8")
-    call(run, "gather", "--as-many-as-possible", "--positions-per-chunk", "1024")
-    call(run, "train", "--epochs", "1", "--batch-size", "256")
-
-
-def call(run: Path, *words: str) -> dict[str, Any]:
-    """What a command prints as JSON. Raises CalledProcessError if it fails."""
-    done = subprocess.run(
-        [sys.executable, MAIN, *words, "--json", "--verbose", "0"],
-        cwd=run, check=True, stdout=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    for words in (
+        ("init", "--game", game, "--network-size", network_size),
+        ("selfplay", "--games", "128", "--readouts", "8"),
+        ("gather", "--as-many-as-possible", "--positions-per-chunk", "1024"),
+    ):
+        subprocess.run([sys.executable, str(MAIN), *words], cwd=run, check=True, stdout=subprocess.DEVNULL)
 
 
 @contextmanager
-def beside(run: Path, way: str) -> Iterator[psutil.Process | None]:
-    """A watcher that plays, or none."""
-    if way == ALONE:
-        yield None
-        return
-    shutil.rmtree(run / "data/evaluate", ignore_errors=True)
-    start = [MAIN] if way == WATCHED else ["-c", NICED]
+def watcher(run: Path, way: str) -> Iterator[psutil.Process]:
+    """A watcher that has begun to play, and was stopped."""
+    start = [str(MAIN)] if way == WATCHED else ["-c", NICED]
     words = ["evaluate", "--watch", "--single", "random", "--single-games", "20000", "--benchmark-games", "0",
-             "--ladder-games", "0", "--tournament-games", "0", "--readouts", "32", "--verbose", "0"]  # fmt: skip
-    environment = {**os.environ, "PYTHONPATH": str(Path(MAIN).parent)}
+             "--ladder-games", "0", "--tournament-games", "0", "--readouts", "32", "--verbose", "0",
+             "--parallel-games", str(ROWS), "--output-dir", f"data/{way}/evaluate"]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": str(MAIN.parent)}
     process = subprocess.Popen([sys.executable, *start, *words], cwd=run, start_new_session=True, env=environment)
     try:
         deadline = time.monotonic() + START_SECONDS
-        while not any((run / "data/evaluate/watch").glob("*-vs-*/games.jsonl")):
+        games = run / f"data/{way}/evaluate/watch"
+        while not any(path.stat().st_size > 2_000_000 for path in games.glob("*-vs-*/games.jsonl")):
             if process.poll() is not None or time.monotonic() > deadline:
                 raise SystemExit("the watcher didn't begin to play")
             time.sleep(0.2)
-        time.sleep(3)  # players and kernels are loaded
+        os.killpg(process.pid, signal.SIGSTOP)
         yield psutil.Process(process.pid)
     finally:
-        process.send_signal(signal.SIGKILL)
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
-def measured(run: Path, what: str, asked: argparse.Namespace, watcher: psutil.Process | None) -> Measured:
-    used, began = cpu_seconds(watcher), time.monotonic()
-    if what == "train":
-        original = f"saved_models/000001-{asked.network_size}"
-        trained = call(run, "train", "--epochs", str(asked.epochs), "--batch-size", "256",
-                       "--original-model", original, "--new-model", "measured/000002-x")  # fmt: skip
-        speed = float(trained["samples_per_second"])
-        shutil.rmtree(run / "measured")
-    else:
-        played = call(run, "selfplay", "--games", str(asked.games), "--readouts", "8", "--output-dir", "measured")
-        speed = played["positions"] / played["seconds"]
-        shutil.rmtree(run / "measured")
-    seconds = time.monotonic() - began
-    return speed, (cpu_seconds(watcher) - used) / seconds / available_cores()
+def training(run: Path) -> Callable[[], None]:
+    """A step of train's."""
+    model = read_model(run / "saved_models/best_model")
+    method, game, config = method_named(model.info.method), parse_game(model.info.game), TrainConfig(batch_size=128)
+    chunks = newest_complete_set(run / "data/training_data")
+    assert chunks is not None
+    trainer = Trainer(method.objective(model.info.architecture, config), model.weights, config)
+    batches = itertools.cycle(Dataset(method, game, chunks, config.batch_size, 0).batches(8))
+
+    def step() -> None:
+        trainer.step(next(batches))
+
+    return step
+
+
+def playing(run: Path) -> Callable[[], None]:
+    """A step of self-play's."""
+    model = read_model(run / "saved_models/best_model")
+    game = parse_game(model.info.game)
+    architecture = Architecture.from_dict(model.info.architecture).at(*game.board_shape)
+    (evaluator,) = make_evaluators(architecture, model.weights, ROWS, 1, calibration=calibration_positions(game))
+    learner = Learner("measured", evaluator)
+    seeds = game_seeds(0, itertools.count(), 0.0)
+    settings = SelfplayConfig(readouts=32)
+    actor = TreeActor(ActorJob(game, ROWS, settings, seeds, lambda: learner, lambda _: None))
+
+    def step() -> None:
+        actor.step()
+
+    return step
+
+
+def one_round(
+    step: Callable[[], None], beside: dict[str, psutil.Process | None], number: int, seconds: float
+) -> dict[str, Slice]:
+    for _ in range(3):
+        step()
+    turn = number % len(WAYS)
+    return {way: one_slice(step, beside[way], seconds) for way in (*WAYS[turn:], *WAYS[:turn])}
+
+
+def one_slice(step: Callable[[], None], process: psutil.Process | None, seconds: float) -> Slice:
+    if process is not None:
+        os.killpg(process.pid, signal.SIGCONT)
+        time.sleep(0.2)
+    used, began, steps = cpu_seconds(process), time.monotonic(), 0
+    while (took := time.monotonic() - began) < seconds:
+        step()
+        steps += 1
+    used = cpu_seconds(process) - used
+    if process is not None:
+        os.killpg(process.pid, signal.SIGSTOP)
+    return steps / took, used / took / available_cores()
 
 
 def cpu_seconds(process: psutil.Process | None) -> float:
-    """Of a process and all that it started."""
     if process is None:
         return 0.0
-    family = [process, *process.children(recursive=True)]
-    return float(sum(one.cpu_times().user + one.cpu_times().system for one in family))
+    times = process.cpu_times()
+    return float(times.user + times.system)
 
 
-def table(rounds: Sequence[dict[str, dict[str, Measured]]]) -> str:
-    """Medians over rounds, and the losses of single ones."""
-    lines = ["| | speed alone | way | loss, median (least to most) | watcher's share |", "|---|---|---|---|---|"]
-    for what in WORK:
-        alone = [one[what][ALONE][0] for one in rounds]
-        for way in (WATCHED, NICED_ONLY):
-            losses = sorted(1 - one[what][way][0] / base for one, base in zip(rounds, alone, strict=True))
-            share = statistics.median(one[what][way][1] for one in rounds)
-            spread = f"{statistics.median(losses):.1%} ({losses[0]:.1%} to {losses[-1]:.1%})"
-            lines.append(f"| {what} | {statistics.median(alone):,.0f}/s | {way} | {spread} | {share:.1%} |")
-    return "\n".join(lines)
+def lines(what: str, rounds: Sequence[dict[str, Slice]]) -> Iterator[str]:
+    """A line of a table for each way."""
+    alone = statistics.median(one[ALONE][0] for one in rounds)
+    for way in (WATCHED, NICED_ONLY):
+        losses = sorted(1 - one[way][0] / one[ALONE][0] for one in rounds)
+        share = statistics.median(one[way][1] for one in rounds)
+        low, high = losses[len(losses) // 4], losses[-1 - len(losses) // 4]
+        loss = f"{statistics.median(losses):.1%} ({low:.1%} to {high:.1%})"
+        yield f"| {what}, {alone:.1f}/s alone | {way} | {loss} | {share:.1%} |"
 
 
 if __name__ == "__main__":

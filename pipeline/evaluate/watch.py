@@ -37,7 +37,7 @@ from pipeline.evaluate.planning import (
 from pipeline.matches.runner import Entrant, MatchRunner, common_game
 from pipeline.matches.statistics import Score, repeated_games, wilson_interval
 from pipeline.phrases import counted
-from pipeline.players.specs import parse_player
+from pipeline.players.specs import is_engine, parse_player
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings.command import checked_results, rate_and_write
 from pipeline.ratings.pool import parse_mode, pool
@@ -58,7 +58,7 @@ from pipeline.storage.evaluations import (
     write_evaluation,
 )
 from pipeline.storage.match_results import MatchResults
-from pipeline.storage.matches import has_match, match_lock
+from pipeline.storage.matches import has_match, list_matches, match_lock
 from pipeline.storage.models import list_models
 from pipeline.strategies import BENCHMARK, CHAMPION, LADDER, POOL, SINGLE
 
@@ -89,7 +89,8 @@ def watch(
     folder = config.output_dir / layout.WATCH
     with match_lock(folder, BUSY):
         atomic.make_folder(folder)
-        atomic.sweep(folder)
+        for path in (folder, *list_matches(folder)):
+            atomic.sweep(path)
         watcher = _Watcher(config, given.parent, folder, progress, settings_at or (lambda _: config))
         num_done, is_waiting = 0, False
         while True:
@@ -201,7 +202,7 @@ class _Watcher:
         num = len(record.opponents)
         names = ", ".join(plan.strategy for plan in record.strategies)
         self.progress.say(f"{record.model}: {names}; {counted(num, 'opponent')} at most")
-        finished = self._finish(_Playing(record, model, arena, self).play())
+        finished = self._finish(_Playing(record, model, candidate.settings, arena, self).play())
         self._records[record.model] = finished
         return finished
 
@@ -225,7 +226,9 @@ class _Watcher:
             self._runner = key, MatchRunner(arena, game, self.progress)
         return self._runner[1]
 
-    def play_match(self, arena: ArenaConfig, model: Entrant, opponent: Opponent) -> tuple[_Met | None, Skipped | None]:
+    def play_match(
+        self, settings: EvaluateConfig, arena: ArenaConfig, model: Entrant, opponent: Opponent
+    ) -> tuple[_Met | None, Skipped | None]:
         """(the match as far as it could be played, why it isn't whole; None if it is).
 
         These two may have met already, when the other one was evaluated: then that is their match.
@@ -240,6 +243,7 @@ class _Watcher:
             return _Met(known, as_champion), None
         problem = ""
         try:
+            _check_allowed(settings, opponent)
             other = rated_entrant(opponent.spec, arena.readouts)
             if other.info.weights != opponent.weights:
                 raise FileError(other.spec.path or other.name, "its weights changed since the plan was made")
@@ -304,6 +308,18 @@ class _Watcher:
         return finished
 
 
+def _check_allowed(settings: EvaluateConfig, opponent: Opponent) -> None:
+    """Raises UsageError for an engine that only a file names, as a plan does: whoever reads a folder doesn't run what
+    stands there, unasked.
+    """
+    own = (settings.single, *settings.benchmark)
+    if is_engine(opponent.spec) and not settings.allow_engines and opponent.spec not in own:
+        raise UsageError(
+            f"the plan names an engine, which would run {opponent.spec!r}; wanted --allow-engines, or the engine among "
+            "this run's own players"
+        )
+
+
 def _readouts(record: Evaluation | None, settings: EvaluateConfig) -> int:
     """Of players whose spec gives none."""
     readouts = None if record is None else record.settings.get("readouts")
@@ -321,8 +337,12 @@ class _Met:
 class _Playing:
     """The matches of one evaluation: each is played when the first strategy comes to it."""
 
-    def __init__(self, record: Evaluation, model: Entrant, arena: ArenaConfig, watcher: _Watcher) -> None:
-        self._record, self._model, self._arena, self._watcher = record, model, arena, watcher
+    def __init__(
+        self, record: Evaluation, model: Entrant, settings: EvaluateConfig, arena: ArenaConfig, watcher: _Watcher
+    ) -> None:
+        """settings: what this run may do; arena: what the record says is to be played."""
+        self._record, self._model, self._settings = record, model, settings
+        self._arena, self._watcher = arena, watcher
         self._results: dict[str, Result] = {}
         # What the plan had to leave out; of its opponents nothing is known yet, also if they were skipped before.
         self._skipped = {one.opponent: one for one in record.skipped if one.opponent not in record.planned}
@@ -381,7 +401,7 @@ class _Playing:
         if name in self._results or name in self._skipped:
             return self._results.get(name)
         opponent = self._record.planned[name]
-        found, skipped = self._watcher.play_match(self._arena, self._model, opponent)
+        found, skipped = self._watcher.play_match(self._settings, self._arena, self._model, opponent)
         if skipped is not None:
             self._skipped[name] = skipped
             self._watcher.progress.warn(f"{self._record.model} against {name}: {skipped.reason}")

@@ -10,14 +10,19 @@ mean.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator, model_validator
 
+from pipeline.errors import UsageError
 from pipeline.storage import atomic, layout
 
 FORMAT = "mugo-evaluation"
 WANTED = "an evaluation; remove it and run `python main.py evaluate --watch` again: its matches are kept"
+
+
+Number = Annotated[int, Field(ge=0, lt=2**31)]
+StrategyName = Literal["single", "benchmark", "ladder", "tournament"]
 
 
 class _Record(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
@@ -30,7 +35,7 @@ class Opponent(_Record):
     name: str = Field(min_length=1, description="As rated: a model's always with @READOUTS.")
     spec: str = Field(min_length=1, description="The player, as a spec string.")
     weights: str = Field("", description="SHA-256 of a model's weights.")
-    games: int = Field(ge=2, multiple_of=2, description="Of their match.")
+    games: int = Field(ge=2, lt=2**31, multiple_of=2, description="Of their match.")
     elo: float = Field(description="Match after match, from 1500 on, K 32.")
     rating: float | None = Field(description="Bradley-Terry's, in Elo; None: unrated.")
 
@@ -38,17 +43,17 @@ class Opponent(_Record):
 class Plan(_Record):
     """A strategy that was due. opponents: names, in the order of play; a ladder's with rising ratings."""
 
-    strategy: str
+    strategy: StrategyName
     opponents: list[str]
-    start: int = Field(0, ge=0, description="Where on the ladder the model begins.")
+    start: Number = Field(0, description="Where on the ladder the model begins.")
 
 
 class Counts(_Record):
     """Games that the model won, drew and lost."""
 
-    wins: int = Field(0, ge=0)
-    draws: int = Field(0, ge=0)
-    losses: int = Field(0, ge=0)
+    wins: Number = 0
+    draws: Number = 0
+    losses: Number = 0
 
     @property
     def games(self) -> int:
@@ -71,20 +76,27 @@ class Result(Rates):
     moving_first: Counts
     moving_second: Counts
     average_length: float = Field(ge=0, description="Plies, like the next two.")
-    shortest: int = Field(ge=0)
-    longest: int = Field(ge=0)
-    ends: dict[str, int] = Field(description="How the games ended: played_out, move_limit, resigned.")
-    duplicates: int = Field(ge=0, description="Games whose moves and colours repeat those of another.")
-    failed: int = Field(ge=0, description="Games that failed twice and count for nobody.")
+    shortest: Number
+    longest: Number
+    ends: dict[str, Number] = Field(description="How the games ended: played_out, move_limit, resigned.")
+    duplicates: Number = Field(description="Games whose moves and colours repeat those of another.")
+    failed: Number = Field(description="Games that failed twice and count for nobody.")
     elo_before: float
     elo_after: float
     points_per_game: float | None = Field(None, description="Where games count more than 1.")
+
+    @field_validator("match")
+    @classmethod
+    def _is_a_match(cls, match: str) -> str:
+        if layout.parse_match_name(match) is None:
+            raise ValueError(f"{match!r} is no match's name")
+        return match
 
 
 class Outcome(Rates):
     """What a strategy has shown, over its opponents together."""
 
-    strategy: str
+    strategy: StrategyName
     conclusion: str
 
 
@@ -104,7 +116,7 @@ class Evaluation(_Record):
     model: str = Field(min_length=1, description="Name of its directory.")
     rated_as: str = Field(min_length=1, description="The same with @READOUTS, as in matches and ratings.")
     weights: str = Field(description="SHA-256 of its weights.")
-    generation: int = Field(ge=0)
+    generation: Number
     game: str = Field(description="Canonical game spec.")
     settings: dict[str, Any] = Field(description="What the games depend on: readouts, search, openings, seed …")
     opponents: list[Opponent]
@@ -119,6 +131,19 @@ class Evaluation(_Record):
     rating: float | None = Field(None, description="After the matches; its error is half of the 95 % interval.")
     rating_error: float | None = None
     finished: str | None = None
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Evaluation:
+        try:
+            layout.check_model_name(self.model)
+        except UsageError as error:
+            raise ValueError(str(error)) from error
+        names = [one.name for one in self.opponents]
+        if len(set(names)) < len(names):
+            raise ValueError("an opponent stands twice")
+        if unknown := {name for plan in self.strategies for name in plan.opponents} - set(names):
+            raise ValueError(f"{min(unknown)!r} is in a strategy, but not among the opponents")
+        return self
 
     @property
     def is_whole(self) -> bool:

@@ -56,7 +56,8 @@ EVALUATE = (
 )  # fmt: skip
 WATCH = (
     "evaluate", "--watch", "--once", "--readouts", "2", "--opening-plies", "2", "--seed", "1", "--parallel-games", "1",
-    "--single-games", "2", "--benchmark-games", "2", "--ladder-games", "2", "--tournament-games", "2", *PLAY,
+    "--single-games", "2", "--benchmark", "random", "--benchmark-games", "2", "--ladder-games", "2",
+    "--tournament-games", "0", *PLAY,
 )  # fmt: skip
 
 STAGES = {

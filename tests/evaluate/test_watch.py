@@ -21,6 +21,7 @@ from pipeline.errors import FileError, NotYet, UsageError, explain
 from pipeline.evaluate import watch as module
 from pipeline.evaluate.planning import Candidate, calendar
 from pipeline.evaluate.watch import watch
+from pipeline.games.registry import parse_game
 from pipeline.matches.runner import MatchRunner
 from pipeline.matches.worker_pool import ProcessPool
 from pipeline.presets import make_config
@@ -485,6 +486,18 @@ def test_nothing_of_the_pool_is_run_that_nobody_allowed(run: Path) -> None:
     found = watched()["000003-test"]
     assert {one.opponent: one.again for one in found.skipped} == {"evil": False}
     assert not Path("owned").exists()
+
+
+def test_an_engine_of_a_plan_is_not_run_unasked(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else's folder may have any plan in it."""
+    engine = "evil=gtp:touch owned"
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(MatchRunner, "play", raising(Killed()))
+        patch.setattr(module, "common_game", lambda asked, entrants: parse_game("tictactoe"))
+        watched(benchmark=[engine], **BENCHMARK_ONLY)
+    found = watched(benchmark=["random"], **BENCHMARK_ONLY)["000003-test"]
+    assert "would run 'evil=gtp:touch owned'; wanted --allow-engines" in found.skipped[0].reason
+    assert not found.results and not found.is_whole and not Path("owned").exists()
 
 
 def test_a_full_disk_ends_it_with_a_line(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,7 @@ from pipeline.run_state import run_state_of
 from pipeline.schedules import RunState
 from pipeline.storage import layout, packs
 from pipeline.storage.chunks import SEAL_BYTES, read_chunk, read_header
+from pipeline.storage.evaluations import Evaluation, read_evaluation
 from pipeline.storage.gammon import read_mat
 from pipeline.storage.gzipped import compress, decompress
 from pipeline.storage.match_results import KeptResults, read_results
@@ -77,7 +78,7 @@ from pipeline.storage.shards import SEARCH_COLUMNS, newest_shards, read_meta, re
 from pipeline.verify.chunks import check_chunks
 from pipeline.verify.findings import Findings
 from pipeline.verify.games import KnownGames, check_games
-from pipeline.verify.matches import check_matches
+from pipeline.verify.matches import check_evaluations, check_matches
 from pipeline.verify.models import check_models
 from tests.damage import GAME, file_of, make_run, reseal
 from tests.fuzz.mutations import Choices, Parts, damage_bytes, damaged
@@ -446,6 +447,29 @@ def make_pruned(run: Path) -> list[Parts]:
     return [[(run / "data/selfplay" / PRUNED).read_bytes()]]
 
 
+def make_evaluation(run: Path) -> list[Parts]:
+    """As it is when it is finished, of a match that isn't there."""
+    rates = {"wins": 1, "draws": 0, "losses": 1, "share": 0.5, "low": 0.1, "high": 0.9}
+    elo = {"elo_before": 1500.0, "elo_after": 1510.0}
+    found = {
+        "format": "mugo-evaluation", "version": 1, "model": "000001-test", "rated_as": "000001-test@8",
+        "weights": "ff", "generation": 1, "game": "tictactoe", "settings": {"readouts": 8, "seed": 1},
+        "opponents": [{"name": "random", "spec": "random", "weights": "", "games": 2, "elo": 1500.0, "rating": 0.0}],
+        "strategies": [{"strategy": "ladder", "opponents": ["random"], "start": 0}], "rating_before": None,
+        "results": [{**rates, **elo, "opponent": "random", "match": "000001-test@8-vs-random",
+                     "moving_first": {"wins": 1}, "moving_second": {"losses": 1}, "average_length": 7.5, "shortest": 6,
+                     "longest": 9, "ends": {"played_out": 2}, "duplicates": 0, "failed": 0}],
+        "outcomes": [{**rates, "strategy": "ladder", "conclusion": "above random"}], **elo,
+        "skipped": [{"opponent": "000000-test", "reason": "gone", "again": True}],
+        "rating": 10.0, "rating_error": 5.0, "created": "2026-11-25T10:00:00+00:00",
+        "finished": "2026-11-25T10:01:00+00:00",
+    }  # fmt: skip
+    text = json.dumps(Evaluation.model_validate(found).model_dump())
+    folder = run / "data/evaluate/watch"
+    folder.mkdir(exist_ok=True)
+    return [[text.encode()]]
+
+
 def read_name(run: Path) -> str:
     return SHARD(run).name.removesuffix(layout.SHARD_SUFFIX)
 
@@ -575,6 +599,11 @@ def all_ratings(run: Path, path: Path) -> None:
     read_ratings(path)
 
 
+def an_evaluation(run: Path, path: Path) -> None:
+    summary_text(read_evaluation(path))
+    check_evaluations(path.parent, Findings(run))
+
+
 def what_was_pruned(run: Path, path: Path) -> None:
     pruned = read_pruned(path.parent)
     pruned.by_model(), pruned.of_generation(0), pruned.counted, pruned.has(SHARD(run))
@@ -625,6 +654,9 @@ KINDS: dict[str, Kind] = {
     "promotions": Kind(**lines(PROMOTIONS), reads=(promotions, shown, checked_models)),
     "pool": Kind(**one_part(POOL), reads=(the_pool, shown)),
     "ratings": Kind(**one_part(RATINGS), reads=(all_ratings, shown)),
+    "evaluation": Kind(
+        **text_file("data/evaluate/watch/000001-test.json", make_evaluation), reads=(an_evaluation, shown)
+    ),
     "pruned games": Kind(**text_file(f"data/selfplay/{PRUNED}", make_pruned), reads=(what_was_pruned,)),
     "priorities": Kind(make_priorities, write_parts_of_priorities, (its_priorities,)),
     ".mat": Kind(**text_file("game.mat", lambda run: [GOOD.encode().splitlines(keepends=True)]), reads=(a_mat, shown)),
