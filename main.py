@@ -53,11 +53,12 @@ from pipeline.config import (
 )
 from pipeline.errors import SYSTEM_PROBLEMS, MuGoError, UsageError, explain
 from pipeline.help import ABOUT, HELP
-from pipeline.presets import make_config, preset_headline, preset_names, preset_text, read_preset
+from pipeline.presets import make_config, preset_headline, preset_names, preset_text, read_preset, scheduled_lines
 from pipeline.printing import write
 from pipeline.priority import step_back
 from pipeline.schedules import RunState
 from pipeline.stalls import Hung
+from pipeline.strategies import WatchOptions
 from pipeline.train.processes import is_quiet, processes_here
 
 COMMANDS = {  # command → the module with the function of that name
@@ -255,8 +256,9 @@ def run_evaluate(name: str, kind: type[StageConfig], given: dict[str, Any]) -> N
     config, as_json, verbose = configured(name, kind, given)
     assert isinstance(config, EvaluateConfig)
     if not config.watch:
-        if config.once:
-            raise UsageError("evaluate --once: it says how long to watch; wanted --watch with it")
+        for option in WatchOptions.model_fields:
+            if given.get(option):
+                raise UsageError(f"evaluate --{option.replace('_', '-')}: it is for --watch; wanted --watch with it")
         call_stage(name, config, as_json, verbose)
         return
     step_back()
@@ -268,8 +270,10 @@ def run_evaluate(name: str, kind: type[StageConfig], given: dict[str, Any]) -> N
         assert isinstance(found, EvaluateConfig)
         return found
 
+    preset = given.get("preset")
+    follows_schedule = preset and scheduled_lines(kind, read_preset(preset).get(name, {}))
     with ConsoleProgress(quiet=verbose == 0) as progress:
-        for evaluation in watch(config, progress, settings_at):
+        for evaluation in watch(config, progress, settings_at if follows_schedule else None):
             print_summary(evaluation, as_json, verbose)
             sys.stdout.flush()
     if INTERRUPTS.first is not None:

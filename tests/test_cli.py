@@ -91,6 +91,20 @@ def test_every_command_explains_itself(name: str) -> None:
         assert getattr(option, "help", None), f"{name} {option.name} has no help"
 
 
+def test_what_runs_in_the_background_steps_back_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[bool] = []
+    monkeypatch.setattr(main, "step_back", lambda: steps.append(True))
+    module = types.ModuleType("pipeline.ratings.tournament")
+    module.tournament = lambda config, progress: Summary()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pipeline.ratings.tournament", module)
+    assert run("tournament").exit_code == 0 and not steps
+    assert run("tournament", "--background").exit_code == 0 and len(steps) == 1
+    other = types.ModuleType("pipeline.evaluate.watch")
+    other.watch = lambda config, progress, settings_at: iter([Summary()])  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pipeline.evaluate.watch", other)
+    assert run("evaluate", "--watch").exit_code == 0 and len(steps) == 2
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_is_in_the_docs(name: str) -> None:
     assert re.search(rf"main\.py {name}\b", DOCS)

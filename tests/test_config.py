@@ -231,6 +231,9 @@ def test_the_size_of_the_network_may_follow_a_schedule(tmp_path: Path) -> None:
     [
         ("evaluate", "black_model: 'gtp:touch x'", "--black-model"),
         ("evaluate", "white_model: 'e= gtp:touch x'", "--white-model"),
+        ("evaluate", "single: 'e=handicap:3:gtp:touch x'", "--single"),
+        ("evaluate", "white_model: 'usi:touch x'", "--white-model"),
+        ("evaluate", "benchmark: [random, 'gtp:touch x']", "--benchmark"),
         ("evaluate", "require: ['random>=0.5', 'e=gtp:touch x>=0.5']", "--require"),
         ("tournament", "player: [random, 'gtp:touch x']", "--player"),
     ],

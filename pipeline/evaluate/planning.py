@@ -22,7 +22,7 @@ from pipeline.matches.runner import Entrant, load_entrant
 from pipeline.players.specs import is_engine
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings.command import rate, read_matches
-from pipeline.ratings.pool import choose, parse_mode, rating_of
+from pipeline.ratings.pool import choose, make_member, parse_mode, rating_of
 from pipeline.ratings.strength import ELO_START
 from pipeline.schedules import RunState
 from pipeline.storage import layout
@@ -243,9 +243,10 @@ class _Found:
             self.opponents[name] = self.opponents[name].model_copy(update={"games": games})
             return
         rated = self.rated.get(name)
+        is_pinned = entrant.model is not None and not entrant.spec.handicap
         self.opponents[name] = Opponent(
             name=name,
-            spec=text,
+            spec=make_member(text).spec if is_pinned else text,  # best_model may be re-pointed
             weights=entrant.info.weights,
             games=games,
             elo=ELO_START if rated is None else rated.elo,

@@ -33,7 +33,8 @@ PATTERNS = {
     r"^b\d{1,4}c\d{1,6}$": "bBLOCKScCHANNELS, e.g. b4c64",
 }
 
-ENGINE = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._@-]*=\s*)?gtp:")  # as players/specs.py reads it
+# As players/specs.py reads it.
+ENGINE = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._@-]*=\s*)?(handicap:[0-9]{1,2}:\s*)?(gtp|usi):")
 C = TypeVar("C", bound=StageConfig)
 
 

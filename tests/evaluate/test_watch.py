@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+import main
 from pipeline.config import EvaluateConfig, InitConfig
 from pipeline.errors import FileError, NotYet, UsageError, explain
 from pipeline.evaluate import watch as module
@@ -348,6 +350,18 @@ def test_a_plan_is_obeyed_whatever_becomes_of_pool_and_options(run: Path, monkey
     assert {one.opponent for one in found.results} >= {"000000-test@2", "heuristic"}
 
 
+def test_a_plan_means_the_model_that_best_model_was_then(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {**BENCHMARK_ONLY, "benchmark": ["saved_models/best_model"]}
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(MatchRunner, "play", raising(Killed()))
+        watched(**options)
+    models = Path("saved_models")
+    set_champion(models, models / "000002-test", {"reason": "test"})
+    found = watched(**options)
+    assert [one.opponent for one in found["000003-test"].results] == ["000001-test@2"]
+    assert [one.opponent for one in found["000001-test"].results] == ["000002-test@2"]
+
+
 def test_a_second_watcher_has_nothing_to_do(run: Path) -> None:
     with match_lock(WATCH), pytest.raises(NotYet, match="another watcher is at work here") as error:
         watched()
@@ -628,9 +642,12 @@ def test_a_watcher_a_second_one_and_its_end(run: Path) -> None:
     assert first.returncode == 143 and "run the same command again to go on where it stood" in errors
 
 
-def test_once_without_watch_is_a_mistake(run: Path) -> None:
-    done = subprocess.run([sys.executable, str(ROOT / "main.py"), "evaluate", "--once"], capture_output=True, text=True)
-    assert done.returncode == 2 and "wanted --watch with it" in done.stderr
+@pytest.mark.parametrize("option", ["--once", "--ladder-games=4", "--benchmark=random"])
+def test_options_of_a_watcher_without_one_are_a_mistake(run: Path, option: str) -> None:
+    done = CliRunner().invoke(main.app, ["evaluate", option])
+    assert (
+        done.exit_code == 2 and f"{option.partition('=')[0]}: it is for --watch; wanted --watch with it" in done.output
+    )
 
 
 def raising(error: BaseException) -> Any:
