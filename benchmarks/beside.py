@@ -49,6 +49,7 @@ MAIN = Path(__file__).parent.parent / "main.py"
 NICED = "import pipeline.priority as p; p.groups_by_session = lambda: False; import main; main.run_program()"
 ALONE, WATCHED, NICED_ONLY = WAYS = ("alone", "watched", "niced")
 ROWS = 128  # games at once, in self-play
+GAMES_FIRST = 20  # a watcher that has played so many is under way
 START_SECONDS = 600.0
 
 Slice = tuple[float, float]
@@ -63,6 +64,7 @@ def main() -> None:
     parser.add_argument("--network-size", default="b2c32")
     parser.add_argument("--run", type=Path, help="Folder to prepare and measure in, kept [default: a new one].")
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))  # the watchers end, too
     with tempfile.TemporaryDirectory() as made:
         run = asked.run or Path(made) / "run"
         if not run.exists():
@@ -97,7 +99,7 @@ def watcher(run: Path, way: str) -> Iterator[psutil.Process]:
     try:
         deadline = time.monotonic() + START_SECONDS
         games = run / f"data/{way}/evaluate/watch"
-        while not any(path.stat().st_size > 2_000_000 for path in games.glob("*-vs-*/games.jsonl")):
+        while not any(path.read_bytes().count(b"\n") > GAMES_FIRST for path in games.glob("*-vs-*/games.jsonl")):
             if process.poll() is not None or time.monotonic() > deadline:
                 raise SystemExit("the watcher didn't begin to play")
             time.sleep(0.2)
