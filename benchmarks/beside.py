@@ -5,14 +5,16 @@
 Each round measures all *ways* for some seconds, in turn, so that whatever else happens on the machine hits all alike:
 
     alone     nothing beside it
-    watched   beside `evaluate --watch`, as it is
-    niced     beside the same with niceness 19 alone, as it was before: where the kernel groups processes by session,
-              that counts inside a session only
+    watched   beside `evaluate --watch`, with the priority that it has: threads and their session at niceness 19
+    niced     beside the same with niceness 19 for its threads alone, as it was before: where the kernel groups
+              processes by session, that counts inside a session only
+    equal     beside the same without any niceness
 
-This process trains, and plays as self-play does; the two watchers are processes in sessions of their own, as in other
-terminals, with matches that never end, and stand still but in their turns. *share* is what a watcher got of the cores
-in its turn, by the kernel's count of its processor time; *loss* what training or self-play lost of its speed, against
-the same round's alone. A loss that isn't larger than the share means that the watcher costs nothing beyond it.
+This process trains, and plays as self-play does; the watcher is a process in a session of its own, as in another
+terminal, with a match that doesn't end. It gets its priority once it plays, and stands still but in its turns. *share*
+is what it got of the cores in its turn, by the kernel's count of its processor time; *loss* what training or self-play
+lost of its speed, against the same round's alone. A loss that isn't larger than the share means that the watcher costs
+nothing beyond it.
 """
 
 from __future__ import annotations
@@ -46,8 +48,9 @@ from pipeline.train.dataset import Dataset
 from pipeline.train.trainer import Trainer
 
 MAIN = Path(__file__).parent.parent / "main.py"
-NICED = "import pipeline.priority as p; p.groups_by_session = lambda: False; import main; main.run_program()"
-ALONE, WATCHED, NICED_ONLY = WAYS = ("alone", "watched", "niced")
+EQUAL = "import pipeline.priority as p; p.LOWEST = 0; import main; main.run_program()"
+ALONE = "alone"
+WAYS = {ALONE: (0, 0), "watched": (19, 19), "niced": (19, 0), "equal": (0, 0)}  # niceness of threads, of the session
 ROWS = 128  # games at once, in self-play
 GAMES_FIRST = 20  # a watcher that has played so many is under way
 START_SECONDS = 600.0
@@ -69,8 +72,7 @@ def main() -> None:
         run = asked.run or Path(made) / "run"
         if not run.exists():
             prepare(run, asked.game, asked.network_size)
-        with watcher(run, WATCHED) as watched, watcher(run, NICED_ONLY) as niced:
-            beside = {ALONE: None, WATCHED: watched, NICED_ONLY: niced}
+        with watcher(run) as beside:
             for what, step in (("training steps", training(run)), ("self-play steps", playing(run))):
                 rounds = [one_round(step, beside, number, asked.seconds) for number in range(asked.rounds)]
                 print("\n".join(lines(what, rounds)), flush=True)
@@ -88,17 +90,16 @@ def prepare(run: Path, game: str, network_size: str) -> None:
 
 
 @contextmanager
-def watcher(run: Path, way: str) -> Iterator[psutil.Process]:
+def watcher(run: Path) -> Iterator[psutil.Process]:
     """A watcher that has begun to play, and was stopped."""
-    start = [str(MAIN)] if way == WATCHED else ["-c", NICED]
     words = ["evaluate", "--watch", "--single", "random", "--single-games", "20000", "--benchmark-games", "0",
              "--ladder-games", "0", "--tournament-games", "0", "--readouts", "32", "--verbose", "0",
-             "--parallel-games", str(ROWS), "--output-dir", f"data/{way}/evaluate"]  # fmt: skip
+             "--parallel-games", str(ROWS)]  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": str(MAIN.parent)}
-    process = subprocess.Popen([sys.executable, *start, *words], cwd=run, start_new_session=True, env=environment)
+    process = subprocess.Popen([sys.executable, "-c", EQUAL, *words], cwd=run, start_new_session=True, env=environment)
     try:
         deadline = time.monotonic() + START_SECONDS
-        games = run / f"data/{way}/evaluate/watch"
+        games = run / "data/evaluate/watch"
         while not any(path.read_bytes().count(b"\n") > GAMES_FIRST for path in games.glob("*-vs-*/games.jsonl")):
             if process.poll() is not None or time.monotonic() > deadline:
                 raise SystemExit("the watcher didn't begin to play")
@@ -108,6 +109,13 @@ def watcher(run: Path, way: str) -> Iterator[psutil.Process]:
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def be_nice(process: psutil.Process, threads: int, session: int) -> None:
+    """Set the niceness of all threads of a process, and of its session. Needs root to make it less nice again."""
+    for thread in process.threads():
+        os.setpriority(os.PRIO_PROCESS, thread.id, threads)
+    Path(f"/proc/{process.pid}/autogroup").write_text(str(session))
 
 
 def training(run: Path) -> Callable[[], None]:
@@ -142,32 +150,29 @@ def playing(run: Path) -> Callable[[], None]:
     return step
 
 
-def one_round(
-    step: Callable[[], None], beside: dict[str, psutil.Process | None], number: int, seconds: float
-) -> dict[str, Slice]:
+def one_round(step: Callable[[], None], beside: psutil.Process, number: int, seconds: float) -> dict[str, Slice]:
     for _ in range(3):
         step()
-    turn = number % len(WAYS)
-    return {way: one_slice(step, beside[way], seconds) for way in (*WAYS[turn:], *WAYS[:turn])}
+    ways, turn = list(WAYS), number % len(WAYS)
+    return {way: one_slice(step, beside, way, seconds) for way in (*ways[turn:], *ways[:turn])}
 
 
-def one_slice(step: Callable[[], None], process: psutil.Process | None, seconds: float) -> Slice:
-    if process is not None:
-        os.killpg(process.pid, signal.SIGCONT)
+def one_slice(step: Callable[[], None], beside: psutil.Process, way: str, seconds: float) -> Slice:
+    if way != ALONE:
+        be_nice(beside, *WAYS[way])
+        os.killpg(beside.pid, signal.SIGCONT)
         time.sleep(0.2)
-    used, began, steps = cpu_seconds(process), time.monotonic(), 0
+    used, began, steps = cpu_seconds(beside), time.monotonic(), 0
     while (took := time.monotonic() - began) < seconds:
         step()
         steps += 1
-    used = cpu_seconds(process) - used
-    if process is not None:
-        os.killpg(process.pid, signal.SIGSTOP)
+    used = cpu_seconds(beside) - used
+    if way != ALONE:
+        os.killpg(beside.pid, signal.SIGSTOP)
     return steps / took, used / took / available_cores()
 
 
-def cpu_seconds(process: psutil.Process | None) -> float:
-    if process is None:
-        return 0.0
+def cpu_seconds(process: psutil.Process) -> float:
     times = process.cpu_times()
     return float(times.user + times.system)
 
@@ -175,7 +180,7 @@ def cpu_seconds(process: psutil.Process | None) -> float:
 def lines(what: str, rounds: Sequence[dict[str, Slice]]) -> Iterator[str]:
     """A line of a table for each way."""
     alone = statistics.median(one[ALONE][0] for one in rounds)
-    for way in (WATCHED, NICED_ONLY):
+    for way in list(WAYS)[1:]:
         losses = sorted(1 - one[way][0] / one[ALONE][0] for one in rounds)
         share = statistics.median(one[way][1] for one in rounds)
         low, high = losses[len(losses) // 4], losses[-1 - len(losses) // 4]
