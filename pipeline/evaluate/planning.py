@@ -36,7 +36,16 @@ SettingsAt = Callable[[RunState], EvaluateConfig]
 
 OTHER_GAMES = 1_000_003  # added to the seed: so these games aren't those that evaluate plays with the same players
 # Of which the games of a match don't depend: the machine's business, and what this run may do.
-MACHINE = ("parallel_games", "threads", "workers", "hang_seconds", "engine", "engine_seconds", "backend", "allow_engines")
+MACHINE = (
+    "parallel_games",
+    "threads",
+    "workers",
+    "hang_seconds",
+    "engine",
+    "engine_seconds",
+    "backend",
+    "allow_engines",
+)
 
 
 def rated_entrant(text: str, readouts: int) -> Entrant:
