@@ -1,4 +1,4 @@
-"""A 64-bit key in a state's int16 words. For kernels of several games."""
+"""A 64-bit key in a state's int16 words, of games that keep it there. For their kernels."""
 
 # mypy: allow-untyped-defs
 from __future__ import annotations
@@ -22,3 +22,13 @@ def store_key(state, at, key):
     """The inverse of load_key. Changes state."""
     for word in range(4):
         state[at + word] = np.int16(np.uint16((key >> np.uint64(16 * word)) & np.uint64(0xFFFF)))
+
+
+@kernel
+def load_keys(states, before_end):
+    """-> [B] uint64, the key of each of states [B, S] that begins so many words before its end."""
+    num_rows, state_size = states.shape
+    found = np.empty(num_rows, np.uint64)
+    for row in range(num_rows):
+        found[row] = load_key(states[row], state_size - before_end)
+    return found

@@ -47,7 +47,7 @@ from pipeline.games.go import features, kernels, pass_alive
 from pipeline.games.go.board import BLACK, EMPTY, OFF_BOARD, WHITE, count_liberties, points_around
 from pipeline.games.go.groups import sets_beside, words_for
 from pipeline.games.go.heuristic import move_scores
-from pipeline.games.keys import store_key
+from pipeline.games.keys import load_keys, store_key
 from pipeline.games.stones import GTP_COLUMNS, REFUSALS, BoardGame, square_board
 
 DEFAULT_KOMI = 7.5
@@ -237,7 +237,8 @@ class Go(BoardGame, OneAnalysis):
         return states[:, self.num_points + kernels.PLY].astype(np.int32)
 
     def keys(self, states: States) -> KeyArray:
-        return kernels.keys(states)
+        """The Zobrist hash of the points, not of the mover: positional superko."""
+        return load_keys(states, kernels.EXTRA_WORDS - kernels.KEY)
 
     def analyse(self, states: States, history: History | None, allowed: BoolArray, planes: Planes) -> None:
         past = history or History.empty(0, 1)

@@ -250,13 +250,3 @@ def ownership(states, neighbours):
                     for i in range(size):
                         owners[row, stack[i]] = 1 if touches_black else -1
     return owners
-
-
-@kernel
-def keys(states):
-    """-> [B] uint64, the Zobrist hash of the points (not of the mover: positional superko)."""
-    num_rows, state_size = states.shape
-    found = np.empty(num_rows, np.uint64)
-    for row in range(num_rows):
-        found[row] = load_key(states[row], state_size - EXTRA_WORDS + KEY)
-    return found

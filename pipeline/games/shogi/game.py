@@ -43,6 +43,7 @@ from pipeline.games.base import (
     Symmetries,
     small_number,
 )
+from pipeline.games.keys import load_keys
 from pipeline.games.lines.kernels import FIRST, GAME_OVER, OCCUPIED, OUT_OF_RANGE, SECOND
 from pipeline.games.shogi import features, kernels, notation
 from pipeline.games.shogi.board import HAND_KINDS, LETTERS, THEIRS, geometry
@@ -169,7 +170,8 @@ class Shogi(OneAnalysis):
         return self._word(states, kernels.PLY).astype(np.int32)
 
     def keys(self, states: States) -> KeyArray:
-        return kernels.keys(states)
+        """Equal for equal boards, hands and players to move."""
+        return load_keys(states, kernels.EXTRA_WORDS - kernels.KEY)
 
     def in_check(self, states: States) -> BoolArray:
         """[B] whether the player to move is in check."""

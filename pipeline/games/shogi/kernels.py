@@ -328,16 +328,6 @@ def legal_and_observe(states, deciding, geometry, layout, allowed, planes):
 
 
 @kernel
-def keys(states):
-    """-> [B] uint64, equal for equal boards, hands and players to move."""
-    num_rows, state_size = states.shape
-    found = np.empty(num_rows, np.uint64)
-    for row in range(num_rows):
-        found[row] = load_key(states[row], state_size - EXTRA_WORDS + KEY)
-    return found
-
-
-@kernel
 def set_up(states, max_plies, rules, geometry, zobrist):
     """Fill in what follows from pieces, hands, TO_MOVE and PLY of states [B, S]: kings, key, and END where it has come.
 
