@@ -14,7 +14,6 @@ Never pickles: texts are JSON. Knows neither networks nor files.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
@@ -24,7 +23,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -36,7 +34,7 @@ from pipeline.errors import Elsewhere, MuGoError, UsageError
 from pipeline.interrupts import held_back, noted
 from pipeline.stalls import HANG_SECONDS
 from pipeline.storage import layout
-from pipeline.storage.provenance import library_versions
+from pipeline.storage.provenance import library_versions, source_digest
 from pipeline.train.processes import HOW, Processes
 
 JOIN_SECONDS = 300.0  # until all processes have come: on a cluster, machines start one after the other
@@ -316,20 +314,11 @@ def _identity(device: torch.device, settings: dict[str, Any]) -> dict[str, Any]:
         torch.cuda.get_device_name(device) if device.type == "cuda" else torch.backends.cpu.get_cpu_capability()
     )
     return {
-        "version of the code": _digest_of_sources(),
+        "version of the code": source_digest(),
         **{f"version of {name}": version for name, version in library_versions().items()},
         "processor": f"{platform.machine()} {device.type} {capability}",
         **settings,
     }
-
-
-def _digest_of_sources() -> str:
-    """Of this program's own modules: the commit says nothing about files that were changed since."""
-    folder = Path(__file__).parents[1]
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(f"{path.relative_to(folder)}\n".encode() + path.read_bytes())
-    return digest.hexdigest()[:12]
 
 
 def _agree(group: ProcessGroup, name: str, mine: dict[str, Any], seconds: float, cores: int = 0) -> int:

@@ -22,7 +22,7 @@ import torch.distributed as dist
 from pipeline.config import InitConfig, TrainConfig
 from pipeline.errors import Elsewhere, MuGoError, NotYet, UsageError
 from pipeline.games.registry import parse_game
-from pipeline.storage import layout
+from pipeline.storage import layout, provenance
 from pipeline.storage.models import read_info, read_model, read_optimizer
 from pipeline.train import process_group
 from pipeline.train.command import train
@@ -131,8 +131,8 @@ class TestAgreement:
     def test_versions_processors_and_sources_are_compared(self, monkeypatch: pytest.MonkeyPatch) -> None:
         found = process_group._identity(torch.device("cpu"), {"--seed": 3})
         assert {"version of the code", "version of python", "version of torch", "processor", "--seed"} <= set(found)
-        monkeypatch.setattr(process_group.Path, "read_bytes", lambda path: b"changed")
-        assert process_group._digest_of_sources() != found["version of the code"]
+        monkeypatch.setattr(provenance.Path, "read_bytes", lambda path: b"changed")
+        assert provenance.source_digest.__wrapped__() != found["version of the code"]  # not the one that is kept
 
     def test_who_does_not_come_is_named(self) -> None:
         first, _ = both(lambda group: process_group._agree(group, "processes", {}, 0.3, 1), lambda group: None)
