@@ -93,7 +93,7 @@ class TreeActor(Actor):
             self.search.expand(*self._evaluate(planes))
             self.evaluations = self.search.evaluations
         finished = self.search.finished()
-        if finished.size * MOVED_TOGETHER >= self.live or len(planes) == 0:
+        if finished.size and (finished.size * MOVED_TOGETHER >= self.live or len(planes) == 0):
             self._move(finished)
         if self._active:
             self._let_opponents_move()
@@ -125,8 +125,6 @@ class TreeActor(Actor):
         return logits, values
 
     def _move(self, rows: Rows) -> None:
-        if rows.size == 0:
-            return
         search, config = self.search, self._config
         values = search.root_values(rows)
         movers = search.to_move(rows)
