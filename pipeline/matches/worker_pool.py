@@ -1,7 +1,7 @@
 """What plays the games of a match at once, and what becomes of a game that fails.
 
 Outcomes are games, or failures. ThreadPool plays in this process, with a MatchThread in each thread; ProcessPool has
-worker processes; Ray's actors are in workers/ray_pool.py. conduct() gives a pool its games, and failed ones again.
+worker processes; Ray's actors are in workers/cluster.py. conduct() gives a pool its games, and failed ones again.
 
 As bytes an outcome is a JSON line: {"game": MatchGame} or {"failure": MatchFailure}.
 """
