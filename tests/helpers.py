@@ -1,4 +1,4 @@
-"""Small models for stage tests."""
+"""For the tests of stages: small models, and what a stage says."""
 
 from __future__ import annotations
 
@@ -6,7 +6,22 @@ from pathlib import Path
 
 from pipeline.games.registry import parse_game
 from pipeline.networks.architecture import Architecture, random_weights
+from pipeline.progress import Progress
 from pipeline.storage.models import ModelInfo, set_champion, write_model
+
+
+class Heard(Progress):
+    """Keeps what it is told. said, warned: in order."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.warned: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def warn(self, text: str) -> None:
+        self.warned.append(text)
 
 
 def make_model(folder: Path, number: int = 0, spec: str = "tictactoe", size: str = "b1c8", seed: int = 0) -> Path:

@@ -39,24 +39,12 @@ from pipeline.storage.matches import list_matches, match_lock, read_match
 from pipeline.storage.models import read_model, set_champion, write_model
 from pipeline.storage.ratings import read_pool, read_ratings
 from pipeline.train.init import init
-from tests.helpers import make_champion, make_model
+from tests.helpers import Heard, make_champion, make_model
 from tests.players.scripted_engine import engine_command
 
 WATCH = Path("data/evaluate/watch")
 VARYING = {"created", "finished", "time"}
 ROOT = Path(__file__).parents[2]
-
-
-class Heard(Progress):
-    def __init__(self) -> None:
-        self.said: list[str] = []
-        self.warned: list[str] = []
-
-    def say(self, text: str) -> None:
-        self.said.append(text)
-
-    def warn(self, text: str) -> None:
-        self.warned.append(text)
 
 
 @pytest.fixture

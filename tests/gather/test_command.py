@@ -27,26 +27,14 @@ from pipeline.gather import extraction
 from pipeline.gather.command import gather
 from pipeline.gather.window import Capacity, holdout_games, scan_window
 from pipeline.methods.alphazero.examples import column_types
-from pipeline.progress import Progress
 from pipeline.storage import atomic, layout
 from pipeline.storage.chunks import Chunk, ChunkSet, check_holdout, newest_complete_set, read_chunk, read_header
 from pipeline.storage.order import Counted
 from pipeline.storage.shards import newest_shards, read_meta, read_shard, write_shard
+from tests.helpers import Heard
 from tests.storage.random_games import random_games, random_shards
 
 GAME = parse_game("tictactoe")
-
-
-class Listener(Progress):
-    def __init__(self) -> None:
-        self.said: list[str] = []
-        self.warnings: list[str] = []
-
-    def say(self, text: str) -> None:
-        self.said.append(text)
-
-    def warn(self, text: str) -> None:
-        self.warnings.append(text)
 
 
 def config(tmp_path: Path, **options: Any) -> GatherConfig:
@@ -278,7 +266,7 @@ def test_as_many_as_possible(tmp_path: Path, selfplay: Path) -> None:
 def test_a_rerun_finds_its_own_work(tmp_path: Path, selfplay: Path) -> None:
     first = gather(config(tmp_path))
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "chunks").glob("*.h5")}
-    listener = Listener()
+    listener = Heard()
     second = gather(config(tmp_path), listener)
     assert second.chunks_made == 0 and second.set_id == first.set_id and second.holdout_positions > 0
     assert "already made" in listener.said[0]
@@ -383,10 +371,10 @@ def poison(path: Path) -> None:
 def test_a_damaged_shard_is_skipped_named_and_replaced(tmp_path: Path, selfplay: Path, damage: Any) -> None:
     bad = sorted(selfplay.rglob("*.gz"))[7]
     damage(bad)
-    listener = Listener()
+    listener = Heard()
     summary = gather(config(tmp_path, chunks_to_make=14), listener)
-    assert summary.shards_skipped == 1 and len(listener.warnings) == 1
-    assert str(bad) in listener.warnings[0] and "skipped" in listener.warnings[0]
+    assert summary.shards_skipped == 1 and len(listener.warned) == 1
+    assert str(bad) in listener.warned[0] and "skipped" in listener.warned[0]
     seen = [position for chunk in chunks_of(tmp_path / "chunks") for position in positions(chunk)]
     assert len(set(seen)) == 14 * 64
     assert layout.shard_id(bad) not in {name for name, _, _ in seen}
@@ -408,10 +396,10 @@ def test_damage_that_leaves_too_few(tmp_path: Path, selfplay: Path) -> None:
     with pytest.raises(MuGoError, match="missing"):
         gather(config(tmp_path, chunks_to_make=num_chunks))
     assert newest_complete_set(tmp_path / "chunks") is None and content(tmp_path / "chunks") == {}
-    listener = Listener()
+    listener = Heard()
     summary = gather(config(tmp_path, chunks_to_make=num_chunks, as_many_as_possible=True), listener)
     chunks = chunks_of(tmp_path / "chunks")
-    assert 0 < summary.chunks == len(chunks) < num_chunks and summary.shards_skipped == 6 == len(listener.warnings)
+    assert 0 < summary.chunks == len(chunks) < num_chunks and summary.shards_skipped == 6 == len(listener.warned)
     seen = [position for chunk in chunks for position in positions(chunk)]
     assert len(set(seen)) == 64 * len(chunks)
     rerun = gather(config(tmp_path, chunks_to_make=num_chunks, as_many_as_possible=True))
@@ -426,9 +414,9 @@ def test_damage_that_leaves_too_few(tmp_path: Path, selfplay: Path) -> None:
 def test_a_damaged_sidecar_is_skipped_and_named(tmp_path: Path, selfplay: Path) -> None:
     bad = sorted(selfplay.rglob("*.meta"))[4]
     bad.write_text("{")
-    listener = Listener()
+    listener = Heard()
     summary = gather(config(tmp_path), listener)
-    assert summary.shards_skipped == 1 and summary.window_shards == 19 and str(bad) in listener.warnings[0]
+    assert summary.shards_skipped == 1 and summary.window_shards == 19 and str(bad) in listener.warned[0]
 
 
 def test_two_board_sizes_in_one_window(tmp_path: Path) -> None:
@@ -508,7 +496,7 @@ def test_a_holdout_that_is_lost_is_made_again(tmp_path: Path, selfplay: Path) ->
     check_holdout(complete(tmp_path), read_header(complete(tmp_path).chunks[0]))
     for lose in (lambda: flip(bad), bad.unlink):
         lose()
-        listener = Listener()
+        listener = Heard()
         again = gather(config(tmp_path), listener)
         assert again.chunks_made == 0 and again.holdout_positions == first.holdout_positions > 0
         assert content(tmp_path / "chunks") == whole
@@ -545,9 +533,9 @@ def test_games_that_stand_twice_are_sampled_from_once(tmp_path: Path, selfplay: 
     for copied in metas[::4]:
         records = [read_shard(copied.path, copied).game(index) for index in range(copied.games)]
         write_shard(selfplay, "000001-a", "w07", GAME.spec, records[::2], {})
-    listener = Listener()
+    listener = Heard()
     summary = gather(config(tmp_path, chunks_to_make=9000, as_many_as_possible=True), listener)
-    assert summary.games_repeated == 20 and any("20 games left out" in text for text in listener.warnings)
+    assert summary.games_repeated == 20 and any("20 games left out" in text for text in listener.warned)
     assert summary.window_positions == sum(meta.positions for meta in metas) and summary.window_games == 160
     held_out = [shard for shard, _, _ in positions(holdout_of(tmp_path / "chunks"))]
     trained = [shard for chunk in chunks_of(tmp_path / "chunks") for shard, _, _ in positions(chunk)]
@@ -676,11 +664,11 @@ def test_the_window_without_a_damaged_shard(tmp_path: Path, selfplay: Path) -> N
 
 
 def test_chunks_that_fall_away_are_said(tmp_path: Path, selfplay: Path) -> None:
-    listener = Listener()
+    listener = Heard()
     summary = gather(config(tmp_path, chunks_to_make=9000, as_many_as_possible=True), listener)
     assert summary.chunks_short == 9000 - summary.chunks
     assert any(f"{summary.chunks_short} of 9000 chunks fell away" in text for text in listener.said)
-    listener = Listener()
+    listener = Heard()
     assert gather(config(tmp_path, seed=1), listener).chunks_short == 0 and not listener.said
 
 

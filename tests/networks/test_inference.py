@@ -29,24 +29,12 @@ from pipeline.networks.inference import (
     run_together,
     softmax,
 )
-from pipeline.progress import Progress
+from tests.helpers import Heard
 from tests.networks.conftest import ARCHITECTURES, lively_weights, random_planes
 
 GO = ARCHITECTURES["points and pass"]
 needs_openvino = pytest.mark.skipif(not backends.is_installed("openvino"), reason="openvino is not installed")
 ENGINES = ["torch", pytest.param("openvino", marks=needs_openvino)]
-
-
-class Recorder(Progress):
-    def __init__(self) -> None:
-        self.said: list[str] = []
-        self.warned: list[str] = []
-
-    def say(self, text: str) -> None:
-        self.said.append(text)
-
-    def warn(self, text: str) -> None:
-        self.warned.append(text)
 
 
 @pytest.fixture(autouse=True)
@@ -163,7 +151,7 @@ def test_batch_sizes_are_few_and_end_at_the_largest() -> None:
 
 class TestChoice:
     def test_is_measured_once_and_then_remembered(self, cache_file: Path) -> None:
-        first, second = Recorder(), Recorder()
+        first, second = Heard(), Heard()
         chosen = make_evaluators(GO, lively_weights(GO), 16, 1, progress=first)[0].engine
         assert "measuring inference backends once" in first.said[0]
         again = make_evaluators(GO, lively_weights(GO), 16, 1, progress=second)[0].engine
@@ -195,7 +183,7 @@ class TestChoice:
         calibration = random_planes(GO, 64)
         assert make_evaluators(GO, lively_weights(GO), 16, 1, calibration=calibration)[0].engine == engines[0]
         monkeypatch.setattr(inference, "INT8_VALUE_TOLERANCE", 0.0)
-        recorder = Recorder()
+        recorder = Heard()
         found = make_evaluators(GO, lively_weights(GO), 16, 1, progress=recorder, calibration=calibration)[0].engine
         assert found == engines[1] and "int8 refused" in recorder.warned[0]
         monkeypatch.setattr(inference, "VALUE_TOLERANCE", -1.0)
@@ -252,7 +240,7 @@ class TestChoice:
         for entry in entries.values():
             entry["engine"]["backend"] = "abacus"
         cache_file.write_text(json.dumps(entries))
-        recorder = Recorder()
+        recorder = Heard()
         assert make_evaluators(GO, lively_weights(GO), 16, 1, progress=recorder)[0].engine.backend != "abacus"
         assert recorder.said
 
@@ -289,7 +277,7 @@ class TestChoice:
 
         monkeypatch.setattr(Engine, "build", build)
         monkeypatch.setattr(inference, "available_engines", lambda *_: [wrong, right])
-        recorder = Recorder()
+        recorder = Heard()
         assert make_evaluators(GO, lively_weights(GO), 16, 1, progress=recorder)[0].engine == right
         assert any("refused: differs from float32" in text for text in recorder.warned)
         monkeypatch.setattr(inference, "available_engines", lambda *_: [wrong])
@@ -307,7 +295,7 @@ class TestChoice:
         engines = [Engine("openvino", "cpu", "float32"), Engine("torch", "cpu", "float32")]
         monkeypatch.setattr(inference, "available_engines", lambda *_: engines)
         monkeypatch.setattr(Engine, "build", build)
-        recorder = Recorder()
+        recorder = Heard()
         assert make_evaluators(GO, lively_weights(GO), 16, 1, progress=recorder)[0].engine.backend == "torch"
         assert any("no such instruction" in text for text in recorder.warned)
 
@@ -469,7 +457,7 @@ def test_int8_rows_do_not_depend_on_their_number() -> None:
 
 @needs_openvino
 def test_int8_beyond_its_tolerance_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    recorder = Recorder()
+    recorder = Heard()
     monkeypatch.setattr(inference, "INT8_VALUE_TOLERANCE", 0.0)
     calibration = random_planes(GO, 64)
     evaluator = make_evaluators(GO, lively_weights(GO), 16, 1, progress=recorder, calibration=calibration)[0]

@@ -9,22 +9,14 @@ import pytest
 from pipeline.config import RatingsConfig
 from pipeline.errors import MuGoError, NotYet, UsageError
 from pipeline.games.registry import parse_game
-from pipeline.progress import Progress
 from pipeline.ratings.command import match_result, rate, rate_and_write, ratings, read_matches
 from pipeline.ratings.strength import MatchResult, bradley_terry
 from pipeline.storage import matches as matches_module
 from pipeline.storage.matches import MatchGame, MatchHeader, PlayerInfo
 from pipeline.storage.ratings import read_ratings
 from pipeline.storage.shards import End
+from tests.helpers import Heard
 from tests.storage.random_games import random_games
-
-
-class Heard(Progress):
-    def __init__(self):
-        self.warnings = []
-
-    def warn(self, text):
-        self.warnings.append(text)
 
 
 def info(name, weights="", parents=()):
@@ -206,12 +198,12 @@ def test_a_damaged_file_is_reported_and_rebuilt(config, three, tmp_path):
     heard = Heard()
     assert ratings(config(), heard).rows == first.rows
     assert read_ratings(path).players == before
-    assert len(heard.warnings) == 1
-    assert "unusable" in heard.warnings[0]
-    assert str(path) in heard.warnings[0]
+    assert len(heard.warned) == 1
+    assert "unusable" in heard.warned[0]
+    assert str(path) in heard.warned[0]
     heard = Heard()
     ratings(config(), heard)
-    assert heard.warnings == []
+    assert heard.warned == []
 
 
 def test_a_damaged_match_is_skipped_and_named(config, three):
@@ -220,7 +212,7 @@ def test_a_damaged_match_is_skipped_and_named(config, three):
     heard = Heard()
     summary = ratings(config(), heard)
     assert (summary.matches_skipped, summary.matches, summary.games) == (1, 2, 8)
-    assert [str(games) in text for text in heard.warnings] == [True]
+    assert [str(games) in text for text in heard.warned] == [True]
     assert "000002-c@8" not in {row.name for row in summary.rows}
 
 
@@ -230,7 +222,7 @@ def test_a_damaged_summary_costs_no_games(config, three):
     heard = Heard()
     summary = ratings(config(), heard)
     assert (summary.matches_skipped, summary.matches, summary.games) == (0, 3, 14)
-    (said,) = heard.warnings
+    (said,) = heard.warned
     assert str(path) in said
     assert "the games count all the same; remove that file" in said
 
@@ -321,7 +313,7 @@ def test_games_that_cannot_have_been_played_do_not_count(config, three, change, 
     heard = Heard()
     summary = ratings(config(), heard)
     assert (summary.matches, summary.games, summary.matches_skipped) == (2, 10, 1)
-    (warning,) = heard.warnings
+    (warning,) = heard.warned
     assert warning.startswith(f"skipped {path}: game 0") and problem in warning
 
 
@@ -334,7 +326,7 @@ def test_games_by_unknown_rules_count_as_they_stand(config, three, monkeypatch):
     monkeypatch.setattr(matches_module, "recorded_game", unknown)
     heard = Heard()
     assert ratings(config(), heard).games == 14
-    assert len(heard.warnings) == 3 and all("not checked, but counted" in text for text in heard.warnings)
+    assert len(heard.warned) == 3 and all("not checked, but counted" in text for text in heard.warned)
 
 
 def test_for_other_stages(three, tmp_path):

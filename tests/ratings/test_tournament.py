@@ -19,7 +19,7 @@ from pipeline.storage import matches
 from pipeline.storage.match_results import read_results
 from pipeline.storage.matches import list_matches, match_lock, read_match
 from pipeline.storage.ratings import read_ratings
-from tests.helpers import make_champion, make_model
+from tests.helpers import Heard, make_champion, make_model
 
 
 def config_for(tmp_path: Path, **options) -> TournamentConfig:
@@ -40,18 +40,6 @@ def config_for(tmp_path: Path, **options) -> TournamentConfig:
 
 def played(tmp_path: Path) -> dict[str, int]:
     return {folder.name: len(read_match(folder).games) for folder in list_matches(tmp_path / "data" / "tournament")}
-
-
-class Heard(Progress):
-    def __init__(self) -> None:
-        self.said: list[str] = []
-        self.warned: list[str] = []
-
-    def say(self, text: str) -> None:
-        self.said.append(text)
-
-    def warn(self, text: str) -> None:
-        self.warned.append(text)
 
 
 class Mistaken(HeuristicPlayer):

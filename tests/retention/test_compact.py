@@ -25,6 +25,7 @@ from pipeline.storage import layout, packs
 from pipeline.storage.shards import newest_shards, read_shard, write_shard
 from pipeline.verify.findings import GAMES, Findings
 from pipeline.verify.games import check_games
+from tests.helpers import Heard
 from tests.retention.killing import killed
 from tests.storage.random_games import random_games
 
@@ -145,14 +146,6 @@ def test_packs_have_a_largest_size(run, monkeypatch):
     assert sorted(pack.count for pack in names if pack and pack.last.number) == [2, 2, 3, 3]
 
 
-class Heard(Progress):
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
-
-    def warn(self, text: str) -> None:
-        self.warnings.append(text)
-
-
 def test_what_is_damaged_stays_and_is_named(run):
     place = run / SELFPLAY / "000001-a" / "w00"
     names = sorted(packs.shards_in(place))
@@ -162,8 +155,8 @@ def test_what_is_damaged_stays_and_is_named(run):
     (place / names[4].meta).unlink()  # not committed
     heard = Heard()
     summary = compact(CompactConfig(directory=run), heard)
-    assert summary.skipped == 3 and len(heard.warnings) == 3
-    for name, text in zip((names[1].shard, names[2].meta, names[3].shard), sorted(heard.warnings), strict=True):
+    assert summary.skipped == 3 and len(heard.warned) == 3
+    for name, text in zip((names[1].shard, names[2].meta, names[3].shard), sorted(heard.warned), strict=True):
         assert name in text
     assert not any(layout.parse_pack_name(name) for name in os.listdir(place))  # one good shard is left
     assert len(summary.lines()) == 3
@@ -200,7 +193,7 @@ def test_what_differs_from_its_pack_stays(run):
     (place / names[1].shard).write_bytes(b"other")
     heard = Heard()
     compact(CompactConfig(directory=run), heard)
-    assert len(heard.warnings) == 1 and names[1].shard in heard.warnings[0]
+    assert len(heard.warned) == 1 and names[1].shard in heard.warned[0]
     assert (place / names[1].shard).exists() and not (place / names[0].shard).exists()
 
 

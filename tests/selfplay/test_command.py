@@ -26,7 +26,7 @@ from pipeline.selfplay.command import selfplay
 from pipeline.storage import atomic
 from pipeline.storage.models import set_champion
 from pipeline.storage.shards import BOTH, End, GameRecord, newest_shards, read_shard
-from tests.helpers import make_champion, make_model
+from tests.helpers import Heard, make_champion, make_model
 from tests.search.helpers import hashed_evaluator
 
 
@@ -227,18 +227,10 @@ def test_a_sidecar_that_cannot_be_read_is_not_counted(tmp_path):
     selfplay(config_for(tmp_path, games=6, commit_seconds=0))
     bad = next(newest_shards(tmp_path / "selfplay"))
     bad.path.with_suffix(".meta").write_text("{")
-    told = Told()
+    told = Heard()
     summary = selfplay(config_for(tmp_path, games=6, top_up=True), told)
-    assert summary.games == 1 and len(told.warnings) == 1 and bad.path.stem in told.warnings[0]
+    assert summary.games == 1 and len(told.warned) == 1 and bad.path.stem in told.warned[0]
     assert selfplay(config_for(tmp_path, games=6, top_up=True)).games == 0
-
-
-class Told(Progress):
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
-
-    def warn(self, text: str) -> None:
-        self.warnings.append(text)
 
 
 def before_games(monkeypatch, number, act):

@@ -21,7 +21,7 @@ from pipeline.selfplay import opponents as room
 from pipeline.selfplay.opponents import OpponentSource, champion_before, parse_mix
 from pipeline.storage.models import Model, read_champions, set_champion
 from pipeline.storage.ratings import Pool, write_pool
-from tests.helpers import make_champion, make_model
+from tests.helpers import Heard, make_champion, make_model
 from tests.search.helpers import hashed_evaluator
 
 # What a user writes
@@ -95,20 +95,6 @@ def test_a_games_opponent_is_its_own_whatever_the_lane() -> None:
 # Who is behind the names
 
 
-class Told(Progress):
-    """lines: said; warnings: warned of."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.warnings: list[str] = []
-
-    def say(self, text: str) -> None:
-        self.lines.append(text)
-
-    def warn(self, text: str) -> None:
-        self.warnings.append(text)
-
-
 @pytest.fixture
 def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Networks are hashed evaluators; the names of those that were loaded, in order."""
@@ -122,11 +108,11 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def source_of(tmp_path: Path, text: str, spec: str = "tictactoe") -> tuple[OpponentSource, Told]:
+def source_of(tmp_path: Path, text: str, spec: str = "tictactoe") -> tuple[OpponentSource, Heard]:
     config = SelfplayConfig(
         network=tmp_path / "saved_models" / "best_model", pool=tmp_path / "pool.json", opponents=text, readouts=4
     )
-    told = Told()
+    told = Heard()
 
     def load(model: Model) -> list[Any]:
         return method_named("alphazero").load(model, 8, 2, config.backend, told)
@@ -147,7 +133,7 @@ def test_previous_is_the_champion_before(tmp_path: Path, loaded: list[str]) -> N
     source, told = source_of(tmp_path, "previous=1")
     source.prepare(first)
     assert met_by(source, first) == {None}
-    assert told.lines == ["no champion before 000000-test: it meets itself instead"]  # once
+    assert told.said == ["no champion before 000000-test: it meets itself instead"]  # once
     second = make_champion(models, number=1)
     assert met_by(source, second) == {"000000-test"} and loaded == ["000000-test"]
     make_model(models, number=2)  # trained, but it lost
@@ -166,7 +152,7 @@ def test_a_previous_champion_that_is_gone_or_damaged(tmp_path: Path, loaded: lis
         source_of(tmp_path, "previous=1")[0].prepare(second)
     shutil.rmtree(first)
     source, told = source_of(tmp_path, "previous=1")
-    assert met_by(source, second) == {None} and len(told.warnings) == 1 and "is gone" in told.warnings[0]
+    assert met_by(source, second) == {None} and len(told.warned) == 1 and "is gone" in told.warned[0]
 
 
 def test_a_previous_champion_of_another_game(tmp_path: Path, loaded: list[str]) -> None:
@@ -215,7 +201,7 @@ def test_members_of_the_pool(tmp_path: Path, loaded: list[str]) -> None:
     source.prepare(third.resolve())
     assert met_by(source, third) == {"000000-test", "000001-test", "random"}  # neither itself nor the engine
     assert sorted(loaded) == ["000000-test", "000001-test"]  # each once
-    assert sum("engines don't take part" in line for line in told.warnings) == 1
+    assert sum("engines don't take part" in line for line in told.warned) == 1
     assert met_by(source_of(tmp_path, "pool:lagged=1-1=1")[0], third) == {"000001-test"}
     assert met_by(source_of(tmp_path, "pool:champion=1")[0], third) == {None}  # which it is itself
     assert met_by(source_of(tmp_path, "pool:fixed=000000-test=1")[0], third) == {"000000-test"}
@@ -231,9 +217,9 @@ def test_an_engine_asked_for_by_name(tmp_path: Path) -> None:
 def test_an_empty_pool_is_warned_of_once_and_leaves_mirror_games(tmp_path: Path) -> None:
     champion = make_champion(tmp_path / "saved_models")
     source, told = source_of(tmp_path, "pool:uniform=1")
-    assert met_by(source, champion) == {None} and len(told.warnings) == 1 and not told.lines
-    assert "the pool is empty" in told.warnings[0] and "pool add SPEC" in told.warnings[0]
-    assert told.warnings[0].endswith("the model meets itself instead")
+    assert met_by(source, champion) == {None} and len(told.warned) == 1 and not told.said
+    assert "the pool is empty" in told.warned[0] and "pool add SPEC" in told.warned[0]
+    assert told.warned[0].endswith("the model meets itself instead")
 
 
 def test_a_damaged_pool_is_an_error_before_the_first_game(tmp_path: Path) -> None:

@@ -18,26 +18,13 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import FileError, MuGoError
-from pipeline.progress import Progress
 from pipeline.workers import cluster as module
 from pipeline.workers.actor import framed, frames, packed_files, unpacked_files
 from pipeline.workers.pool import Reading
-from tests.helpers import make_model
+from tests.helpers import Heard, make_model
 from tests.workers.fake_playing import AGAIN, TOLD, job_of
 
 ROOT = Path(__file__).parent.parent.parent
-
-
-class Told(Progress):
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.warnings: list[str] = []
-
-    def say(self, text: str) -> None:
-        self.lines.append(text)
-
-    def warn(self, text: str) -> None:
-        self.warnings.append(text)
 
 
 def played(pool, numbers, act=lambda found: None, seconds=60.0):
@@ -70,8 +57,8 @@ def test_frames_are_what_was_framed():
 
 
 def test_every_game_is_played_once_and_actors_are_used_again(nodes):
-    with module.Cluster(Told()) as cluster:
-        assert cluster.progress.lines == ["Ray cluster: 1 node with 1 CPU"]
+    with module.Cluster(Heard()) as cluster:
+        assert cluster.progress.said == ["Ray cluster: 1 node with 1 CPU"]
         first = played(pool_of(cluster, job_of(), capacity=7), range(50))
         assert sorted(one["number"] for one in first) == list(range(50))
         second = played(pool_of(cluster, job_of(), capacity=50), range(10))
@@ -82,7 +69,7 @@ def test_every_game_is_played_once_and_actors_are_used_again(nodes):
 
 def test_a_node_that_joins_gets_games_and_one_that_dies_loses_none(nodes):
     """The node with most of the work dies, and its games are played by another, under the same numbers."""
-    told = Told()
+    told = Heard()
     with module.Cluster(told) as cluster:
         pool = pool_of(cluster, job_of("never"), capacity=8, most=20)
         pool.give(range(20))
@@ -101,14 +88,14 @@ def test_a_node_that_joins_gets_games_and_one_that_dies_loses_none(nodes):
         while len(pool.workers) > 1 or first not in pool.workers:
             assert time.monotonic() - killed < 30
             pool.outcomes(0.2)
-        assert len(told.warnings) == 1 and "its node" in told.warnings[0]
-        assert "others play its 8 games" in told.warnings[0]
+        assert len(told.warned) == 1 and "its node" in told.warned[0]
+        assert "others play its 8 games" in told.warned[0]
         assert theirs <= set(pool._waiting)
         pool.close()
 
 
 def test_a_slow_driver_slows_the_actors(nodes):
-    with module.Cluster(Told()) as cluster:
+    with module.Cluster(Heard()) as cluster:
         pool = pool_of(cluster, job_of(), capacity=5)
         most = 0
 
@@ -124,7 +111,7 @@ def test_a_slow_driver_slows_the_actors(nodes):
 
 def test_news_and_their_models_reach_actors_whether_they_are_there_or_come_later(nodes, tmp_path):
     models = [make_model(tmp_path, number) for number in (0, 1, 2)]
-    with module.Cluster(Told()) as cluster:
+    with module.Cluster(Heard()) as cluster:
         pool = module.RayPool(cluster, AGAIN, job_of(news=0), models[:1], 3, 60.0)
         told = []
 
@@ -155,14 +142,14 @@ def test_news_and_their_models_reach_actors_whether_they_are_there_or_come_later
 def test_an_actor_that_fails_once_costs_nothing_in_the_end(nodes, tmp_path, monkeypatch, mode, problem):
     monkeypatch.setattr(module, "SILENT_SECONDS", 2.0)
     monkeypatch.setattr(module, "SUSPECT_SECONDS", 0.0)
-    told = Told()
+    told = Heard()
     with module.Cluster(told) as cluster:
         job = job_of(mode, [7], tmp_path / "marker")
         hang_seconds = 2.0 if mode == "stuck" else 60.0
         found = played(pool_of(cluster, job, TOLD, hang_seconds=hang_seconds), range(12))
         lost = [one for one in found if "problem" in one]
         if mode == "stop":  # whatever kept it from answering, no game is to blame
-            assert not lost and problem in told.warnings[0]
+            assert not lost and problem in told.warned[0]
         else:
             assert 7 in [one["number"] for one in lost] and len(lost) <= 4
             assert all(re.search(problem, one["problem"]) for one in lost)
@@ -170,7 +157,7 @@ def test_an_actor_that_fails_once_costs_nothing_in_the_end(nodes, tmp_path, monk
 
 
 def test_a_job_that_is_impossible(nodes):
-    with module.Cluster(Told()) as cluster, pytest.raises(MuGoError, match=r"node .*: the weights are gone"):
+    with module.Cluster(Heard()) as cluster, pytest.raises(MuGoError, match=r"node .*: the weights are gone"):
         played(pool_of(cluster, job_of("error")), range(3))
 
 
@@ -179,14 +166,14 @@ def test_nodes_with_another_version_are_refused_before_any_work(nodes, monkeypat
     with monkeypatch.context() as patch:
         patch.setattr("pipeline.storage.provenance.source_digest", lambda: "0123456789ab")
         with pytest.raises(MuGoError) as caught:
-            module.Cluster(Told())
+            module.Cluster(Heard())
     text = str(caught.value)
     assert text.startswith("Ray cluster: node ") and "this machine 0123456789ab" in text
     assert text.endswith("(1 other nodes don't fit, either)") and "ray job submit" in text
     with monkeypatch.context() as patch:
         patch.setattr("platform.python_version_tuple", lambda: ("3", "99", "0"))
         with pytest.raises(MuGoError, match=r"has Python 3\.\d+, this machine 3\.99"):
-            module.Cluster(Told())
+            module.Cluster(Heard())
 
 
 def test_a_node_without_the_program(nodes, monkeypatch, tmp_path):
@@ -200,19 +187,19 @@ def test_a_node_without_the_program(nodes, monkeypatch, tmp_path):
     with pytest.raises(
         MuGoError, match=r"can't run this program \(.*No module named 'elsewhere'.*\); install it there"
     ):
-        module.Cluster(Told())
+        module.Cluster(Heard())
 
 
 def test_a_node_that_joins_with_another_version_is_left_out(nodes, monkeypatch):
-    told = Told()
+    told = Heard()
     with module.Cluster(told) as cluster:
         nodes.add()
         monkeypatch.setitem(cluster._wanted, "code", "0123456789ab")
         deadline = time.monotonic() + 30
-        while not told.warnings and time.monotonic() < deadline:
+        while not told.warned and time.monotonic() < deadline:
             assert len(cluster.nodes()) == 1
             time.sleep(0.2)
-        assert "this machine 0123456789ab" in told.warnings[0] and told.warnings[0].endswith("this node isn't used")
+        assert "this machine 0123456789ab" in told.warned[0] and told.warned[0].endswith("this node isn't used")
 
 
 # No cluster
@@ -221,7 +208,7 @@ def test_a_node_that_joins_with_another_version_is_left_out(nodes, monkeypatch):
 def test_without_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MuGoError, match=r"--engine ray: Ray isn't installed here; run pip install '\.\[ray\]'"):
-        module.Cluster(Told())
+        module.Cluster(Heard())
 
 
 @pytest.mark.parametrize("address", ["ray://head:10001", "http://127.0.0.1:8265", "head", ":6379", "head:port"])
