@@ -431,7 +431,8 @@ def _header(path: Path, line: bytes) -> MatchHeader:
             f"made by an older version of this program (format 1, this one reads {VERSION}); play the match "
             "again in another --output-dir, or remove the folder",
         )
-    return atomic.parse_record(path, MatchHeader, raw, wanted)
+    # One that doesn't say when it was made isn't made anew by being read: both readers find the same.
+    return atomic.parse_record(path, MatchHeader, {"created": "", **raw}, wanted)
 
 
 def verify_match(match: Match) -> None:
