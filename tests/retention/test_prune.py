@@ -23,8 +23,9 @@ from pipeline.storage.chunks import list_sets
 from pipeline.storage.order import newest_files
 from pipeline.storage.pruned import FILE, read_pruned
 from pipeline.storage.shards import newest_shards, read_shard
+from tests.helpers import Heard
 from tests.retention.killing import killed
-from tests.retention.test_compact import READER, Heard, files, play, read_beside
+from tests.retention.test_compact import READER, files, play, read_beside
 from tests.runs import make_run
 
 WINDOW = 250
@@ -211,7 +212,7 @@ def test_a_damaged_shard_keeps_its_place_as_it_is(run):
     (place / sorted(packs.shards_in(place))[-1].shard).write_bytes(b"x")
     heard = Heard()
     prune(PruneConfig(directory=run, apply=True, keep_positions=WINDOW), heard)
-    assert len(heard.warnings) == 1 and "stays as it is" in heard.warnings[0]
+    assert len(heard.warned) == 1 and "stays as it is" in heard.warned[0]
     assert len(list(place.iterdir())) == 60
     assert "000002-a/w00" in read_pruned(run / SELFPLAY).places
     assert "000002-a/w01" not in read_pruned(run / SELFPLAY).places
