@@ -411,6 +411,11 @@ def show(
     mat: Annotated[
         bool, typer.Option("--mat", help="The same as .mat, which programs of backgammon import (backgammon only).")
     ] = False,
+    kif: Annotated[bool, typer.Option("--kif", help="The same as KIF, for programs of shogi.")] = False,
+    csa: Annotated[bool, typer.Option("--csa", help="The same as CSA, the format of shogi servers.")] = False,
+    usi: Annotated[
+        bool, typer.Option("--usi", help="The same as a line of USI, the moves alone (shogi only).")
+    ] = False,
     sgf_output: Annotated[
         Path | None,
         typer.Option(help="The same into files of this folder, one a game; those of the same name are replaced."),
@@ -420,12 +425,14 @@ def show(
         from pipeline.reports.show import game_records
         from pipeline.reports.show import show as describe
 
-        if sgf or mat or sgf_output is not None:
+        formats = {"sgf": sgf, "mat": mat, "kif": kif, "csa": csa, "usi": usi}
+        wanted = [form for form, given in formats.items() if given]
+        if wanted or sgf_output is not None:
             if moves:
                 raise UsageError("--moves shows boards, --sgf and --mat write records; choose one")
-            if sgf and mat:
-                raise UsageError("--sgf and --mat: two formats; choose one")
-            print_or_write(game_records(path, game, as_mat=mat), sgf_output)
+            if len(wanted) > 1:
+                raise UsageError(f"--{wanted[0]} and --{wanted[1]}: two formats; choose one")
+            print_or_write(game_records(path, game, wanted[0] if wanted else "sgf"), sgf_output)
             return
         for text in describe(path, game=game, moves=moves):
             write(text)

@@ -510,6 +510,10 @@ class Game(AnyGame):
     def parse_move(self, state: States, text: str) -> int:
         return self.parse_action(text)
 
+    def line_names(self, state: States, actions: Sequence[int]) -> list[str]:
+        """Moves one after another from state [1, S], as move_name names each. They are legal."""
+        return [self.action_name(action) for action in actions]
+
 
 class OneAnalysis(Game):
     """A game whose legal actions and planes come from one costly analysis of a position, which a subclass makes."""

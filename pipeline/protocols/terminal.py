@@ -93,11 +93,12 @@ class Opponent:
 
     def hints(self) -> list[str]:
         """The best moves, a line each."""
-        session, name = self.session, self.session.game.action_name
+        session, game = self.session, self.session.game
         session.think(None)
         return [
-            f"{name(found.action):<5} winrate {winrate(found.value_to_move):4.0%}   {found.visits:5d} visits   "
-            f"prior {found.prior:4.0%}   {' '.join(name(action) for action in found.variation[:HINT_MOVES])}"
+            f"{game.move_name(session.state[0], found.action):<5} winrate {winrate(found.value_to_move):4.0%}   "
+            f"{found.visits:5d} visits   prior {found.prior:4.0%}   "
+            f"{' '.join(game.line_names(session.state, found.variation[:HINT_MOVES]))}"
             for found in session.candidates()[:HINTS]
         ]
 
@@ -120,7 +121,8 @@ class BuiltinOpponent(Opponent):
         return int(self._player.step().actions[0]), ""
 
     def hints(self) -> list[str]:
-        return [f"{self.name} would play {self.session.game.action_name(self.choose()[0])}"]
+        move = self.choose()[0]
+        return [f"{self.name} would play {self.session.game.move_name(self.session.state[0], move)}"]
 
 
 class Table:
@@ -141,7 +143,7 @@ class Table:
 
     def begin(self) -> None:
         mark, theirs = "XO"[self._person], "XO"[1 - self._person]
-        example = self._game.action_name(int(np.flatnonzero(self._session.legal())[0]))
+        example = self._game.move_name(self._session.state[0], int(np.flatnonzero(self._session.legal())[0]))
         self._say(f"You play {mark}, {self._opponent.name} plays {theirs}. Type a move ({example}), or help.")
         self._draw()
         self._let_opponent_move()
@@ -178,7 +180,7 @@ class Table:
 
     def _move(self, text: str) -> None:
         try:
-            self._play(self._game.parse_action(text[:LONGEST_MOVE]))
+            self._play(self._game.parse_move(self._session.state[0], text[:LONGEST_MOVE]))
         except IllegalMove as error:
             reason = str(error).rpartition(": ")[2]  # without the game and the row
             raise UsageError(f"{reason}; help lists what else can be typed") from error
@@ -187,7 +189,8 @@ class Table:
     def _let_opponent_move(self) -> None:
         while not self._is_over() and self._session.to_move != self._person:
             action, said = self._opponent.choose()
-            self._say(f"{self._opponent.name}: {self._game.action_name(action)}" + (f"   ({said})" if said else ""))
+            name = self._game.move_name(self._session.state[0], action)
+            self._say(f"{self._opponent.name}: {name}" + (f"   ({said})" if said else ""))
             self._play(action)
 
     def _play(self, action: int) -> None:

@@ -10,17 +10,16 @@ from pathlib import Path
 from pipeline.errors import FileError, UsageError
 from pipeline.reports.evaluations import evaluation_text
 from pipeline.reports.run_files import is_run
-from pipeline.reports.show_mat import show_mat
+from pipeline.reports.show_foreign import SUFFIXES, show_foreign
 from pipeline.reports.show_match import show_match
 from pipeline.reports.show_records import show_chunk, show_pack, show_shard, show_sidecar, without_places
 from pipeline.reports.show_run import models_table, show_run
-from pipeline.reports.show_sgf import Named, match_records, pack_records, shard_records
+from pipeline.reports.show_sgf import SGF, Named, match_records, pack_records, shard_records
 from pipeline.reports.tables import described, flattened, table
 from pipeline.storage import atomic, layout
 from pipeline.storage.chunks import list_sets
 from pipeline.storage.evaluations import FORMAT as EVALUATION_FORMAT
 from pipeline.storage.evaluations import read_evaluation
-from pipeline.storage.gammon import MAT_SUFFIX
 from pipeline.storage.matches import list_matches, newest_match
 from pipeline.storage.models import FORMAT as MODEL_FORMAT
 from pipeline.storage.models import Model, list_models, read_info, read_model, read_promotions
@@ -52,8 +51,8 @@ def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[s
         return show_pack(path, game, moves)
     if path.suffix == layout.SHARD_SUFFIX and not path.is_dir():
         return show_shard(path, game, moves)
-    if path.suffix == MAT_SUFFIX and not path.is_dir():
-        return show_mat(path, game, moves)
+    if path.suffix.lower() in SUFFIXES and not path.is_dir():
+        return show_foreign(path, game, moves)
     if (match := _match_of(path)) is not None:
         return show_match(match, int(path.stem) if path.suffix == SGF_SUFFIX and game is None else game, moves)
     if (reader := _reader_of(path)) is not None:
@@ -67,26 +66,28 @@ def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[s
     return chain([f"the newest in {path}:"], show(newest, game, moves))
 
 
-def game_records(path: Path, game: int | None = None, as_mat: bool = False) -> Iterator[Named]:
-    """File names and SGF records of the games at path, or of this one; a folder stands for its newest match or shard.
+def game_records(path: Path, game: int | None = None, form: str = SGF) -> Iterator[Named]:
+    """File names and records of the games at path, or of this one; a folder stands for its newest match or shard.
 
-    as_mat: in the format .mat instead.
+    form: one of show_sgf's FORMS.
     Raises FileError if no games are there or they are damaged, UsageError for games that aren't written so.
     """
     if is_gone(path):
         raise FileError(path, "no such file; wanted a game shard or a match directory")
     if layout.parse_pack_name(path.name) and not path.is_dir():
-        return pack_records(path, game, as_mat)
+        return pack_records(path, game, form)
     if path.suffix == layout.SHARD_SUFFIX and not path.is_dir():
-        return shard_records(path, game, as_mat)
+        return shard_records(path, game, form)
     if (match := _match_of(path)) is not None:
-        return match_records(match, int(path.stem) if path.suffix == SGF_SUFFIX and game is None else game, as_mat)
+        return match_records(match, int(path.stem) if path.suffix == SGF_SUFFIX and game is None else game, form)
     if path.is_dir():
         if matches := list_matches(path):
-            return match_records(matches[-1], game, as_mat)
+            return match_records(matches[-1], game, form)
         if (shard := _newest_shard(path)) is not None:
-            return shard_records(shard, game, as_mat)
-    raise UsageError(f"show {path}: --sgf and --mat are for game shards, matches and folders of them")
+            return shard_records(shard, game, form)
+    raise UsageError(
+        f"show {path}: --sgf, --mat, --kif, --csa and --usi are for game shards, matches and folders of them"
+    )
 
 
 def _match_of(path: Path) -> Path | None:

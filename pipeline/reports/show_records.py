@@ -204,7 +204,9 @@ def show_game(game: Game, record: GameRecord, index: int, moves: bool, brief: bo
         mover = int(game.to_move(state)[0])
         value = "none " if record.flags[ply] & NO_VALUE else f"{record.root_values[ply]:+.2f}"
         visits = slice(offsets[ply], offsets[ply + 1])
-        found = found_by_search(game, record.visit_actions[visits], record.visit_counts[visits]) if searched else ""
+        found = ""
+        if searched:
+            found = found_by_search(game, state, record.visit_actions[visits], record.visit_counts[visits])
         if record.learner not in (BOTH, mover) and mover != CHANCE:
             found = f"by {record.opponent}" + (": no policy target" if searched else "")
         elif searched and not record.flags[ply] & POLICY_COUNTS:
@@ -254,18 +256,27 @@ def show_sidecar(path: Path) -> Iterator[str]:
     )
 
 
-def found_by_search(game: Game, actions: NDArray[np.integer], counts: NDArray[np.integer]) -> str:
-    """ "32 visits: D4 18× (56%) …"; of Gumbel's full searches, which leave a policy instead, "policy: D4 56% …"."""
+def found_by_search(game: Game, state: States, actions: NDArray[np.integer], counts: NDArray[np.integer]) -> str:
+    """ "32 visits: D4 18× (56%) …" in a state [1, S]; of Gumbel's full searches, which leave a policy instead,
+    "policy: D4 56% …".
+    """
     total = int(counts.sum())
     if abs(total - TARGET_SUM) <= len(counts):
-        return f"policy: {top_moves(game, actions, counts)}"
-    return f"{total} visits: {top_moves(game, actions, counts, unit='×')}" if total else "no visits"
+        return f"policy: {top_moves(game, actions, counts, state=state)}"
+    return f"{total} visits: {top_moves(game, actions, counts, '×', state)}" if total else "no visits"
 
 
-def top_moves(game: Game, actions: NDArray[np.integer], weights: NDArray[np.number], unit: str = "") -> str:
+def top_moves(
+    game: Game,
+    actions: NDArray[np.integer],
+    weights: NDArray[np.number],
+    unit: str = "",
+    state: States | None = None,
+) -> str:
     """The heaviest of some actions, e.g. "D4 18 (56%)  E5 9 (28%)  and 3 more".
 
     actions [n], weights [n] visits or probabilities; unit "" leaves the weight itself out and shows shares only.
+    state [1, S]: the position before them; without it they are named as the mover sees them.
     """
     total = float(weights.sum())
     if total <= 0:
@@ -275,7 +286,7 @@ def top_moves(game: Game, actions: NDArray[np.integer], weights: NDArray[np.numb
     shown = []
     for i in order[:TOP_MOVES]:
         share = f"{100 * float(weights[i]) / total:.0f}%"
-        name = game.action_name(int(actions[i]))
+        name = game.action_name(int(actions[i])) if state is None else game.move_name(state[0], int(actions[i]))
         shown.append(f"{name} {int(weights[i])}{unit} ({share})" if unit else f"{name} {share}")
     left = len(order) - len(shown)
     return "  ".join(shown) + (f"  and {left} more" if left else "")

@@ -1,4 +1,5 @@
-"""``show --sgf``: games of shards and matches as SGF records with what their searches found, for Sabaki and others.
+"""``show --sgf``: games of shards and matches as records with what their searches found, for Sabaki and others; and
+``--mat``, ``--kif``, ``--csa``, ``--usi``, for programs of backgammon and shogi.
 
 A move's comment is about the search that chose it: black's winrate, the mover's value, visits and the moves visited
 most. SBKV, from which Sabaki draws a game's winrates, is black's in percent in the position that a node shows, which is
@@ -15,46 +16,50 @@ import numpy as np
 
 from pipeline.errors import FileError, IllegalMove, UsageError, named_in
 from pipeline.games.backgammon.game import STARTS, Backgammon
-from pipeline.games.base import AnyGame, Game
+from pipeline.games.base import AnyGame, Game, States
 from pipeline.games.registry import recorded_game
-from pipeline.games.replay import movers
+from pipeline.games.replay import movers, replay_one
+from pipeline.games.shogi.game import Shogi
 from pipeline.reports.show_records import checked_index, found_by_search, game_in_pack, sidecar_of
-from pipeline.storage.gammon import MAT_SUFFIX, gammon_sgf, mat_record
+from pipeline.storage.gammon import gammon_sgf, mat_record
+from pipeline.storage.kifu import CSA, KIF, USI, kifu_record
 from pipeline.storage.matches import MatchGame, read_match
 from pipeline.storage.packs import open_pack
 from pipeline.storage.sgf import SgfText, game_sgf, sgf_name
 from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord, Shard, read_shard
 
+SGF, MAT = "sgf", "mat"
+FORMS = (SGF, MAT, KIF, CSA, USI)  # suffixes, too
 MAT_CHECKERS = sum(STARTS["backgammon"].values())
 Named = tuple[str, str]
 """A file name and what it holds."""
 
 
-def shard_records(path: Path, index: int | None, as_mat: bool = False) -> Iterator[Named]:
-    """The records of a shard's games, or of this one; as_mat: as .mat.
+def shard_records(path: Path, index: int | None, form: str = SGF) -> Iterator[Named]:
+    """The records of a shard's games, or of this one. form: one of FORMS.
 
-    Raises UsageError for a game without SGF, or without .mat.
+    Raises UsageError for a game that isn't written so.
     """
     shard = read_shard(path, sidecar_of(path))
-    game = _written(path, shard.game_spec, as_mat)
+    game = _written(path, shard.game_spec, form)
     for number in range(shard.num_games) if index is None else [checked_index(shard, index)]:
-        yield f"{path.stem}-{_name(number, as_mat)}", _shard_record(game, shard, number, as_mat)
+        yield f"{path.stem}-{_name(number, form)}", _shard_record(game, shard, number, form)
 
 
-def pack_records(path: Path, index: int | None, as_mat: bool = False) -> Iterator[Named]:
+def pack_records(path: Path, index: int | None, form: str = SGF) -> Iterator[Named]:
     """The same of all shards of a pack."""
     pack = open_pack(path)
     if index is not None:
-        yield from shard_records(*game_in_pack(pack, index), as_mat)
+        yield from shard_records(*game_in_pack(pack, index), form)
         return
     for name in pack.names:
-        yield from shard_records(pack.folder / name.shard, None, as_mat)
+        yield from shard_records(pack.folder / name.shard, None, form)
 
 
-def match_records(path: Path, index: int | None, as_mat: bool = False) -> Iterator[Named]:
+def match_records(path: Path, index: int | None, form: str = SGF) -> Iterator[Named]:
     """The same of a match."""
     match = read_match(path)
-    game = _written(path, match.header.game, as_mat)
+    game = _written(path, match.header.game, form)
     games = sorted(match.games, key=lambda one: one.index)
     if index is not None and not any(one.index == index for one in games):
         raise UsageError(f"show --game: game {index} of {path} isn't there; it has {len(games)} games so far")
@@ -63,31 +68,35 @@ def match_records(path: Path, index: int | None, as_mat: bool = False) -> Iterat
         if index is None or one.index == index:
             black, white = names if one.challenger_player == 0 else names[::-1]
             text = SgfText(black, white, event=match.folder.name, round=str(one.index), comment=f"end: {one.end}")
-            yield f"{match.folder.name}-{_name(one.index, as_mat)}", _match_record(path, game, one, text, as_mat)
+            yield f"{match.folder.name}-{_name(one.index, form)}", _match_record(path, game, one, text, form)
 
 
-def _written(path: Path, spec: str, as_mat: bool) -> AnyGame:
+def _written(path: Path, spec: str, form: str) -> AnyGame:
     """The game, if it is written so."""
     with named_in(path):
         game: AnyGame = recorded_game(spec)
-    if as_mat and not (isinstance(game, Backgammon) and game.num_checkers == MAT_CHECKERS):
+    if form == MAT and not (isinstance(game, Backgammon) and game.num_checkers == MAT_CHECKERS):
         raise UsageError(f"show --mat: {path} holds games of {spec}; .mat is for backgammon")
-    if game.sgf is None and not isinstance(game, Backgammon):
-        raise UsageError(f"show --sgf: {path} holds games of {spec}, which isn't written in SGF")
+    if form in (KIF, CSA, USI) and not (isinstance(game, Shogi) and (form != CSA or game.size == 9)):
+        board = " on the large board" if form == CSA else ""
+        raise UsageError(f"show --{form}: {path} holds games of {spec}; --{form} is for shogi{board}")
+    if form == SGF and game.sgf is None and not isinstance(game, Backgammon):
+        others = "; shogi has --kif, --csa and --usi" if isinstance(game, Shogi) else ""
+        raise UsageError(f"show --sgf: {path} holds games of {spec}, which isn't written in SGF{others}")
     return game
 
 
-def _name(number: int, as_mat: bool) -> str:
-    return str(Path(sgf_name(number)).with_suffix(MAT_SUFFIX)) if as_mat else sgf_name(number)
+def _name(number: int, form: str) -> str:
+    return str(Path(sgf_name(number)).with_suffix(f".{form}"))
 
 
 def _gammon_record(
-    game: Backgammon, moves: Sequence[int], text: SgfText, comments: Sequence[str], resigned: bool, as_mat: bool
+    game: Backgammon, moves: Sequence[int], text: SgfText, comments: Sequence[str], resigned: bool, form: str
 ) -> str:
-    return mat_record(game, moves, text, resigned) if as_mat else gammon_sgf(game, moves, text, comments, resigned)
+    return mat_record(game, moves, text, resigned) if form == MAT else gammon_sgf(game, moves, text, comments, resigned)
 
 
-def _shard_record(game: Any, shard: Shard, number: int, as_mat: bool) -> str:
+def _shard_record(game: Any, shard: Shard, number: int, form: str) -> str:
     record = shard.game(number)
     names = [shard.model, shard.model]
     if record.opponent is not None and record.learner != BOTH:
@@ -109,12 +118,15 @@ def _shard_record(game: Any, shard: Shard, number: int, as_mat: bool) -> str:
         made_by = movers(game, record.moves)
         if isinstance(game, Backgammon):
             said = ["" if value is None else f"value {value:+.3f} to move" for value in values]
-            return _gammon_record(game, record.moves.tolist(), text, said, resigned, as_mat)
+            return _gammon_record(game, record.moves.tolist(), text, said, resigned, form)
+        states = replay_one(game, record.moves)
         ends = np.cumsum(record.visit_lengths, dtype=np.int64).tolist()
         comments = [
-            _comment(value, mover, _search_of(game, record, ply, mover, ends[ply]))
-            for ply, (value, mover) in enumerate(zip(values, made_by, strict=True))
+            _comment(value, mover, _search_of(game, record, ply, state, ends[ply]))
+            for ply, (value, mover, state) in enumerate(zip(values, made_by, states, strict=False))
         ]
+        if isinstance(game, Shogi):
+            return kifu_record(form, game, record.moves.tolist(), text, comments, resigned)
         winrates = [_black_winrate(value, mover) for value, mover in zip(values, made_by, strict=True)]
         settled = record.end == End.SETTLED
         return game_sgf(game, record.moves.tolist(), text, comments, resigned, winrates, settled=settled)
@@ -122,31 +134,35 @@ def _shard_record(game: Any, shard: Shard, number: int, as_mat: bool) -> str:
         raise FileError(shard.path, f"damaged: game {number}: {error}") from error
 
 
-def _match_record(path: Path, game: Any, one: MatchGame, text: SgfText, as_mat: bool) -> str:
+def _match_record(path: Path, game: Any, one: MatchGame, text: SgfText, form: str) -> str:
     try:
         if isinstance(game, Backgammon):
             said = ["" if value is None else f"value {value:+.3f} to move" for value in one.values_to_move]
-            return _gammon_record(game, one.moves, text, said, one.end == "resigned", as_mat)
+            return _gammon_record(game, one.moves, text, said, one.end == "resigned", form)
         made_by = movers(game, one.moves, one.stones)
         comments = [
             _comment(value, mover, "opening" if ply < one.opening_plies else "")
             for ply, (value, mover) in enumerate(zip(one.values_to_move, made_by, strict=True))
         ]
+        if isinstance(game, Shogi):
+            return kifu_record(form, game, one.moves, text, comments, one.end == "resigned")
         winrates = [_black_winrate(value, mover) for value, mover in zip(one.values_to_move, made_by, strict=True)]
         return game_sgf(game, one.moves, text, comments, one.end == "resigned", winrates, one.stones)
     except IllegalMove as error:
         raise FileError(path, f"damaged: game {one.index}: {error}") from error
 
 
-def _search_of(game: Game, record: GameRecord, ply: int, mover: int, end: int) -> str:
-    """What was visited before a move, or who else made it. end: of its visits in the record's columns."""
-    if record.learner not in (BOTH, mover):
+def _search_of(game: Game, record: GameRecord, ply: int, state: States, end: int) -> str:
+    """What was visited before a move in a state [1, S], or who else made it. end: of its visits in the record's
+    columns.
+    """
+    if record.learner not in (BOTH, int(game.to_move(state)[0])):
         return f"by {record.opponent}"
     visits = slice(end - int(record.visit_lengths[ply]), end)
     if visits.start == visits.stop:
         return ""
     kind = "" if record.flags[ply] & POLICY_COUNTS else "cheap search, "
-    return kind + found_by_search(game, record.visit_actions[visits], record.visit_counts[visits])
+    return kind + found_by_search(game, state, record.visit_actions[visits], record.visit_counts[visits])
 
 
 def _comment(value: float | None, mover: int, found: str) -> str:

@@ -48,6 +48,7 @@ from pipeline.storage import layout, packs
 from pipeline.storage.chunks import SEAL_BYTES, read_chunk, read_header
 from pipeline.storage.evaluations import Evaluation, read_evaluation
 from pipeline.storage.gammon import read_mat
+from pipeline.storage.kifu import read_kifu
 from pipeline.storage.gzipped import compress, decompress
 from pipeline.storage.match_results import KeptResults, read_results
 from pipeline.storage.matches import (
@@ -84,6 +85,7 @@ from tests.damage import GAME, file_of, make_run, reseal
 from tests.fuzz.mutations import Choices, Parts, damage_bytes, damaged
 from tests.reports.test_show_records import LEFT_COLUMN, record
 from tests.storage.test_gammon import GOOD
+from tests.storage.test_kifu import RECORDS
 from tests.storage.test_packs import reread
 
 MOST_SECONDS = 20  # of a core, for one file; a guard against endless loops, no measurement
@@ -617,6 +619,10 @@ def a_mat(run: Path, path: Path) -> None:
     read_mat(path, BACKGAMMON)
 
 
+def a_kifu(run: Path, path: Path) -> None:
+    read_kifu(path)
+
+
 def an_sgf(run: Path, path: Path) -> None:
     data = path.read_bytes()
     with naming(path):
@@ -659,6 +665,13 @@ KINDS: dict[str, Kind] = {
     ),
     "pruned games": Kind(**text_file(f"data/selfplay/{PRUNED}", make_pruned), reads=(what_was_pruned,)),
     "priorities": Kind(make_priorities, write_parts_of_priorities, (its_priorities,)),
+    **{
+        f".{form}": Kind(
+            **text_file(f"game.{form}", lambda run, text=text: [text.encode().splitlines(keepends=True)]),
+            reads=(a_kifu, shown),
+        )
+        for form, text in RECORDS.items()
+    },
     ".mat": Kind(**text_file("game.mat", lambda run: [GOOD.encode().splitlines(keepends=True)]), reads=(a_mat, shown)),
     "SGF": Kind(**text_file("game.sgf", make_sgf), reads=(an_sgf,)),
     "openings": Kind(**text_file("openings.json", make_openings), reads=(the_openings,)),

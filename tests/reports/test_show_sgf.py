@@ -132,7 +132,7 @@ def test_matches(match: Path) -> None:
 def test_what_has_no_records(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="no such file"):
         game_records(tmp_path / "nothing")
-    with pytest.raises(UsageError, match="--sgf and --mat are for game shards, matches and folders of them"):
+    with pytest.raises(UsageError, match="--sgf, --mat, --kif, --csa and --usi are for game shards, matches and"):
         game_records(tmp_path)
     lines = write(tmp_path, [dataclasses.replace(small_game(), moves=np.array([0, 3, 1, 4], np.uint16))], "tictactoe")
     with pytest.raises(UsageError, match="isn't written in SGF"):

@@ -190,7 +190,7 @@ def test_records_of_a_match_through_show(tmp_path: Path) -> None:
     summary = evaluate(EvaluateConfig(**players, games=2, output_dir=tmp_path))
     folder = Path(summary.match)
     match = read_match(folder)
-    (name, text), (other, second) = game_records(folder, as_mat=True)
+    (name, text), (other, second) = game_records(folder, form="mat")
     assert (name, other) == (f"{folder.name}-000000.mat", f"{folder.name}-000001.mat")
     path = tmp_path / name
     path.write_text(text)
@@ -211,4 +211,4 @@ def test_who_is_not_written_so(tmp_path: Path) -> None:
     players = {"white_model": "random", "black_model": "heuristic", "game": "tictactoe"}
     folder = Path(evaluate(EvaluateConfig(**players, games=2, output_dir=tmp_path, opening_plies=1)).match)
     with pytest.raises(UsageError, match=r"--mat: .* holds games of tictactoe; \.mat is for backgammon"):
-        list(game_records(folder, as_mat=True))
+        list(game_records(folder, form="mat"))

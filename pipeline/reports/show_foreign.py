@@ -1,4 +1,4 @@
-"""``show`` for a match of backgammon in another program's file (.mat): its games, and one of them move by move."""
+"""``show`` for games in another program's file: a match of backgammon (.mat), records of shogi (.kif, .csa, .usi)."""
 
 from __future__ import annotations
 
@@ -7,25 +7,32 @@ from pathlib import Path
 
 from pipeline.errors import UsageError
 from pipeline.games.backgammon.game import Backgammon
+from pipeline.games.base import AnyGame
 from pipeline.games.replay import replay_one
 from pipeline.reports.show_records import final_board, winner
 from pipeline.reports.tables import described, indented, table
-from pipeline.storage.gammon import MatGame, read_mat
+from pipeline.storage.gammon import MAT_SUFFIX, MatGame, read_mat
+from pipeline.storage.kifu import KifuGame, read_kifu
 
 GAMES_LISTED = 20
+SUFFIXES = (MAT_SUFFIX, ".kif", ".kifu", ".csa", ".usi")
 
 
-def show_mat(path: Path, index: int | None, moves: bool) -> Iterator[str]:
+def show_foreign(path: Path, index: int | None, moves: bool) -> Iterator[str]:
     """What is in the file, then the end of its first game; with index, that game move by move."""
-    game = Backgammon()
-    games = read_mat(path, game)
+    game: AnyGame = Backgammon()
+    if path.suffix.lower() == MAT_SUFFIX:
+        what, games = "match of backgammon", list[MatGame | KifuGame](read_mat(path, Backgammon()))
+    else:
+        game, found = read_kifu(path)
+        what, games = f"record of {game.spec.partition(',')[0]}", list[MatGame | KifuGame](found)
     if index is not None and not 0 <= index < len(games):
         raise UsageError(f"show --game: found {index}; {path} holds games 0 to {len(games) - 1}")
     if index is None:
-        yield described({"match of backgammon": path, "games": len(games)})
+        yield described({what: path, "games": len(games)})
         yield ""
         rows = [
-            (str(i), *one.players, str(len(one.moves)), winner(one.points, game), "resigned" if one.resigned else "")
+            (str(i), *one.players, str(len(one.moves)), winner(one.points, game), _end(one))
             for i, one in enumerate(games[:GAMES_LISTED])
         ]
         yield table(rows, ("game", "X", "O", "plies", "result", ""), len(games) - len(rows))
@@ -36,8 +43,15 @@ def show_mat(path: Path, index: int | None, moves: bool) -> Iterator[str]:
         yield f"More: show {path} --game N for every move of game N, and --moves for every board."
 
 
-def _game(game: Backgammon, index: int, one: MatGame, moves: bool, brief: bool) -> Iterator[str]:
-    end = " by resignation" if one.resigned else ""
+def _end(one: MatGame | KifuGame) -> str:
+    """How a game stopped before its end by the rules."""
+    if isinstance(one, KifuGame):
+        return one.end
+    return "resigned" if one.resigned else ""
+
+
+def _game(game: AnyGame, index: int, one: MatGame | KifuGame, moves: bool, brief: bool) -> Iterator[str]:
+    end = " by resignation" if _end(one) == "resigned" else f", {_end(one)}" if _end(one) else ""
     yield f"game {index}: X {one.players[0]}, O {one.players[1]}; {winner(one.points, game)}{end}"
     state = game.initial(1)
     for ply, state in enumerate(replay_one(game, one.moves)):
