@@ -174,8 +174,8 @@ Example: python main.py bench --game go:9 --network-size b2c32 --seconds 5
 """,
     "show": """Print any of MuGo's files for a person; without a path, the state of the run in this folder.
 
---mat prints games of backgammon as .mat, --kif, --csa and --usi those of shogi; FILE.mat, FILE.kif, FILE.csa and
-FILE.usi are shown like a match, whichever program wrote them.
+--mat prints games of backgammon as .mat, --kif, --csa and --usi those of shogi. FILE.mat, and of shogi FILE.kif, .kifu,
+.csa, .usi and .sfen, are shown like a match, whichever program wrote them.
 --sgf prints the games of a shard or match instead, as SGF that Sabaki and other programs open: each move with its
 visits and the winrate before it, and black's winrates as a graph. --sgf-output writes a file a game. A folder stands
 for its newest match or shard.

@@ -63,14 +63,20 @@ def replay(
 
 
 def replay_one(
-    game: AnyGame, moves: Sequence[int] | NDArray[np.integer], stones: Sequence[int] = ()
+    game: AnyGame,
+    moves: Sequence[int] | NDArray[np.integer],
+    stones: Sequence[int] = (),
+    start: States | None = None,
 ) -> Iterator[States]:
-    """The T + 1 states [1, S] of one game, from the start to its end. stones: the first player's handicap.
+    """The T + 1 states [1, S] of one game, from the start to its end.
+
+    stones: the first player's handicap. start [1, S]: where it begins instead.
 
     Raises IllegalRecord as replay does, IllegalMove as handicap_start does.
     """
     column = np.array(moves, np.int32).reshape(-1, 1)
-    found = replay(game, column, np.array([len(column)]), handicap_start(game, stones))
+    begin = handicap_start(game, stones) if start is None else start
+    found = replay(game, column, np.array([len(column)]), begin)
     return (states for states, _ in found)
 
 

@@ -18,6 +18,7 @@ from pipeline.config import EngineConfig, PlayConfig, SearchConfig
 from pipeline.errors import IllegalMove, MuGoError, UsageError
 from pipeline.games.base import AnyGame, Evaluation, Game, Planes
 from pipeline.games.registry import parse_game
+from pipeline.games.shogi.game import Shogi
 from pipeline.players.builtin import BUILT_INS, make_builtin
 from pipeline.players.specs import is_engine
 from pipeline.printing import write
@@ -27,6 +28,7 @@ from pipeline.protocols.findings import winrate
 from pipeline.protocols.lines import accept_any_bytes, read_line
 from pipeline.protocols.session import ROW, SearchSession
 from pipeline.storage import atomic
+from pipeline.storage.kifu import FORMS, kifu_record
 from pipeline.storage.models import Model, read_model, resolve_champion
 from pipeline.storage.sgf import SgfText, game_sgf
 
@@ -34,7 +36,7 @@ COMMANDS = {
     "hint": "the moves that the opponent would consider in your place",
     "undo": "take back your last move and the reply to it",
     "resign": "give the game up",
-    "sgf FILE": "write the game so far to a new file",
+    "sgf FILE": "write the game so far to a new file; of shogi as KIF (FILE.kifu), CSA (FILE.csa) or USI (FILE.usi)",
     "help": "this list",
     "quit": "end here",
 }
@@ -241,12 +243,20 @@ class Table:
     def _save(self, name: str) -> None:
         if not name:
             raise UsageError("wanted sgf FILE")
-        if self._game.sgf is None:
+        is_shogi = isinstance(self._game, Shogi)
+        if self._game.sgf is None and not is_shogi:
             raise UsageError(f"{self._game.spec} isn't written in SGF")
         path = self._path(name)
+        if is_shogi and path.suffix.lower() not in FORMS:
+            raise UsageError(f"wanted a name that ends in {', '.join(FORMS)}")
         names = ["a person", self._opponent.name]
-        black, white = names if self._person == 0 else names[::-1]
-        atomic.write_text(path, game_sgf(self._game, self._session.moves, SgfText(black, white), (), self._resigned))
+        text = SgfText(*(names if self._person == 0 else names[::-1]))
+        moves, resigned = self._session.moves, self._resigned
+        if is_shogi:
+            record = kifu_record(FORMS[path.suffix.lower()], self._game, moves, text, resigned=resigned)
+        else:
+            record = game_sgf(self._game, moves, text, (), resigned)
+        atomic.write_text(path, record)
         self._saved.add(path)
         self._say(f"written: {path}")
 

@@ -1,4 +1,4 @@
-"""``show`` for games in another program's file: a match of backgammon (.mat), records of shogi (.kif, .csa, .usi)."""
+"""``show`` for games in another program's file: a match of backgammon (.mat), records of shogi."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from pipeline.games.replay import replay_one
 from pipeline.reports.show_records import final_board, winner
 from pipeline.reports.tables import described, indented, table
 from pipeline.storage.gammon import MAT_SUFFIX, MatGame, read_mat
-from pipeline.storage.kifu import KifuGame, read_kifu
+from pipeline.storage.kifu_reading import SUFFIXES as KIFU_SUFFIXES
+from pipeline.storage.kifu_reading import KifuGame, read_kifu
 
 GAMES_LISTED = 20
-SUFFIXES = (MAT_SUFFIX, ".kif", ".kifu", ".csa", ".usi")
+SUFFIXES = (MAT_SUFFIX, *KIFU_SUFFIXES)
 
 
 def show_foreign(path: Path, index: int | None, moves: bool) -> Iterator[str]:
@@ -53,12 +54,13 @@ def _end(one: MatGame | KifuGame) -> str:
 def _game(game: AnyGame, index: int, one: MatGame | KifuGame, moves: bool, brief: bool) -> Iterator[str]:
     end = " by resignation" if _end(one) == "resigned" else f", {_end(one)}" if _end(one) else ""
     yield f"game {index}: X {one.players[0]}, O {one.players[1]}; {winner(one.points, game)}{end}"
-    state = game.initial(1)
-    for ply, state in enumerate(replay_one(game, one.moves)):
+    start = one.start if isinstance(one, KifuGame) else None
+    state = game.initial(1) if start is None else start
+    for ply, state in enumerate(replay_one(game, one.moves, start=start)):
         if brief or ply == len(one.moves):
             continue
         if moves:
             yield ""
             yield indented(game.diagram(state[0]))
         yield f"{ply:4d}  {'XO*'[int(game.to_move(state)[0])]} {game.move_name(state[0], one.moves[ply])}"
-    yield from final_board(game, state, scored=not one.resigned)
+    yield from final_board(game, state, scored=not _end(one))

@@ -22,14 +22,14 @@ from pipeline.games.replay import movers, replay_one
 from pipeline.games.shogi.game import Shogi
 from pipeline.reports.show_records import checked_index, found_by_search, game_in_pack, sidecar_of
 from pipeline.storage.gammon import gammon_sgf, mat_record
-from pipeline.storage.kifu import CSA, KIF, USI, kifu_record
+from pipeline.storage.kifu import CSA, FILE_SUFFIXES, KIF, USI, kifu_record
 from pipeline.storage.matches import MatchGame, read_match
 from pipeline.storage.packs import open_pack
 from pipeline.storage.sgf import SgfText, game_sgf, sgf_name
 from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord, Shard, read_shard
 
 SGF, MAT = "sgf", "mat"
-FORMS = (SGF, MAT, KIF, CSA, USI)  # suffixes, too
+FORMS = (SGF, MAT, KIF, CSA, USI)
 MAT_CHECKERS = sum(STARTS["backgammon"].values())
 Named = tuple[str, str]
 """A file name and what it holds."""
@@ -87,7 +87,7 @@ def _written(path: Path, spec: str, form: str) -> AnyGame:
 
 
 def _name(number: int, form: str) -> str:
-    return str(Path(sgf_name(number)).with_suffix(f".{form}"))
+    return str(Path(sgf_name(number)).with_suffix(FILE_SUFFIXES.get(form, f".{form}")))
 
 
 def _gammon_record(

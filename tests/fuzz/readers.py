@@ -48,8 +48,8 @@ from pipeline.storage import layout, packs
 from pipeline.storage.chunks import SEAL_BYTES, read_chunk, read_header
 from pipeline.storage.evaluations import Evaluation, read_evaluation
 from pipeline.storage.gammon import read_mat
-from pipeline.storage.kifu import read_kifu
 from pipeline.storage.gzipped import compress, decompress
+from pipeline.storage.kifu_reading import read_kifu
 from pipeline.storage.match_results import KeptResults, read_results
 from pipeline.storage.matches import (
     MatchGame,

@@ -213,7 +213,7 @@ class Shogi(OneAnalysis):
         return action
 
     def diagram(self, state: States) -> str:
-        """X and O before each piece say whose it is, + that it has promoted."""
+        """X and O before each piece say whose it is, + that it has promoted; the last line is the position's SFEN."""
         lines = []
         for row in range(self.size):
             pieces = notation.pieces(state, self.size)[row * self.size : (row + 1) * self.size]
@@ -226,7 +226,7 @@ class Shogi(OneAnalysis):
         one = state[None]
         turn = "over" if self.is_over(one)[0] else f"{'XO'[self.to_move(one)[0]]} to move"
         check = ", in check" if self.in_check(one)[0] else ""
-        return "\n".join([*lines, f"{turn}, ply {self.plies(one)[0]}{check}"])
+        return "\n".join([*lines, f"{turn}, ply {self.plies(one)[0]}{check}", f"SFEN {self.sfen(state)}"])
 
     def _word(self, states: States, word: int) -> NDArray[np.int16]:
         """[B] of states [B, S]; word: as kernels counts them."""

@@ -171,15 +171,20 @@ def piece_letter(piece: int) -> str:
 
 def sfen(state: States, size: int) -> str:
     """The SFEN of one state [S]."""
-    board, held = pieces(state, size), hands(state, size)
+    words = state[kernels.words_of(size * size) :]
+    turn, number = int(words[kernels.TO_MOVE]), int(words[kernels.PLY]) + 1
+    return board_sfen(pieces(state, size), hands(state, size), turn, number, size)
+
+
+def board_sfen(board: list[int], held: list[list[int]], turn: int, number: int, size: int) -> str:
+    """board, held: as pieces and hands give them; turn: who is to move; number: of the next move."""
     rows = []
     for row in range(size):
         text = "".join(piece_letter(piece) if piece else " " for piece in board[row * size : (row + 1) * size])
         rows.append(re.sub(" +", lambda gap: str(len(gap[0])), text))
-    words = state[kernels.words_of(size * size) :]
     counts = [(held[player][kind], piece_letter(kind + THEIRS * player)) for player in range(2) for kind in HAND_ORDER]
     hand = "".join((str(count) if count > 1 else "") + letter for count, letter in counts if count)
-    return f"{'/'.join(rows)} {'bw'[words[kernels.TO_MOVE]]} {hand or '-'} {words[kernels.PLY] + 1}"
+    return f"{'/'.join(rows)} {'bw'[turn]} {hand or '-'} {number}"
 
 
 def parse_sfen(text: str, size: int) -> States:
