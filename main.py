@@ -416,6 +416,9 @@ def show(
     usi: Annotated[
         bool, typer.Option("--usi", help="The same as a line of USI, the moves alone (shogi only).")
     ] = False,
+    csv: Annotated[
+        bool, typer.Option("--csv", help="Print the moves of shards as comma-separated values, a line each.")
+    ] = False,
     sgf_output: Annotated[
         Path | None,
         typer.Option(help="The same into files of this folder, one a game; those of the same name are replaced."),
@@ -427,6 +430,14 @@ def show(
 
         formats = {"sgf": sgf, "mat": mat, "kif": kif, "csa": csa, "usi": usi}
         wanted = [form for form, given in formats.items() if given]
+        if csv:
+            if moves or wanted or sgf_output is not None:
+                raise UsageError("--csv prints lines of moves; choose it alone")
+            from pipeline.reports.show_csv import csv_lines
+
+            for line in csv_lines(path, game):
+                write(line)
+            return
         if wanted or sgf_output is not None:
             if moves:
                 raise UsageError("--moves shows boards, --sgf and --mat write records; choose one")

@@ -8,13 +8,14 @@ keep their order.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-from pydantic.fields import FieldInfo
+from pydantic import Field
 
+from pipeline.stage_config import LATER as LATER
+from pipeline.stage_config import StageConfig as StageConfig
+from pipeline.stage_config import current_names as current_names
 from pipeline.strategies import WatchOptions
 
 BACKENDS = ("auto", "torch", "compile", "openvino", "int8")
@@ -34,34 +35,6 @@ TimeShare = Annotated[
 ]
 
 
-# Options whose former names live on in files; presets may use either.
-STORED_NAMES = {
-    "full_search_fraction": "full_share",
-    "holdout_fraction": "holdout_share",
-    "max_num_considered_actions": "considered",
-    "no_resign_fraction": "no_resign_share",
-}
-
-
-def current_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same values under the options' present names."""
-    current = {stored: name for name, stored in STORED_NAMES.items()}
-    return {current.get(name, name): value for name, value in values.items()}
-
-
-# Former options by the one that stood before them: files go on to name them, with the value that they had.
-RETIRED = {"max_visit_init": ("virtual_loss", 1.0)}
-
-# Of options that came when files with their neighbours had been written: see StageConfig.stored.
-LATER: dict[str, Any] = {"stored_if_used": True}
-
-
-def _extra(field: FieldInfo) -> dict[str, Any]:
-    """What json_schema_extra says of an option."""
-    found = field.json_schema_extra
-    return found if isinstance(found, dict) else {}
-
-
 ENGINE: Any = Field(
     "local",
     pattern=f"^({'|'.join(ENGINES)})$",
@@ -69,35 +42,6 @@ ENGINE: Any = Field(
     "or that runs here; see docs/machines.md.",
     json_schema_extra=LATER,
 )
-
-
-class StageConfig(BaseModel):
-    """Base of every command's config: frozen, unknown fields refused, defaults validated."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, protected_namespaces=())
-
-    @model_validator(mode="before")
-    @classmethod
-    def _current_names(cls, given: Any) -> Any:
-        return current_names(given) if isinstance(given, dict) else given
-
-    def stored(self, exclude: Collection[str] = ()) -> dict[str, Any]:
-        """The JSON that files keep. Names never change there, so that a rerun recognises what it made before: retired
-        options go on to stand there, younger ones (LATER) only where they are used.
-        """
-        unused = {
-            name
-            for name, field in type(self).model_fields.items()
-            if LATER.items() <= _extra(field).items() and getattr(self, name) == field.default
-        }
-        values = self.model_dump(mode="json", exclude={*exclude, *unused})
-        named: dict[str, Any] = {}
-        for name, value in values.items():
-            named[STORED_NAMES.get(name, name)] = value
-            if name in RETIRED:
-                former, last = RETIRED[name]
-                named[former] = last
-        return named
 
 
 C_PUCT = "Exploration constant of PUCT."
@@ -168,6 +112,13 @@ class SearchConfig(StageConfig):
         json_schema_extra=LATER,
     )
 
+    reply_temperature: float = Field(
+        1.0,
+        ge=0,
+        description="text games: an answer's tokens are drawn at this temperature; 0 = always the likeliest.",
+        json_schema_extra=LATER,
+    )
+
     def search_config(self) -> SearchConfig:
         """Only the fields that concern the search."""
         return SearchConfig(**{name: getattr(self, name) for name in SearchConfig.model_fields})
@@ -208,8 +159,33 @@ class InitConfig(StageConfig):
     )
     method: str = Field(
         "alphazero",
-        description="How it learns: alphazero; td, from later positions, for games with dice; or a method of an "
-        "installed package.",
+        description="How it learns: alphazero; td, from later positions, for games with dice; reinforce, or a2c with a "
+        "critic, for text games; or a method of an installed package.",
+    )
+    base_model: Path | None = Field(
+        None,
+        description="text games: folder of the language model that adapters are trained for, with its tokenizer "
+        "[default: a tiny one is made].",
+        json_schema_extra=LATER,
+    )
+    prompt_template: str = Field(
+        "plain",
+        pattern="^(plain|reasoning|chatml|boxed-chatml)$",
+        description="text games: how an observation is put to the model: plain, reasoning, chatml or boxed-chatml.",
+        json_schema_extra=LATER,
+    )
+    reading: str = Field(
+        "brackets",
+        pattern="^(brackets|boxed|whole)$",
+        description="text games: how an action is read from an answer: brackets (the last), boxed (the last \\boxed{}) "
+        "or whole.",
+        json_schema_extra=LATER,
+    )
+    pretraining_steps: int = Field(
+        400,
+        ge=0,
+        description="text games: steps in which a tiny model learns to write legal actions, from random play.",
+        json_schema_extra=LATER,
     )
     seed: int = Field(0, ge=0, description="Seed of the random weights.")
 
@@ -284,6 +260,18 @@ class SelfplayConfig(SearchConfig):
     end_settled: bool = Field(
         False, description="End games in which nothing can change any more (Go: all points are in pass-alive areas)."
     )
+    filter_opponent_invalid: bool = Field(
+        False,
+        description="text games: learn nothing from games that the other player ended by an invalid move.",
+        json_schema_extra=LATER,
+    )
+    max_lead: int = Field(
+        0,
+        ge=0,
+        description="Play nothing, and exit with 75, while more positions than this were played since the newest model "
+        "was trained; 0 = no limit.",
+        json_schema_extra=LATER,
+    )
     resign_threshold: float = Field(
         -1.0, ge=-1, le=0, description="Resign when the mover's value is below this at two moves in a row; -1 = never."
     )
@@ -345,7 +333,7 @@ class GatherConfig(StageConfig):
         1.0,
         gt=0,
         le=1,
-        description="td: gamma, by which the next position's value counts less than a result.",
+        description="td, reinforce, a2c: gamma, by which a later value or reward counts less.",
         json_schema_extra=LATER,
     )
     closeout_reward: float = Field(
@@ -356,6 +344,24 @@ class GatherConfig(StageConfig):
     )
     prime_reward: float = Field(
         0.0, ge=0, description="td: the same for the first prime of five points.", json_schema_extra=LATER
+    )
+    final_rewards: str = Field(
+        "",
+        description="text games: what a game's rewards become, in this order: win-draw-loss=W:D:L, zero-sum, "
+        "role-advantage=RATE, or PACKAGE.MODULE:FUNCTION.",
+        json_schema_extra=LATER,
+    )
+    step_rewards: str = Field(
+        "",
+        description="text games: then what a step gets for itself: format=X, valid=X, invalid=X or a function "
+        "likewise.",
+        json_schema_extra=LATER,
+    )
+    sampling_rewards: str = Field(
+        "",
+        description="text games: then what is trained on: normalise, normalise-by-environment (each may be =mean) or "
+        "a function likewise.",
+        json_schema_extra=LATER,
     )
     positions_per_chunk: int = Field(2_048, ge=1, description="Positions in each chunk.")
     chunks_to_make: int = Field(190, ge=1, description="Chunks to make.")
@@ -396,6 +402,20 @@ class TrainConfig(StageConfig):
     reply_weight: float = Field(0.0, ge=0, description="Weight of the loss for the opponent's reply (KataGo: 0.15).")
     soft_policy_weight: float = Field(0.0, ge=0, description="Weight of the loss for the softened policy (KataGo: 8).")
     soft_policy_temperature: float = Field(4.0, ge=1, description="Temperature of the softened policy.")
+    kl_weight: float = Field(
+        0.0,
+        ge=0,
+        description="text games: weight of the answers' divergence from the base model.",
+        json_schema_extra=LATER,
+    )
+    entropy_weight: float = Field(
+        0.0, ge=0, description="text games: weight of the answers' entropy.", json_schema_extra=LATER
+    )
+    activation_checkpointing: bool = Field(
+        False,
+        description="text games: keep less in memory and compute it again; a third more work.",
+        json_schema_extra=LATER,
+    )
     ema_decay: float = Field(
         0.0,
         ge=0,

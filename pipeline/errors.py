@@ -6,6 +6,7 @@
     ├── Elsewhere             that of another process of the same command, which this one follows
     ├── FileError             exit 1   a file is missing, damaged, or of another version or game
     └── IllegalMove           exit 1   an action the rules forbid
+        └── GameFault         exit 1   the game's own program failed, through no fault of the players
 
 Anything else that escapes is a bug and shows its traceback.
 """
@@ -97,6 +98,10 @@ def explain(path: Path | str, error: OSError) -> FileError:
 
 class IllegalMove(MuGoError):
     """An action that the rules forbid in that state."""
+
+
+class GameFault(IllegalMove):
+    """The program that holds the rules failed at an action: the game can't go on, and counts for nobody."""
 
 
 @contextmanager

@@ -36,6 +36,7 @@ FOUNDATION = {
     "presets",
     "progress",
     "schedules",
+    "stage_config",
     "stalls",
     "strategies",
 }
@@ -54,7 +55,7 @@ FLOORS: list[set[str]] = [
     FOUNDATION,
 ]
 WITHIN_FOUNDATION = {
-    "config": {"strategies"},
+    "config": {"stage_config", "strategies"},
     "entry_points": {"errors"},
     "presets": {"config", "errors", "schedules"},
     "schedules": {"errors"},

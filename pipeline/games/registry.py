@@ -30,6 +30,7 @@ GAMES = {
     "hypergammon": "pipeline.games.backgammon.game:Backgammon.hypergammon",
     "othello": "pipeline.games.othello.game:Othello.from_spec",
     "shogi": "pipeline.games.shogi.game:Shogi.from_spec",
+    "text": "pipeline.games.text.game:TextGame.from_spec",
     "tictactoe": "pipeline.games.lines.tictactoe:TicTacToe.from_spec",
 }
 LOADED: dict[str, FromSpec] = {}  # games of other packages that this process has imported

@@ -51,6 +51,7 @@ from pipeline.storage.pruned import read_pruned
 
 HOLDOUT_CHUNKS = 4  # the hold-out is at most this many chunks large
 TRAINING, HOLDOUT, REPLACEMENTS = 0, 1, 2  # the random streams of a seed
+MOST_SETTLED = 8  # numbers of a column for an example, of those that a method sees of all examples together
 NEW = "new_positions"  # in the description of a window
 
 
@@ -303,6 +304,8 @@ class _Making:
             if len(failed):
                 num_chunks = self._close_gaps(scratch, len(rows), failed)
                 missing = list(range(num_chunks))
+            self._settle(scratch, np.arange(len(missing) * size))
+            self._settle(scratch, holdout)
             self._write(scratch, num_chunks, missing, holdout)
         return len(missing)
 
@@ -314,7 +317,9 @@ class _Making:
             return
         with closing(Scratch(self.output, len(wanted), {**self.types, **ORIGIN})) as scratch:
             failed = self._extract(scratch, wanted, 0)
-            self._write(scratch, len(complete.chunks), [], np.setdiff1d(np.arange(len(wanted)), failed))
+            holdout = np.setdiff1d(np.arange(len(wanted)), failed)
+            self._settle(scratch, holdout)
+            self._write(scratch, len(complete.chunks), [], holdout)
         self.progress.finish()
         if len(failed) < len(wanted):
             self.progress.say(f"the hold-out of set {self.set_name} was lost and is made again")
@@ -396,6 +401,15 @@ class _Making:
         holes = failed[failed < end]
         scratch.move(np.setdiff1d(np.arange(end, num_rows), failed)[: len(holes)], holes)
         return num_chunks
+
+    def _settle(self, scratch: Scratch, rows: IndexArray) -> None:
+        """Let the method fill in what depends on all examples in these rows."""
+        if not self.method.settled or not len(rows):
+            return
+        small = [name for name, (_, shape) in {**self.types, **ORIGIN}.items() if np.prod(shape) <= MOST_SETTLED]
+        columns = {name: scratch.column(name, rows) for name in small}
+        for name, values in self.method.settle(columns, self.config).items():
+            scratch.set_column(name, rows, values)
 
     # Writing
 

@@ -63,6 +63,14 @@ class Scratch:
         packed = np.ascontiguousarray(self._rows[start:stop]).view(self._dtype)[:, 0]
         return {name: np.ascontiguousarray(packed[name]) for name in self._dtype.names or ()}
 
+    def column(self, name: str, rows: NDArray[np.integer]) -> NDArray[Any]:
+        """[n, ...] one column of these rows [n], copied."""
+        return self._rows.view(self._dtype)[:, 0][name][rows]
+
+    def set_column(self, name: str, rows: NDArray[np.integer], values: NDArray[Any]) -> None:
+        """Write one column of these rows [n]."""
+        self._rows.view(self._dtype)[:, 0][name][rows] = values
+
     def move(self, sources: NDArray[np.integer], targets: NDArray[np.integer]) -> None:
         """Copy whole rows."""
         self._rows[targets] = self._rows[sources]

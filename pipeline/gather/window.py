@@ -32,6 +32,7 @@ from pipeline.counter_rng import key_of, uniforms
 from pipeline.errors import FileError, MuGoError
 from pipeline.games.registry import are_related
 from pipeline.gather.sampling import PositionSampler, Spans
+from pipeline.methods.registry import method_named
 from pipeline.storage.order import Counted, generation_of, newest_files, place_generation
 from pipeline.storage.shards import ShardMeta, meta_of
 
@@ -183,6 +184,8 @@ def _inside(metas: list[ShardMeta], size: int, reach: int, total: int, random_se
         if random_seed is not None:
             chance = (1.0 - 1.0 / size) ** np.minimum(others, evictions)
             stays &= uniforms(key_of(f"{random_seed} {meta.id}"), np.arange(meta.positions)) < chance
+        if method_named(meta.method).steps_only:
+            stays &= meta.surprises > 0
         if stays.any():
             inside.append((meta, stays))
         newer += meta.positions

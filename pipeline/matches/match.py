@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import IllegalMove
+from pipeline.errors import GameFault, IllegalMove
 from pipeline.games.base import CHANCE, AnyGame
 from pipeline.games.chance import outcomes
 from pipeline.games.replay import handicap_start
@@ -228,7 +228,7 @@ class MatchThread:
                     self._boards.advance(rows[i : i + 1], actions[i : i + 1])
                 except IllegalMove as error:
                     legal[i] = False
-                    self._fail(int(rows[i]), PlayerFault("illegal", self._pairing.names[side], str(error)))
+                    self._fail(int(rows[i]), _fault_of(error, self._pairing.names[side]))
         return legal
 
     def _begin(self, rows: Rows) -> None:
@@ -306,3 +306,12 @@ class MatchThread:
         playing = self._rows[row]
         assert playing is not None
         return playing
+
+
+def _fault_of(error: IllegalMove, player: str) -> PlayerFault:
+    """Why a move couldn't be made: the player's fault, unless the game's own program failed."""
+    return (
+        PlayerFault("crash", "", str(error))
+        if isinstance(error, GameFault)
+        else PlayerFault("illegal", player, str(error))
+    )

@@ -276,6 +276,8 @@ class Method(ABC):
 
     name: str
     resigns = False  # whether its actor gives games up by the rule of methods/resignation.py
+    steps_only = False  # whether examples are made of positions with a surprise above 0 alone: others are never sampled
+    settled: Sequence[str] = ()  # the columns of examples that settle() fills in
     # What train's summary shows of its objective's metrics: terms beside the total, and shares of what is right, each
     # with what it is a share of, e.g. "of the moves".
     shown_terms: Sequence[str] = ()
@@ -298,6 +300,10 @@ class Method(ABC):
     @abstractmethod
     def grown(self, game: Any, model: Model, config: TrainConfig) -> Grown:
         """What a training of this model starts from. Raises UsageError for what it can't grow to."""
+
+    def stored(self, architecture: dict[str, Any], folder: Path) -> dict[str, Any]:
+        """An architecture that grown() gave, as a model in this folder keeps it."""
+        return architecture
 
     def moved(self, old: Any, new: Any, model: Model) -> tuple[dict[str, Any], Weights]:
         """Architecture and weights with which a model of the game old begins to learn the game new.
@@ -330,6 +336,13 @@ class Method(ABC):
         """
         return SEARCH_COLUMNS
 
+    def facts(self, game: Any, state: NDArray[np.int16], record: GameRecord, ply: int) -> dict[str, str | float]:
+        """What a record keeps of the move at this ply beside what every record does, by name: for people to read.
+
+        state [S]: the position before it.
+        """
+        return {name: " ".join(f"{value:.3g}" for value in of[ply].ravel().tolist()) for name, of in record.own.items()}
+
     def policy(self, loaded: Any) -> Callable[..., Any] | None:
         """Of what load() gave: planes [K, C, H, W] → logits [K, A], value to move [K]. None: openings are random."""
         return None
@@ -361,6 +374,13 @@ class Method(ABC):
         option. config: gather's, for what else targets depend on.
         Raises FileError, whose path is the shard's, if its games can't be those of this game and method.
         """
+
+    def settle(self, columns: Columns, config: GatherConfig) -> Columns:
+        """Of the columns of all examples that are trained on (or held out), whatever depends on the others: `settled`.
+
+        columns: those of one entry per example, or a few, and chunks.ORIGIN, whose shard counts from the newest one on.
+        """
+        return {}
 
     # The loss
 

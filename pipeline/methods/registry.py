@@ -16,6 +16,8 @@ from pipeline.storage.layout import DEFAULT_METHOD
 
 BUILT_IN = {
     DEFAULT_METHOD: ("pipeline.methods.alphazero.method", "AlphaZero"),
+    "a2c": ("pipeline.methods.reinforce.method", "ActorCritic"),
+    "reinforce": ("pipeline.methods.reinforce.method", "Reinforce"),
     "td": ("pipeline.methods.td.method", "TemporalDifference"),
 }
 

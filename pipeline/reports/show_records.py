@@ -18,6 +18,7 @@ from pipeline.games.base import CHANCE, AnyGame, Game, Planes, States
 from pipeline.games.registry import recorded_game
 from pipeline.games.replay import replay_one
 from pipeline.methods.alphazero.examples import entries
+from pipeline.methods.base import Method
 from pipeline.methods.registry import method_named
 from pipeline.reports.tables import described, indented, table
 from pipeline.search.gumbel import TARGET_SUM
@@ -42,6 +43,7 @@ TOP_MOVES = 5
 GAMES_LISTED = 20
 POSITIONS_SHOWN = 3  # of a game, when nothing else is asked for
 EXAMPLES_SHOWN = 3
+MOST_SHOWN = 16  # numbers of a column of an example, for its average to say anything
 BY = {
     End.PLAYED_OUT: "",
     End.RESIGNED: " by resignation",
@@ -92,7 +94,8 @@ def show_shard(path: Path, index: int | None, moves: bool) -> Iterator[str]:
         yield ""
     try:
         record = shard.game(index or 0)
-        yield from show_game(game.varied(record.setup), record, index or 0, moves, brief=index is None)
+        method = method_named(shard.header.get("method", layout.DEFAULT_METHOD))
+        yield from show_game(game.varied(record.setup), record, index or 0, moves, index is None, method)
     except IllegalMove as error:
         raise FileError(path, f"damaged: game {index or 0}: {error}") from error
     if index is None:
@@ -181,7 +184,7 @@ def games_table(shard: Shard) -> str:
     return table(rows, ("game", "plies", "result", "end", "opponent", ""), shard.num_games - len(rows))
 
 
-def show_game(game: Game, record: GameRecord, index: int, moves: bool, brief: bool) -> Iterator[str]:
+def show_game(game: Game, record: GameRecord, index: int, moves: bool, brief: bool, method: Method) -> Iterator[str]:
     """One game. brief: only its last positions, with boards; else every move, with boards if moves."""
     num_plies = len(record.moves)
     met = f"{sides(record.opponent, record.learner)}; " if record.opponent is not None else ""
@@ -193,7 +196,7 @@ def show_game(game: Game, record: GameRecord, index: int, moves: bool, brief: bo
     )
     first_shown = max(0, num_plies - POSITIONS_SHOWN) if brief else 0
     offsets = [0, *np.cumsum(record.visit_lengths, dtype=np.int64).tolist()]
-    searched = bool(len(record.visit_counts) or (record.flags & POLICY_COUNTS).any())
+    searched = bool(len(record.visit_counts) or (record.flags & POLICY_COUNTS).any()) and not method.steps_only
     state = None
     for ply, state in enumerate(replay_one(game, record.moves)):
         if ply < first_shown or ply == num_plies:
@@ -211,9 +214,10 @@ def show_game(game: Game, record: GameRecord, index: int, moves: bool, brief: bo
             found = f"by {record.opponent}" + (": no policy target" if searched else "")
         elif searched and not record.flags[ply] & POLICY_COUNTS:
             found += "   (a cheap search: no policy target)"
-        elif record.surprises[ply] > 0:
+        elif searched and record.surprises[ply] > 0:
             found += f"   surprise {record.surprises[ply]:.2f}"
-        found += "".join(f"   {name} {_numbers(column[ply])}" for name, column in record.own.items())
+        kept = method.facts(game, state[0], record, ply)
+        found += "".join(f"   {name} {value}" for name, value in kept.items() if str(value) and "\n" not in str(value))
         name = game.move_name(state[0], int(record.moves[ply]))
         yield f"{ply:4d}  {'XO*'[mover]} {name:<5} value {value}   {found}".rstrip()
     if state is not None:
@@ -221,11 +225,6 @@ def show_game(game: Game, record: GameRecord, index: int, moves: bool, brief: bo
         yield from final_board(game, state, record.end != End.RESIGNED, record.end == End.SETTLED)
     surprise = "; surprise: how far the search differs from the network, in nats" if searched else ""
     yield f"    values are seen by the player to move{surprise}"
-
-
-def _numbers(values: NDArray[Any]) -> str:
-    """What a method keeps of one move: a number, or several."""
-    return " ".join(f"{value:.3g}" for value in values.ravel().tolist())
 
 
 def without_places(window: Mapping[str, Any]) -> dict[str, Any]:
@@ -317,7 +316,8 @@ def show_chunk(path: Path) -> Iterator[str]:
         return
     yield ""
     if header.method != layout.DEFAULT_METHOD:
-        yield described({name: f"{column.mean():.4g} on average" for name, column in columns.items()})
+        shown = {name: column for name, column in columns.items() if column[0].size <= MOST_SHOWN}
+        yield described({name: f"{column.mean():.4g} on average" for name, column in shown.items()})
         return
     yield described(distributions(columns))
     for index in np.linspace(0, chunk.num_examples - 1, EXAMPLES_SHOWN).astype(int):

@@ -210,6 +210,7 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
         told.add(str(error))
 
     with _alone(config):
+        _check_lead(config, generation, skip)
         wanted = _games_wanted(config, generation, skip)
         if wanted == 0:
             note = f"already has {config.games} games"
@@ -411,6 +412,23 @@ def _games_wanted(config: SelfplayConfig, generation: int, on_damage: Callable[[
             break
         have += meta.games
     return max(0, config.games - have)
+
+
+def _check_lead(config: SelfplayConfig, generation: int, on_damage: Callable[[FileError], None]) -> None:
+    """Raises NotYet if train is behind: more than max_lead positions were played since the newest model was made."""
+    if not config.max_lead:
+        return
+    played = 0
+    for meta in newest_shards(config.output_dir, on_damage):
+        if meta.generation is None or meta.generation < generation:
+            break
+        played += meta.positions
+    if played > config.max_lead:
+        raise NotYet(
+            f"{config.output_dir}: {played:,} positions since model {generation:06d} was made, wanted at most "
+            f"{config.max_lead:,}; run `python main.py gather` and `train` first",
+            missing=played - config.max_lead,
+        )
 
 
 def _describe(config: SelfplayConfig, game: AnyGame, finished: FinishedGame, progress: Progress) -> None:

@@ -565,7 +565,7 @@ class _Run:
             name=path.name,
             number=parsed.number if parsed else self._model.info.number + 1,
             game=self._model.info.game,
-            architecture=self._grown.architecture,
+            architecture=self._method.stored(self._grown.architecture, path.parent),
             method=self._model.info.method,
             parents=[self._model.info.name],
             manifest={

@@ -119,7 +119,8 @@ class Trainer:
             self._each = ThreadPoolExecutor(len(self._replicas), "replica").map
         fast = self._device.type == "cuda" or has_fast_bfloat16()
         self._bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and fast)
-        self._parameters = dict(self._network.named_parameters())
+        named = self._network.named_parameters()
+        self._parameters = {name: parameter for name, parameter in named if parameter.requires_grad}
         self._optimizers = _make_optimizers(self._parameters, config)
         self.learning_rate = config.learning_rate  # from the next step on, after the warm-up
         self.total_steps = 0

@@ -177,7 +177,7 @@ def test_who_asks_for_the_wrong_thing_is_told(run: Path) -> None:
         init(InitConfig(game="dicerace:6"))
     with pytest.raises(UsageError, match="tictactoe is no dice race"):
         init(InitConfig(game="tictactoe", method="toy"))
-    with pytest.raises(UsageError, match=r"method 'none': unknown; known methods: alphazero, td, toy"):
+    with pytest.raises(UsageError, match=r"method 'none': unknown; known methods: a2c, alphazero, reinforce, td, toy"):
         init(InitConfig(game="tictactoe", method="none"))
 
 

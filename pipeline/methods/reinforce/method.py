@@ -1,0 +1,244 @@
+"""REINFORCE and A2C as Methods: which of this package's and its floors' pieces each stage gets."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.config import GatherConfig, InitConfig, SearchConfig, TrainConfig, available_cores
+from pipeline.errors import FileError, UsageError, naming
+from pipeline.games.base import CHANCE, AnyGame
+from pipeline.games.text.game import TO_MOVE, TextGame
+from pipeline.methods.base import Actor, ActorJob, Grown, IndexArray, Method, Objective, Positions, Weights
+from pipeline.methods.reinforce.actor import TextActor
+from pipeline.methods.reinforce.examples import make_examples, settle
+from pipeline.methods.reinforce.records import (
+    INVALID_MOVE,
+    NONE,
+    WELL_FORMED,
+    example_columns,
+    recorded_columns,
+    unpacked,
+)
+from pipeline.players.base import Player
+from pipeline.players.language import VOICES, SpeakingPlayer, load_base, write_base
+from pipeline.progress import Progress
+from pipeline.storage.chunks import Columns, ColumnTypes
+from pipeline.storage.models import Model
+from pipeline.storage.shards import POLICY_COUNTS, GameRecord, Shard
+
+if TYPE_CHECKING:
+    from pipeline.methods.reinforce.losses import Batch
+    from pipeline.networks.language.adapters import LoraShape
+
+BASE = "base"  # of the tiny base model's folder, beside the models
+_SIZE = re.compile(r"(?:l(\d{1,3})d(\d{1,5}))?r(\d{1,4})")
+WANTED_SIZE = "wanted rN, LoRA's rank, or lLdWrN, e.g. l2d64r16, for a tiny base model of L layers and width W"
+SMALLEST = 2, 64  # layers and width of the tiny base model where none are named
+
+
+class Reinforce(Method):
+    """See methods/base.py for what each part is."""
+
+    name = "reinforce"
+    has_critic = False
+    shown_terms: Sequence[str] = ("policy", "kl", "entropy")
+    shown_shares = MappingProxyType({"well_formed": "of the forms", "valid": "of the moves"})
+    steps_only = True
+    settled = ("advantage", "target")
+
+    def check(self, game: AnyGame) -> None:
+        if not isinstance(game, TextGame):
+            raise UsageError(f"method {self.name}: {game.spec} isn't played in words; wanted e.g. text:KuhnPoker-v0")
+
+    # Models
+
+    def first_model(self, game: TextGame, config: InitConfig) -> tuple[dict[str, Any], Weights]:
+        from pipeline.networks.language.adapters import LoraShape, layers_of, new_adapter
+        from pipeline.networks.language.network import critic_weights, hidden_size
+
+        match = _SIZE.fullmatch(config.network_size)
+        if not match or not int(match[3]) or (match[1] and not (int(match[1]) and int(match[2]) >= 16)):
+            raise UsageError(f"init --network-size {config.network_size}: {WANTED_SIZE}")
+        if config.base_model and match[1]:
+            raise UsageError(f"init --network-size {config.network_size}: the base model is given; wanted r{match[3]}")
+        layers, width = (int(match[1]), int(match[2])) if match[1] else SMALLEST
+        path = config.base_model or config.new_model.parent / BASE
+        if config.base_model is None and not path.exists():
+            self._make_base(path, game, config, layers, width)
+        base = load_base(path)
+        targets = sorted({name.rsplit(".", 1)[-1] for name in layers_of(base.model)})
+        shape = LoraShape(int(match[3]), 2.0 * int(match[3]), targets)
+        architecture = {
+            "base": _relative(path, config.new_model.parent),
+            "base_fingerprint": base.fingerprint,
+            "rank": shape.rank,
+            "alpha": shape.alpha,
+            "targets": targets,
+            "template": config.prompt_template,
+            "reading": config.reading,
+            "critic": self.has_critic,
+        }
+        weights = new_adapter(base.model, shape, config.seed)
+        return architecture, weights | (critic_weights(hidden_size(base)) if self.has_critic else {})
+
+    def _make_base(self, path: Path, game: TextGame, config: InitConfig, layers: int, width: int) -> None:
+        """The tiny model, which has learned to write legal actions."""
+        from pipeline.methods.reinforce.pretraining import pretrain
+        from pipeline.networks.language.base import BYTES, byte_tokenizer, tiny_model
+        from pipeline.networks.language.prompts import TEMPLATES
+
+        model = tiny_model(layers, width, game.prompt_tokens + game.reply_tokens, config.seed)
+        encode = partial(byte_tokenizer().encode, add_special_tokens=False)
+        if config.pretraining_steps:
+            template = TEMPLATES[config.prompt_template]
+            pretrain(model, encode, BYTES, game, template, config.pretraining_steps, config.seed)
+        write_base(path, model)
+
+    def size(self, architecture: Mapping[str, Any]) -> str:
+        return f"r{architecture['rank']}"
+
+    def grown(self, game: TextGame, model: Model, config: TrainConfig) -> Grown:
+        if config.network_size:
+            raise UsageError(f"train --network-size: adapters of method {self.name} don't grow; leave it out")
+        architecture = {**model.info.architecture, "base": str(_base_path(model))}
+        return Grown(architecture, model.weights)
+
+    def stored(self, architecture: dict[str, Any], folder: Path) -> dict[str, Any]:
+        return {**architecture, "base": _relative(Path(str(architecture["base"])), folder)}
+
+    # Playing
+
+    def load(self, model: Model, max_batch: int, num_threads: int, backend: str, progress: Progress) -> list[Any]:
+        import torch
+
+        from pipeline.networks.language.generation import Speaker
+
+        torch.set_num_threads(max(1, available_cores() // num_threads))
+        facts = model.info.architecture
+        with naming(model.path):
+            shape, path = _shape(facts), _base_path(model)
+            voices = [
+                VOICES.get(path, str(facts["base_fingerprint"]), shape.targets, thread) for thread in range(num_threads)
+            ]
+            return [Speaker(voice, shape, model.weights, facts["template"], facts["reading"]) for voice in voices]
+
+    def player(
+        self, game: TextGame, num_rows: int, evaluate: Any, search: SearchConfig, readouts: int, leaves: int = 1
+    ) -> Player:
+        """readouts don't matter: it answers without a search."""
+        return SpeakingPlayer(game, num_rows, evaluate, search.reply_temperature)
+
+    def actor(self, job: ActorJob) -> Actor:
+        return TextActor(job)
+
+    def recorded(self, game: TextGame) -> ColumnTypes:
+        return recorded_columns(game)
+
+    def facts(self, game: TextGame, state: NDArray[np.int16], record: GameRecord, ply: int) -> dict[str, str | float]:
+        """environment, observation, answer, well_formed, invalid, reward; empty where the learner didn't move."""
+        learned = bool(record.flags[ply] & POLICY_COUNTS)
+        own, is_move = record.own, int(state[TO_MOVE]) != CHANCE
+        notes = int(own["notes"][ply])
+        return {
+            "environment": game.environments[game.environment_of(state)] if is_move else "",
+            "observation": game.observation(state) if is_move else "",
+            "answer": repr(unpacked(own["text"][ply])) if learned else "",
+            "well_formed": int(bool(notes & WELL_FORMED)) if learned else "",
+            "invalid": int(bool(notes & INVALID_MOVE)) if is_move else "",
+            "reward": float(own["reward"][ply]) if is_move else "",
+        }
+
+    # Examples
+
+    def columns(self, game: TextGame) -> ColumnTypes:
+        return example_columns(game)
+
+    def examples(
+        self,
+        game: TextGame,
+        shards: Sequence[Shard],
+        wanted: Positions,
+        td_lambda: NDArray[np.float32] | None = None,
+        config: GatherConfig | None = None,
+    ) -> Columns:
+        lambdas = np.ones(len(wanted), np.float32) if td_lambda is None else td_lambda
+        return make_examples(game, shards, wanted, lambdas, config or GatherConfig())
+
+    def settle(self, columns: Columns, config: GatherConfig) -> Columns:
+        return settle(columns, config)
+
+    # The loss
+
+    def make_batch(
+        self, game: TextGame, columns: Mapping[str, NDArray[Any]], rows: IndexArray, symmetry: IndexArray
+    ) -> Batch:
+        import torch
+
+        from pipeline.methods.reinforce.losses import Batch
+
+        tokens = columns["tokens"][rows].astype(np.int64)
+        is_answer = tokens != NONE
+        is_answer[:, : game.prompt_tokens] = False
+        reward = columns["final"][rows, columns["player"][rows]]
+        parts = (
+            np.stack([tokens, is_answer], axis=1),
+            columns["advantage"][rows],
+            columns["target"][rows],
+            reward,
+            columns["notes"][rows].astype(np.int64),
+            np.ones(len(rows), np.float32),
+        )
+        return Batch(*map(torch.from_numpy, parts))
+
+    def objective(self, architecture: Mapping[str, Any], config: TrainConfig) -> Objective:
+        from pipeline.methods.reinforce.losses import ReinforceObjective
+        from pipeline.networks.language.network import AnsweringNetwork
+
+        shape, path = _shape(architecture), Path(str(architecture["base"]))
+        expected = str(architecture["base_fingerprint"])
+
+        def make(weights: Weights) -> AnsweringNetwork:
+            return AnsweringNetwork(load_base(path, expected), shape, weights, config.activation_checkpointing)
+
+        return ReinforceObjective(make, config, self.has_critic)
+
+
+class ActorCritic(Reinforce):
+    """With a critic: a linear layer on what the model thinks at the end of a prompt."""
+
+    name = "a2c"
+    has_critic = True
+    shown_terms = ("policy", "kl", "entropy", "value")
+
+
+def _shape(architecture: Mapping[str, Any]) -> LoraShape:
+    """Raises UsageError for an architecture of another method."""
+    from pipeline.networks.language.adapters import LoraShape
+
+    try:
+        return LoraShape(int(architecture["rank"]), float(architecture["alpha"]), list(architecture["targets"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"its architecture is no adapter's ({error!r}); wanted rank, alpha and targets") from error
+
+
+def _relative(path: Path, folder: Path) -> str:
+    """A base model beside the models is named from there, so that a run can be moved; another by its whole path."""
+    real, beside = os.path.realpath(path), os.path.realpath(folder)
+    return os.path.relpath(real, beside) if os.path.dirname(real) == beside else real
+
+
+def _base_path(model: Model) -> Path:
+    """Of the base model of this adapter. Raises FileError if it isn't there."""
+    path = model.path.parent / str(model.info.architecture.get("base", BASE))
+    if not path.is_dir():
+        raise FileError(model.path, f"its base model {path} is gone; wanted that folder; restore it or copy it there")
+    return path

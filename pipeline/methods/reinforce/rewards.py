@@ -1,0 +1,220 @@
+"""Reward transformations: small functions that compose, in three stages, over all steps that were sampled.
+
+    final     what a game gave its players                         rewards [G, 2] → [G, 2]
+    step      what a step gets: its player's, and for its form     rewards [N] → [N]
+    sampling  what is trained on: e.g. normalised                  advantages [N] → [N]
+
+Each stage is a list of NAME or NAME=VALUE, applied in the order given: ``win-draw-loss=1:0:-1,role-advantage=0.05``. A
+transformation of one's own is named by its import path, ``mypackage.rewards:bonus`` or ``…:bonus=VALUE``: a function
+(value: str) that gives the function. Source: Guertler et al. 2025, UnstableBaselines, core/reward_transforms; the role
+advantage is that of Liu et al. 2025, SPIRAL, arXiv 2506.24119.
+
+Axes: G games in the order in which they were played, N steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pkgutil import resolve_name
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import UsageError
+
+Floats = NDArray[np.float64]
+LEAST_SPREAD = 1e-8  # below, all rewards are alike, and nothing is divided
+
+
+@dataclass(frozen=True)
+class Games:
+    """environment [G] the number of each game's environment."""
+
+    environment: NDArray[np.integer]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """player, environment [N]; well_formed, invalid [N] bool: of the answer and the move."""
+
+    player: NDArray[np.integer]
+    environment: NDArray[np.integer]
+    well_formed: NDArray[np.bool_]
+    invalid: NDArray[np.bool_]
+
+
+Final = Callable[[Floats, Games], Floats]
+Step = Callable[[Floats, Steps], Floats]
+Maker = Callable[[str], "Final | Step"]
+
+
+# Final rewards
+
+
+def win_draw_loss(value: str) -> Final:
+    """WIN:DRAW:LOSS; the environments' own rewards are only compared."""
+    win, draw, loss = numbers(value, 3, "WIN:DRAW:LOSS")
+
+    def transform(rewards: Floats, games: Games) -> Floats:
+        ahead = np.sign(rewards - rewards[:, ::-1])
+        return np.where(ahead > 0, win, np.where(ahead < 0, loss, draw))
+
+    return transform
+
+
+def role_advantage(value: str) -> Final:
+    """RATE: takes from each reward what its player (0 or 1) of its environment got on average so far.
+
+    A moving average that begins at 0: a role that wins more often than the other is rewarded less for it.
+    """
+    (rate,) = numbers(value, 1, "RATE, e.g. 0.05")
+
+    def transform(rewards: Floats, games: Games) -> Floats:
+        averages: dict[int, Floats] = {}
+        found = np.empty_like(rewards)
+        for row, environment in enumerate(games.environment.tolist()):
+            average = averages.setdefault(environment, np.zeros(2))
+            average += rate * (rewards[row] - average)
+            found[row] = rewards[row] - average
+        return found
+
+    return transform
+
+
+def zero_sum(value: str) -> Final:
+    """Half of the difference of the players' rewards."""
+    no_value("zero-sum", value)
+    return lambda rewards, games: (rewards - rewards[:, ::-1]) / 2
+
+
+# Rewards of steps
+
+
+def format_reward(value: str) -> Step:
+    """AMOUNT: added where an action could be read from the answer, taken where none could."""
+    (amount,) = numbers(value, 1, "AMOUNT")
+    return lambda rewards, steps: rewards + np.where(steps.well_formed, amount, -amount)
+
+
+def invalid_penalty(value: str) -> Step:
+    """AMOUNT: added where the move wasn't legal; below 0, it is a penalty."""
+    (amount,) = numbers(value, 1, "AMOUNT, e.g. -1")
+    return lambda rewards, steps: rewards + np.where(steps.invalid, amount, 0.0)
+
+
+def valid_reward(value: str) -> Step:
+    """AMOUNT: added where the move was legal."""
+    (amount,) = numbers(value, 1, "AMOUNT")
+    return lambda rewards, steps: rewards + np.where(steps.invalid, 0.0, amount)
+
+
+# Rewards as they are trained on
+
+
+def normalise(value: str) -> Step:
+    """Less the mean, over the standard deviation, of all steps; ``normalise=mean`` only takes the mean.
+
+    Where all are alike they become 0.
+    """
+    only_mean = _only_mean("normalise", value)
+    return lambda rewards, steps: _normalised(rewards, only_mean)
+
+
+def normalise_by_environment(value: str) -> Step:
+    """The same among the steps of each environment."""
+    only_mean = _only_mean("normalise-by-environment", value)
+
+    def transform(rewards: Floats, steps: Steps) -> Floats:
+        found = rewards.copy()
+        for environment in np.unique(steps.environment):
+            here = steps.environment == environment
+            found[here] = _normalised(rewards[here], only_mean)
+        return found
+
+    return transform
+
+
+def _normalised(rewards: Floats, only_mean: bool) -> Floats:
+    centred = rewards - (rewards.mean() if len(rewards) else 0.0)
+    spread = centred.std() if len(rewards) else 0.0
+    return centred if only_mean else centred / spread if spread > LEAST_SPREAD else np.zeros_like(centred)
+
+
+# By name
+
+FINAL: dict[str, Maker] = {
+    "win-draw-loss": win_draw_loss,
+    "role-advantage": role_advantage,
+    "zero-sum": zero_sum,
+}
+STEP: dict[str, Maker] = {"format": format_reward, "invalid": invalid_penalty, "valid": valid_reward}
+SAMPLING: dict[str, Maker] = {
+    "normalise": normalise,
+    "normalise-by-environment": normalise_by_environment,
+}
+STAGES: dict[str, Mapping[str, Maker]] = {"final": FINAL, "step": STEP, "sampling": SAMPLING}
+
+
+def parse_stage(stage: str, text: str) -> list[Callable[..., Floats]]:
+    """The functions that a stage's option names, in order. Raises UsageError for what is unknown or written wrongly."""
+    known, where = STAGES[stage], f"gather --{stage}-rewards"
+    found: list[Callable[..., Floats]] = []
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = entry.partition("=")
+        try:
+            make = known[name] if name in known else _imported(name, known)
+            found.append(make(value))
+        except UsageError as error:
+            raise UsageError(f"{where}, {entry!r}: {error}") from error
+        except (ValueError, TypeError) as error:
+            raise UsageError(f"{where}, {entry!r}: {type(error).__name__}: {error}") from error
+    return found
+
+
+def _imported(name: str, known: Mapping[str, Maker]) -> Maker:
+    if ":" not in name:
+        raise UsageError(
+            f"unknown; wanted one of {', '.join(known)}, or an import path such as mypackage.rewards:bonus"
+        )
+    try:
+        return resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(f"it can't be imported ({type(error).__name__}: {error})") from error
+
+
+def numbers(value: str, count: int, wanted: str) -> list[float]:
+    """Numbers with colons between them. Raises UsageError."""
+    parts = value.split(":") if value else []
+    try:
+        found = [float(part) for part in parts]
+    except ValueError:
+        found = []
+    if len(found) != count or not np.isfinite(found).all():
+        raise UsageError(f"value {value!r}; wanted {wanted}")
+    return found
+
+
+def no_value(name: str, value: str) -> None:
+    if value:
+        raise UsageError(f"value {value!r}; {name} has none")
+
+
+def _only_mean(name: str, value: str) -> bool:
+    if value not in ("", "mean"):
+        raise UsageError(f"value {value!r}; wanted {name} or {name}=mean")
+    return value == "mean"
+
+
+def apply(functions: Sequence[Callable[..., Floats]], rewards: Floats, about: Games | Steps, stage: str) -> Floats:
+    """rewards after each function in turn. Raises UsageError where one changes their shape or makes no numbers."""
+    for function in functions:
+        after = np.asarray(function(rewards, about), np.float64)
+        if after.shape != rewards.shape or not np.isfinite(after).all():
+            name = getattr(function, "__qualname__", repr(function))
+            raise UsageError(
+                f"gather --{stage}-rewards: {name} gave {list(after.shape)}"
+                f"{'' if np.isfinite(after).all() else ' with no numbers in it'}; wanted {list(rewards.shape)} numbers"
+            )
+        rewards = after
+    return rewards

@@ -1,0 +1,104 @@
+"""``show --csv``: the moves of shards as comma-separated values, a line each, for spreadsheets and scripts.
+
+Columns: shard, game (its number in the shard), ply, player (0, 1; empty for chance), move, value_to_move (empty where
+nobody had an opinion), result_first_player, opponent, learner (whether the model made the move), then what the method
+keeps of a move beside that, see Method.facts.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipeline.errors import FileError, IllegalMove, UsageError, named_in
+from pipeline.games.base import CHANCE
+from pipeline.games.registry import recorded_game
+from pipeline.games.replay import replay_one
+from pipeline.methods.registry import method_named
+from pipeline.reports.show_records import checked_index, sidecar_of
+from pipeline.storage import layout
+from pipeline.storage.packs import is_gone, open_pack
+from pipeline.storage.shards import BOTH, NO_VALUE, newest_shards, read_shard
+
+ALWAYS = (
+    "shard",
+    "game",
+    "ply",
+    "player",
+    "move",
+    "value_to_move",
+    "result_first_player",
+    "opponent",
+    "learner",
+)
+
+
+def csv_lines(path: Path, index: int | None = None) -> Iterator[str]:
+    """The lines of all games of a shard, a pack or a folder of shards, or of one game of a shard; the header first.
+
+    Raises FileError for damaged games, UsageError for anything else.
+    """
+    shards = _shards_at(path)
+    if index is not None and len(shards) != 1:
+        raise UsageError(f"show --csv --game: {path} holds {len(shards)} shards; name one of them")
+    names: tuple[str, ...] | None = None
+    for shard in shards:
+        for row in _rows(shard, index):
+            if names is None:
+                names = tuple(row)
+                yield _line(list(names))
+            yield _line([row.get(name, "") for name in names])
+
+
+def _shards_at(path: Path) -> list[Path]:
+    if is_gone(path):
+        raise FileError(path, "no such file; wanted a game shard or a folder of them")
+    if layout.parse_pack_name(path.name) and not path.is_dir():
+        pack = open_pack(path)
+        return [pack.folder / name.shard for name in pack.names]
+    if path.suffix == layout.SHARD_SUFFIX and not path.is_dir():
+        return [path]
+    found = [meta.path for meta in newest_shards(path, on_damage=lambda error: None)] if path.is_dir() else []
+    if not found:
+        raise UsageError(f"show {path}: --csv is for game shards and data/selfplay")
+    return found[::-1]
+
+
+def _rows(path: Path, index: int | None) -> Iterator[dict[str, object]]:
+    shard = read_shard(path, sidecar_of(path))
+    with named_in(path):
+        game = recorded_game(shard.game_spec)
+        method = method_named(shard.header.get("method", layout.DEFAULT_METHOD))
+    for number in range(shard.num_games) if index is None else [checked_index(shard, index)]:
+        record = shard.game(number)
+        played = game.varied(record.setup)
+        try:
+            for ply, state in enumerate(replay_one(played, record.moves)):
+                if ply == len(record.moves):
+                    break
+                mover = int(played.to_move(state)[0])
+                by_chance = mover == CHANCE
+                common = (
+                    shard.id,
+                    number,
+                    ply,
+                    "" if by_chance else mover,
+                    played.move_name(state[0], int(record.moves[ply])),
+                    "" if record.flags[ply] & NO_VALUE else f"{record.root_values[ply]:.4g}",
+                    f"{record.result_first_player:g}",
+                    record.opponent or "",
+                    int(not by_chance and record.learner in (BOTH, mover)),
+                )
+                row: dict[str, object] = dict(zip(ALWAYS, common, strict=True))
+                row.update(method.facts(played, state[0], record, ply))
+                yield row
+        except (IllegalMove, IndexError) as error:
+            raise FileError(path, f"damaged: game {number}: {error}") from error
+
+
+def _line(cells: list[object]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(cells)
+    return text.getvalue()
