@@ -68,6 +68,13 @@ fi
 mkdir -p "$directory"
 cd "$directory"
 
+# Whether the preset's first model is of a text game, which needs packages of its own.
+plays_text() {
+    local file=$preset
+    [[ $file == *.y*ml ]] || file=$root/pipeline/presets/$preset.yaml
+    grep -qsE '^ *game: *.?text:' "$file"
+}
+
 # One copy at a time: a lock on file descriptor 9. In its file: process, command (or -), and where both are. Numbers of
 # processes mean something on one machine only, and there in one container: its space of them has an inode of its own.
 base=$(base_python)
@@ -93,7 +100,9 @@ fi
 ((locked == 0)) || fail "cannot lock $PWD/data/.rl_loop.lock; the line above says why"
 started ""
 
-[[ $engine == ray ]] && extras=fast,ray || extras=fast
+extras=fast
+[[ $engine != ray ]] || extras+=,ray
+! plays_text || extras+=,text
 set_up "$extras"
 
 # How long the loop has run in this directory, in seconds; kill -9 loses the time of the command it cuts off.

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from pipeline import text_options
 from pipeline.stage_config import LATER as LATER
 from pipeline.stage_config import StageConfig as StageConfig
 from pipeline.stage_config import current_names as current_names
@@ -112,12 +113,7 @@ class SearchConfig(StageConfig):
         json_schema_extra=LATER,
     )
 
-    reply_temperature: float = Field(
-        1.0,
-        ge=0,
-        description="text games: an answer's tokens are drawn at this temperature; 0 = always the likeliest.",
-        json_schema_extra=LATER,
-    )
+    reply_temperature: float = text_options.REPLY_TEMPERATURE
 
     def search_config(self) -> SearchConfig:
         """Only the fields that concern the search."""
@@ -162,31 +158,10 @@ class InitConfig(StageConfig):
         description="How it learns: alphazero; td, from later positions, for games with dice; reinforce, or a2c with a "
         "critic, for text games; or a method of an installed package.",
     )
-    base_model: Path | None = Field(
-        None,
-        description="text games: folder of the language model that adapters are trained for, with its tokenizer "
-        "[default: a tiny one is made].",
-        json_schema_extra=LATER,
-    )
-    prompt_template: str = Field(
-        "plain",
-        pattern="^(plain|reasoning|chatml|boxed-chatml)$",
-        description="text games: how an observation is put to the model: plain, reasoning, chatml or boxed-chatml.",
-        json_schema_extra=LATER,
-    )
-    reading: str = Field(
-        "brackets",
-        pattern="^(brackets|boxed|whole)$",
-        description="text games: how an action is read from an answer: brackets (the last), boxed (the last \\boxed{}) "
-        "or whole.",
-        json_schema_extra=LATER,
-    )
-    pretraining_steps: int = Field(
-        400,
-        ge=0,
-        description="text games: steps in which a tiny model learns to write legal actions, from random play.",
-        json_schema_extra=LATER,
-    )
+    base_model: Path | None = text_options.BASE_MODEL
+    prompt_template: str = text_options.PROMPT_TEMPLATE
+    reading: str = text_options.READING
+    pretraining_steps: int = text_options.PRETRAINING_STEPS
     seed: int = Field(0, ge=0, description="Seed of the random weights.")
 
 
@@ -260,11 +235,7 @@ class SelfplayConfig(SearchConfig):
     end_settled: bool = Field(
         False, description="End games in which nothing can change any more (Go: all points are in pass-alive areas)."
     )
-    filter_opponent_invalid: bool = Field(
-        False,
-        description="text games: learn nothing from games that the other player ended by an invalid move.",
-        json_schema_extra=LATER,
-    )
+    filter_opponent_invalid: bool = text_options.FILTER_OPPONENT_INVALID
     max_lead: int = Field(
         0,
         ge=0,
@@ -345,24 +316,9 @@ class GatherConfig(StageConfig):
     prime_reward: float = Field(
         0.0, ge=0, description="td: the same for the first prime of five points.", json_schema_extra=LATER
     )
-    final_rewards: str = Field(
-        "",
-        description="text games: what a game's rewards become, in this order: win-draw-loss=W:D:L, zero-sum, "
-        "role-advantage=RATE, or PACKAGE.MODULE:FUNCTION.",
-        json_schema_extra=LATER,
-    )
-    step_rewards: str = Field(
-        "",
-        description="text games: then what a step gets for itself: format=X, valid=X, invalid=X or a function "
-        "likewise.",
-        json_schema_extra=LATER,
-    )
-    sampling_rewards: str = Field(
-        "",
-        description="text games: then what is trained on: normalise, normalise-by-environment (each may be =mean) or "
-        "a function likewise.",
-        json_schema_extra=LATER,
-    )
+    final_rewards: str = text_options.FINAL_REWARDS
+    step_rewards: str = text_options.STEP_REWARDS
+    sampling_rewards: str = text_options.SAMPLING_REWARDS
     positions_per_chunk: int = Field(2_048, ge=1, description="Positions in each chunk.")
     chunks_to_make: int = Field(190, ge=1, description="Chunks to make.")
     min_positions: int = Field(0, ge=0, description="Exit with 75 (not yet) while the window holds fewer positions.")
@@ -402,20 +358,9 @@ class TrainConfig(StageConfig):
     reply_weight: float = Field(0.0, ge=0, description="Weight of the loss for the opponent's reply (KataGo: 0.15).")
     soft_policy_weight: float = Field(0.0, ge=0, description="Weight of the loss for the softened policy (KataGo: 8).")
     soft_policy_temperature: float = Field(4.0, ge=1, description="Temperature of the softened policy.")
-    kl_weight: float = Field(
-        0.0,
-        ge=0,
-        description="text games: weight of the answers' divergence from the base model.",
-        json_schema_extra=LATER,
-    )
-    entropy_weight: float = Field(
-        0.0, ge=0, description="text games: weight of the answers' entropy.", json_schema_extra=LATER
-    )
-    activation_checkpointing: bool = Field(
-        False,
-        description="text games: keep less in memory and compute it again; a third more work.",
-        json_schema_extra=LATER,
-    )
+    kl_weight: float = text_options.KL_WEIGHT
+    entropy_weight: float = text_options.ENTROPY_WEIGHT
+    activation_checkpointing: bool = text_options.ACTIVATION_CHECKPOINTING
     ema_decay: float = Field(
         0.0,
         ge=0,

@@ -485,6 +485,14 @@ def test_the_tests_add_what_only_they_need(fresh: SetUp) -> None:
         assert fresh.notes().count("install") == before + installs, extras
 
 
+def test_a_preset_of_text_games_adds_what_only_they_need(fresh: SetUp) -> None:
+    preset = fresh.folder / "mine.yaml"
+    for game, extras in (("go:9", "fast"), ("'text:KuhnPoker-v0,show=round'", "fast,text")):
+        preset.write_text(f"init:\n  game: {game} # which\n")
+        assert fresh.run("--preset", str(preset), "--generations", "1")[0] == 0
+        assert (fresh.clone / ".venv/set-up").read_text().split()[-1] == extras
+
+
 def test_half_made_environment_is_recovered(fresh: SetUp) -> None:
     broken = fresh.clone / ".venv" / "bin" / "python"
     broken.parent.mkdir(parents=True)

@@ -39,6 +39,7 @@ FOUNDATION = {
     "stage_config",
     "stalls",
     "strategies",
+    "text_options",
 }
 # The floors of docs/design.md, highest first. A package imports from the floors below its own, never from its
 # neighbours.
@@ -55,11 +56,12 @@ FLOORS: list[set[str]] = [
     FOUNDATION,
 ]
 WITHIN_FOUNDATION = {
-    "config": {"stage_config", "strategies"},
+    "config": {"stage_config", "strategies", "text_options"},
     "entry_points": {"errors"},
     "presets": {"config", "errors", "schedules"},
     "schedules": {"errors"},
     "stalls": {"errors"},
+    "text_options": {"stage_config"},
 }
 USES_TORCH = {"networks", "methods", "train"}
 
