@@ -14,6 +14,7 @@ from pipeline.games.registry import parse_game
 from pipeline.games.replay import replay_one
 from pipeline.methods.alphazero.actor import TreeActor
 from pipeline.methods.alphazero.examples import make_examples
+from pipeline.methods.alphazero.method import AlphaZero
 from pipeline.methods.base import ActorJob, FinishedGame, Learner, game_seeds
 from pipeline.reports.show_records import show_game
 from pipeline.reports.show_sgf import shard_records
@@ -99,7 +100,7 @@ def test_show_counts_what_can_be_captured(tmp_path: Path, finished: list[Finishe
     shard = read_shard(write_shard(tmp_path, "000001-a", "w00", SPEC, records, {}))
     last = list(replay_one(GAME, records[0].moves.tolist()))[-1]
     score = float(GAME.settled_scores(last, GAME.settled_owners(last))[0])
-    text = "\n".join(show_game(GAME, shard.game(0), 0, moves=False, brief=False))
+    text = "\n".join(show_game(GAME, shard.game(0), 0, moves=False, brief=False, method=AlphaZero()))
     assert "nothing left to decide" in text
     assert f"score of X, with all that can be captured captured: {score:+g}" in text
     assert f"RE[{'B' if score > 0 else 'W'}+{abs(score):g}]" in next(iter(shard_records(shard.path, 0)))[1]
