@@ -9,6 +9,7 @@ N wanted positions, G games, T plies, A actions, P points.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +37,8 @@ def column_types(game: Game) -> ColumnTypes:
     score          of the final position, seen by the player to move
     final_weight   1 if ownership and score are known: the game was neither resigned nor ended by the move limit, where
                    nobody has settled yet whose an area is
-    reply          [A] policy of the position after the move that was played, which the opponent answers; actions are
-                   points of the board, so the other viewpoint changes nothing; all 0 if unknown
+    reply          [A] policy of the position after the move that was played, which the opponent answers, by the
+                   opponent's own actions: where those are seen by who moves, they aren't turned; all 0 if unknown
     reply_weight   1 if reply is a target: the game went on, and that position's own policy is one
     side           of the board, if the game is one of all boards: an example of a smaller board than the game's has the
                    first entries of planes, policy, ownership and reply
@@ -112,9 +113,12 @@ def _of_one_board(
     score = scores[table.row] * sign
     ownership[~played_out] = 0
     score[~played_out] = 0
-    policy, policy_weight = _policies(game, table, wanted, table.row, to_move)
-    for index in np.flatnonzero(np.any(policy * ~legal, axis=1)):
+    visits = _visits(game, table, wanted, table.row, to_move)
+    for edge in np.flatnonzero(~legal[visits.owner, visits.actions] & (visits.shares > 0)):
+        index = visits.owner[edge]
         raise table.error(table.row[index], "visits of an illegal action", wanted.ply[index])
+    policy = np.zeros((len(wanted), game.num_actions), np.float16)
+    policy[visits.owner, visits.actions] = visits.shares
     values = table.results[table.row]
     if td_lambda is not None and (td_lambda < 1).any():
         values = _td_values(table, movers[:-1], td_lambda)
@@ -122,7 +126,7 @@ def _of_one_board(
     columns: Columns = {
         "planes": planes,
         "policy": policy,
-        "policy_weight": policy_weight,
+        "policy_weight": visits.weight,
         "value": values * sign,
         "ownership": ownership,
         "score": score,
@@ -224,15 +228,27 @@ def _td_values(table: GameTable, movers: NDArray[np.int8], td_lambda: NDArray[np
     return targets[table.ply, table.row]
 
 
-def _policies(
-    game: Game, table: GameTable, positions: Positions, row: IndexArray, to_move: NDArray[np.int8]
-) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
-    """policy [n, A]: normalised root visits; weight [n]: 1 where they are a target. Zeros where nothing was visited.
+class _Visits(NamedTuple):
+    """What the searches of n positions visited, one entry for each visited action of each position, E in all: with
+    thousands of actions, a dense array would be mostly zeros.
+
+    owner    [E] the position, 0 to n - 1   actions  [E]   shares  [E] of the position's visits
+    weight   [n] 1 where they are a target of the policy
+    """
+
+    owner: IndexArray
+    actions: IndexArray
+    shares: NDArray[np.float32]
+    weight: NDArray[np.uint8]
+
+
+def _visits(game: Game, table: GameTable, positions: Positions, row: IndexArray, to_move: NDArray[np.int8]) -> _Visits:
+    """The normalised root visits of n positions. Whether those actions are legal isn't looked at.
 
     row [n]: where each position's game stands in the table; to_move [n]: who is to move there.
     """
-    policy = np.zeros((len(positions), game.num_actions), np.float32)
     weight = np.zeros(len(positions), np.uint8)
+    found: list[tuple[NDArray[np.integer], ...]] = [tuple(np.zeros((3, 0), np.int64))]
     for number, shard in enumerate(table.shards):
         here = np.flatnonzero(positions.shard == number)
         moves = shard.move_offsets[positions.game[here]] + positions.ply[here]
@@ -240,43 +256,44 @@ def _policies(
         ends = np.cumsum(lengths)
         # edge j of move i stands at visit_offsets[moves[i]] + j
         edges = np.arange(int(lengths.sum())) + np.repeat(shard.visit_offsets[moves] - (ends - lengths), lengths)
-        owner = np.repeat(here, lengths)
-        actions = shard.visit_actions[edges]
-        outside = np.flatnonzero(actions >= game.num_actions)
-        if outside.size:
-            index, action = owner[outside[0]], actions[outside[0]]
-            problem = f"visits of action {action}; {game.spec} has {game.num_actions} actions"
-            raise table.error(row[index], problem, positions.ply[index])
-        counts = shard.visit_counts[edges].astype(np.float32)
-        totals = np.bincount(owner, counts, len(positions))
-        policy[owner, actions] = counts / totals[owner].clip(1)
+        found.append((np.repeat(here, lengths), shard.visit_actions[edges], shard.visit_counts[edges]))
         weight[here] = shard.flags[moves] & POLICY_COUNTS
-    total = policy.sum(axis=1)
-    for index in np.flatnonzero((total == 0) & (weight == 1)):
+    owner, actions, counts = (np.concatenate(column).astype(np.int64) for column in zip(*found, strict=True))
+    outside = np.flatnonzero(actions >= game.num_actions)
+    if outside.size:
+        index, action = owner[outside[0]], actions[outside[0]]
+        problem = f"visits of action {action}; {game.spec} has {game.num_actions} actions"
+        raise table.error(row[index], problem, positions.ply[index])
+    totals = np.bincount(owner, counts, len(positions)).astype(np.float32)
+    for index in np.flatnonzero((totals == 0) & (weight == 1)):
         raise table.error(row[index], "a policy target without visits", positions.ply[index])
-    for index in np.flatnonzero((total != 0) & (np.abs(total - 1) > 1e-3)):  # an action stands twice
+    cells = np.sort(owner * game.num_actions + actions)
+    for cell in cells[1:][cells[1:] == cells[:-1]]:
+        index = cell // game.num_actions
         raise table.error(row[index], "visits of one action stand twice", positions.ply[index])
     learners = table.learners[row]
     for index in np.flatnonzero((weight == 1) & (learners != BOTH) & (learners != to_move)):
         raise table.error(row[index], "an opponent's move is a policy target", positions.ply[index])
-    return policy, weight
+    shares = counts.astype(np.float32) / totals[owner].clip(1)
+    return _Visits(owner, actions, shares, weight)
 
 
 def _replies(
     game: Game, table: GameTable, wanted: Positions, next_to_move: NDArray[np.int8]
-) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
+) -> tuple[NDArray[np.float16], NDArray[np.uint8]]:
     """reply [N, A]: the policy target of the position after each wanted one; weight [N]: 1 where there is one.
 
     Zeros where there is none: the game ended there, by a resignation too, or that move was no policy target (searched
-    cheaply, or made by an opponent). Actions are points of the board, whoever plays there, so a reply needs no other
-    viewpoint. Doesn't check that its visits are legal moves: that is done where the position itself is wanted.
+    cheaply, or made by an opponent). Doesn't check that its visits are legal moves: that is done where the position
+    itself is wanted.
     """
-    reply = np.zeros((len(wanted), game.num_actions), np.float32)
+    reply = np.zeros((len(wanted), game.num_actions), np.float16)
     weight = np.zeros(len(wanted), np.uint8)
     goes_on = np.flatnonzero(wanted.ply + 1 < table.lengths[table.row])
     row = table.row[goes_on]
     after = Positions(wanted.shard[goes_on], wanted.game[goes_on], wanted.ply[goes_on] + 1)
-    policy, counts = _policies(game, table, after, row, next_to_move[goes_on])
-    reply[goes_on] = policy * counts[:, None]
-    weight[goes_on] = counts
+    visits = _visits(game, table, after, row, next_to_move[goes_on])
+    counts = visits.weight[visits.owner] == 1
+    reply[goes_on[visits.owner[counts]], visits.actions[counts]] = visits.shares[counts]
+    weight[goes_on] = visits.weight
     return reply, weight
