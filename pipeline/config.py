@@ -615,6 +615,12 @@ class VerifyConfig(StageConfig):
         description="Remove what killed processes left behind, and nothing that counts: temporary files, checkpoints "
         "of finished trainings, shards a day old that were never committed, unreadable ratings.",
     )
+    newest: int | None = Field(
+        None,
+        ge=1,
+        description="Check no more games than have this many positions, the newest, and the models and matches of "
+        "their generations: as long as a window stays the same, so does what it takes [default: all].",
+    )
 
 
 class CompactConfig(StageConfig):
@@ -631,8 +637,8 @@ class PruneConfig(StageConfig):
     keep_positions: int | None = Field(
         None,
         ge=0,
-        description="Newest positions of self-play that stay [default: as many as the largest window of any model or "
-        "set of chunks here may hold, and at least as many as gather's].",
+        description="Newest positions of self-play that stay [default: as many as the largest window of any set of "
+        "chunks here or of the newest models may hold, and at least as many as gather's].",
     )
 
 

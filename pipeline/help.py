@@ -238,12 +238,12 @@ Example: python main.py compact runs/go9
 """,
     "prune": """List what no window, training or report can need any more; with --apply, remove it.
 
-Games: the newest positions stay, as many as the largest window of any model or set of chunks of this run may hold, and
-at least 2,500,000; so do the two newest generations and what no gather has counted. Of each older generation a sample
-stays for reports, and every total stays what it was. A preset with a larger window, or one that grows by a schedule,
-may want games that are gone: --keep-positions. Chunks: the newest complete set stays, and all as long as a training has
-begun. Further: checkpoints of trainings that have ended or that a newer model has overtaken, temporary files of killed
-processes.
+Games: the newest positions stay, as many as the largest window of any set of chunks or of the newest 100 models may
+hold, and at least 2,500,000; so do the two newest generations and what no gather has counted. Of each older generation
+a sample stays for reports, and every total stays what it was. A preset with a larger window, or one that grows by a
+schedule, may want games that are gone: --keep-positions. Chunks: the newest complete set stays, and all as long as a
+training has begun. Further: checkpoints of trainings that have ended or that a newer model has overtaken, temporary
+files of killed processes.
 
 Models, matches, ratings, the pool and promotions are never removed. Runs beside all other commands; a kill at any
 moment leaves a run that the same command goes on to prune.
@@ -259,7 +259,8 @@ Example: python main.py prune runs/go9
 Every sidecar has its shard, every game is legal and ended as recorded, none stands twice; counts and checksums are
 right; no game of a hold-out is in its chunks; models are readable; best_model is the last promotion, and every
 promotion is decided again from the games of its match; nothing of killed processes is left over. Reads every file
-once; --repair removes what is left over, and nothing that counts.
+once, which takes long after months: --newest 2500000 checks the newest positions and what belongs to them. --repair
+removes what is left over, and nothing that counts.
 
 \b
 Reads:   data/ and saved_models/ of the run

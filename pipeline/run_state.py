@@ -10,7 +10,7 @@ from pipeline.config import EvaluateConfig, InitConfig, SelfplayConfig, StageCon
 from pipeline.players.specs import parse_player
 from pipeline.schedules import START, RunState
 from pipeline.storage import layout
-from pipeline.storage.models import list_models, read_info, resolve_champion
+from pipeline.storage.models import newest_models, read_info, resolve_champion
 
 
 def run_state_of(config: StageConfig) -> RunState:
@@ -53,7 +53,7 @@ def _challenger(config: EvaluateConfig) -> Path | None:
 
 
 def _newest(folder: Path) -> Path | None:
-    return next(reversed(list_models(folder)), None)
+    return next(newest_models(folder), None)
 
 
 def _state_of(model: Path | None) -> RunState:

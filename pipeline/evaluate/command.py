@@ -48,7 +48,7 @@ from pipeline.storage.matches import (
     read_summary,
     write_summary,
 )
-from pipeline.storage.models import list_models, read_promotions, set_champion
+from pipeline.storage.models import newest_models, read_promotions, set_champion
 
 TESTED_AT_ONCE = 64  # games, for a sequential test: those begun after the deciding pair are played for nothing
 # In summary.json:
@@ -152,17 +152,18 @@ def _challenger(config: EvaluateConfig, champion: Entrant) -> str:
     if home is None or champion.spec.path is None:
         raise UsageError(f"evaluate --white-model: not given; against {champion.name} there is no newest model to take")
     current = layout.parse_model_name(champion.spec.path.name)
-    newer = [
-        path
-        for path in list_models(home)
-        if (name := layout.parse_model_name(path.name)) is not None and path.name != champion.spec.path.name
-        if current is None or name.number > current.number
-    ]
-    for path in reversed(newer):
+    newer = 0
+    for path in newest_models(home):
+        name = layout.parse_model_name(path.name)
+        if name is None or (current is not None and name.number <= current.number):
+            break  # so it costs what came after the champion, however many came before
+        if path.name == champion.spec.path.name:
+            continue
+        newer += 1
         summary = read_summary(config.output_dir / layout.match_name(path.name, champion.name))
         if summary is None or summary.get(PENDING):
             return str(path)
-    found = f"newer ones: {len(newer)}, all have played it" if newer else "no model is newer"
+    found = f"newer ones: {newer}, all have played it" if newer else "no model is newer"
     raise NotYet(
         f"evaluate: no new challenger for {champion.name} in {home} ({found}); 1 more model needed: run train first", 1
     )
@@ -348,10 +349,7 @@ def _finish_promotions(config: EvaluateConfig, champion: Entrant, progress: Prog
     home = _home(config, champion)
     if home is not None:
         read_promotions(home)
-    for folder in list_matches(config.output_dir):
-        parts = layout.parse_match_name(folder.name)
-        if parts is None or parts[0] != champion.name:
-            continue
+    for folder in list_matches(config.output_dir, champion.name):
         atomic.sweep(folder)
         summary = read_summary(folder)
         if summary is None or not (PENDING in summary or NOT_IN_POOL in summary):

@@ -163,16 +163,17 @@ def _scan(config: GatherConfig, skip: Callable[[FileError], None]) -> Window:
         slope=config.window_slope,
     )
     random_seed = config.seed if config.replacement == "random" else None
-    pruned = read_pruned(config.directory).counted
     game, counted = _counted_before(config.output_directory)
-    counted = counted if counted.total else pruned
     bad: list[FileError] = []
-    while True:
+
+    def scanned(before: Counted) -> Window:
         bad.clear()
-        window = scan_window(config.directory, capacity, counted, config.holdout_fraction, bad.append, random_seed)
-        if counted is pruned or not counted.total or not window.metas or are_related(window.metas[0].game, game):
-            break
-        counted = pruned  # the sets in the output directory are of another game
+        return scan_window(config.directory, capacity, before, config.holdout_fraction, bad.append, random_seed)
+
+    window = scanned(counted) if counted.total else None
+    if window is None or (window.metas and not are_related(window.metas[0].game, game)):
+        # Nothing was counted yet, or the sets in the output directory are of another game.
+        window = scanned(read_pruned(config.directory).counted)
     for error in bad:
         skip(error)
     return window

@@ -127,6 +127,7 @@ def scan_window(
     numbers: dict[str, int] = {}
     found = new = 0
     generation: int | None = None
+    most = capacity.most * (1 if random_seed is None else HORIZON)
 
     def total() -> int:
         return max(before.total + new, found)
@@ -154,7 +155,8 @@ def scan_window(
                     f"{meta.game} ({meta.id}); wanted one game; move the others away or lower --max-positions"
                 )
             break
-        metas.append(meta)
+        if found < most:  # what is counted alone needn't stay in memory
+            metas.append(meta)
         found += meta.positions
         new += meta.positions if is_new else 0
     size = capacity.at(total())

@@ -84,7 +84,7 @@ def _allowed(
 def _gains(names: Sequence[str], fit: BradleyTerry, place: str | None) -> Matrix:
     """[n, n] by how much a pair of games between row and column shrinks the variance that counts."""
     rows = [fit.index[name] for name in names]
-    covariance: Matrix = fit.covariance[np.ix_(rows, rows)] / ELO_PER_LOGIT**2
+    covariance: Matrix = fit.covariance_among(names) / ELO_PER_LOGIT**2
     logits = fit.elo[rows] / ELO_PER_LOGIT
     chances = 1 / (1 + np.exp(logits[None, :] - logits[:, None]))
     information = GAMES_PER_PAIR * chances * (1 - chances)

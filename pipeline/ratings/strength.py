@@ -13,9 +13,10 @@ Pure: names and numbers. A game of a player against itself says nothing and is l
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import trueskill
@@ -23,6 +24,9 @@ from numpy.typing import NDArray
 
 from pipeline.errors import UsageError
 from pipeline.matches.statistics import Z_95, Score, share_of_elo
+
+if TYPE_CHECKING:
+    from pipeline.ratings.sparse import Factor  # its kernels need numba, which few runs have use for
 
 Matrix = NDArray[np.float64]
 
@@ -34,6 +38,7 @@ deviation it weighs as much as 0.12 points of a player's score. It puts 60 wins 
 K_FACTOR = 32.0
 ELO_START = 1500.0
 MAX_NEWTON_STEPS = 100
+MOST_DENSE = 1_000  # players with a covariance of all pairs; of more, only what is asked for is computed: see sparse.py
 
 
 @dataclass(frozen=True)
@@ -90,14 +95,15 @@ class BradleyTerry:
 
     names       in the order of the arrays
     elo         [n] likeliest ratings under the prior; the mean of every group is 0 before anchoring
-    covariance  [n, n] of the ratings in Elo², from the prior and the games. Only the prior knows what all ratings of a
-                group have in common, so take differences
+    covariance  of the ratings in Elo², from the prior and the games: [n, n], or of more than MOST_DENSE players what
+                it can be computed from. Only the prior knows what all ratings of a group have in common, so take
+                differences
     groups      players that games connect, the largest group first; ratings of different groups can't be compared
     """
 
     names: tuple[str, ...]
     elo: Matrix
-    covariance: Matrix
+    covariance: Matrix | SparseCovariance
     groups: tuple[tuple[str, ...], ...]
 
     @cached_property
@@ -121,7 +127,10 @@ class BradleyTerry:
         if len(names) < 2 or not any(set(names) <= set(group) for group in self.groups):
             return dict.fromkeys(names, math.inf)
         rows = [self.index[name] for name in names]
-        variances = np.diag(centred(self.covariance[np.ix_(rows, rows)]))
+        if isinstance(self.covariance, SparseCovariance):
+            variances = self.covariance.centred_variances(rows)
+        else:
+            variances = np.diag(centred(self.covariance[np.ix_(rows, rows)]))
         return dict(zip(names, (Z_95 * np.sqrt(np.maximum(variances, 0.0))).tolist(), strict=True))
 
     def difference(self, one: str, other: str) -> tuple[float, float]:
@@ -129,12 +138,50 @@ class BradleyTerry:
         i, j = self.index[one], self.index[other]
         if not any(one in group and other in group for group in self.groups):
             return float(self.elo[i] - self.elo[j]), math.inf
-        variance = self.covariance[i, i] + self.covariance[j, j] - 2 * self.covariance[i, j]
+        ((one_variance, both), (_, other_variance)) = self.covariance_among([one, other])
+        variance = one_variance + other_variance - 2 * both
         return float(self.elo[i] - self.elo[j]), Z_95 * math.sqrt(max(variance, 0.0))
+
+    def covariance_among(self, names: Sequence[str]) -> Matrix:
+        """[k, k] of these players."""
+        rows = [self.index[name] for name in names]
+        if isinstance(self.covariance, SparseCovariance):
+            return self.covariance.among(rows)
+        return self.covariance[np.ix_(rows, rows)]
 
     def anchored(self, name: str, elo: float) -> BradleyTerry:
         """The same strengths, moved so that this player has this Elo."""
         return BradleyTerry(self.names, self.elo + (elo - self.elo[self.index[name]]), self.covariance, self.groups)
+
+
+@dataclass(frozen=True)
+class SparseCovariance:
+    """The inverse of a curvature that was factorised, times scale. See sparse.py."""
+
+    curvature: Factor
+    scale: float
+
+    def among(self, rows: Sequence[int]) -> Matrix:
+        """[k, k]"""
+        return np.stack([self._times(np.eye(1, self._size, row)[0])[rows] for row in rows])
+
+    def centred_variances(self, rows: Sequence[int]) -> Matrix:
+        """[k] of these values less their mean."""
+        mean = np.zeros(self._size)
+        mean[rows] = 1 / len(rows)
+        with_mean = self._times(mean)
+        return self._variances[rows] - 2 * with_mean[rows] + mean @ with_mean
+
+    @cached_property
+    def _variances(self) -> Matrix:
+        return self.scale * self.curvature.inverse_diagonal()
+
+    @property
+    def _size(self) -> int:
+        return len(self.curvature.diagonal)
+
+    def _times(self, vector: Matrix) -> Matrix:
+        return self.scale * self.curvature.solve(vector)
 
 
 def centred(covariance: Matrix) -> Matrix:
@@ -158,16 +205,57 @@ def bradley_terry(
     met = _between_two(results)
     names = tuple(dict.fromkeys([*players, *(name for one in met for name in (one.one, one.other))]))
     index = {name: i for i, name in enumerate(names)}
+    precision = (ELO_PER_LOGIT / prior_sd) ** 2
+    groups = tuple(connected_groups(names, met))
+    if len(names) > MOST_DENSE:
+        logits, factor = _likeliest_of_many(met, index, precision)
+        return BradleyTerry(names, logits * ELO_PER_LOGIT, SparseCovariance(factor, ELO_PER_LOGIT**2), groups)
     points = np.zeros((len(names), len(names)))
     for one in met:
         points[index[one.one], index[one.other]] += one.points
         points[index[one.other], index[one.one]] += one.games - one.points
-    precision = (ELO_PER_LOGIT / prior_sd) ** 2
     logits = _likeliest(points, precision)
     covariance = np.linalg.inv(_curvature(points, logits, precision)).astype(np.float64)
-    return BradleyTerry(
-        names, logits * ELO_PER_LOGIT, covariance * ELO_PER_LOGIT**2, tuple(connected_groups(names, met))
-    )
+    return BradleyTerry(names, logits * ELO_PER_LOGIT, covariance * ELO_PER_LOGIT**2, groups)
+
+
+def _likeliest_of_many(met: Sequence[MatchResult], index: Mapping[str, int], precision: float) -> tuple[Matrix, Factor]:
+    """([n] logits as _likeliest finds them, the curvature there), of pairs that met alone. Axes: E pairs that did."""
+    from pipeline.ratings.sparse import factorise, pattern_of
+
+    size = len(index)
+    totals: dict[tuple[int, int], tuple[float, float]] = {}
+    for match in met:
+        one, other = index[match.one], index[match.other]
+        won, lost = match.points, match.games - match.points
+        if one > other:
+            one, other, won, lost = other, one, lost, won
+        before = totals.get((one, other), (0.0, 0.0))
+        totals[one, other] = before[0] + won, before[1] + lost
+    pairs = np.array(list(totals), np.int64).reshape(-1, 2)
+    points: Matrix = np.array(list(totals.values()), np.float64).reshape(-1, 2)  # [E, 2]
+    i, j = pairs.T
+    games, pattern = points.sum(axis=1), pattern_of(size, i, j)
+
+    def log_posterior(logits: Matrix) -> float:
+        apart = logits[i] - logits[j]
+        log_chances = points[:, 0] * np.logaddexp(0, -apart) + points[:, 1] * np.logaddexp(0, apart)
+        return float(-log_chances.sum() - precision * (logits @ logits) / 2)
+
+    def curvature(logits: Matrix) -> Factor:
+        chances = _logistic(logits[i] - logits[j])
+        information = (games * chances * (1 - chances)).astype(np.float64)
+        of_both = np.bincount(i, information, size) + np.bincount(j, information, size)
+        diagonal = (of_both + precision).astype(np.float64)
+        return factorise(pattern, diagonal, -information)
+
+    def newton_step(logits: Matrix) -> Matrix:
+        surplus = points[:, 0] - games * _logistic(logits[i] - logits[j])
+        slope = np.bincount(i, surplus, size) - np.bincount(j, surplus, size) - precision * logits
+        return curvature(logits).solve(slope)
+
+    logits = _ascend(size, log_posterior, newton_step)
+    return logits, curvature(logits)
 
 
 def _likeliest(points: Matrix, precision: float) -> Matrix:
@@ -178,12 +266,20 @@ def _likeliest(points: Matrix, precision: float) -> Matrix:
         differences = logits[:, None] - logits[None, :]
         return float(-(points * np.logaddexp(0, -differences)).sum() - precision * (logits @ logits) / 2)
 
-    logits = np.zeros(len(points))
-    best = log_posterior(logits)
-    for _ in range(MAX_NEWTON_STEPS):
+    def newton_step(logits: Matrix) -> Matrix:
         expected = games * _logistic(logits[:, None] - logits[None, :])
         slope = (points - expected).sum(axis=1) - precision * logits
-        step = np.linalg.solve(_curvature(points, logits, precision), slope)
+        return np.linalg.solve(_curvature(points, logits, precision), slope)
+
+    return _ascend(len(points), log_posterior, newton_step)
+
+
+def _ascend(size: int, log_posterior: Callable[[Matrix], float], newton_step: Callable[[Matrix], Matrix]) -> Matrix:
+    """[size] logits at the maximum, from 0 on by Newton's method."""
+    logits = np.zeros(size)
+    best = log_posterior(logits)
+    for _ in range(MAX_NEWTON_STEPS):
+        step = newton_step(logits)
         # Far from the maximum a full step may overshoot to where the likelihood is flat: halve it until it gains.
         while (value := log_posterior(logits + step)) < best and np.abs(step).max() > 1e-12:
             step = step / 2
@@ -207,13 +303,23 @@ def _logistic(x: Matrix) -> Matrix:
 
 def connected_groups(names: Sequence[str], results: Sequence[MatchResult]) -> list[tuple[str, ...]]:
     """Players that met, directly or through others; the largest group first, else in the order of names."""
-    group_of = {name: {name} for name in names}
+    above: dict[str, str] = {}  # whom a player was joined to; who was joined to nobody stands for the group
+
+    def leader(name: str) -> str:
+        while name in above:
+            if above[name] in above:
+                above[name] = above[above[name]]
+            name = above[name]
+        return name
+
     for met in results:
-        if met.other not in group_of[met.one]:
-            joined = group_of[met.one] | group_of[met.other]
-            group_of |= dict.fromkeys(joined, joined)
-    groups = {tuple(name for name in names if name in group_of[member]): None for member in names}
-    return sorted(groups, key=lambda group: -len(group))
+        one, other = leader(met.one), leader(met.other)
+        if one != other:
+            above[one] = other
+    groups: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        groups.setdefault(leader(name), []).append(name)
+    return sorted(map(tuple, groups.values()), key=lambda group: -len(group))
 
 
 # In order of time

@@ -1,8 +1,12 @@
-"""One look at all files of a run: sizes, names of shards, temporaries, locks. Takes no lock, and of files it opens only
+"""One look at the files of a run: sizes, names of shards, temporaries, locks. Takes no lock, and of files it opens only
 the lists of shards in packs.
 
 So it costs the same for games of any size, and disturbs nobody. Only data/ and saved_models/ are looked at, because
 what else is in a run's folder isn't the run's. Whatever disappears meanwhile is left out.
+
+A run has a folder for every generation, every model and every match. Who needs all of them looks at all. Who needs to
+know what goes on now looks at the newest, and at some of the older ones, which stand for the others: then a look costs
+the same however long the run has gone on, and sums are estimates.
 """
 
 from __future__ import annotations
@@ -25,6 +29,8 @@ SELFPLAY, TRAINING, EVALUATE, TOURNAMENT = (
 WATCH = EVALUATE / layout.WATCH
 TOPS = (DATA, layout.SAVED_MODELS)
 LOOP_LOCK = DATA / ".rl_loop.lock"
+NEWEST, SPREAD = 100, 50  # of the folders in one folder: the newest that are looked at, and how many of the older ones
+MOST_WITHIN = 2_000  # fewer of the newest once they have had so many folders in them
 
 
 def is_run(path: Path) -> bool:
@@ -50,7 +56,10 @@ class SizedShard(ShardFile):
 class RunFiles:
     """What is there; all paths are relative to the run's folder.
 
+    is_whole     everything was looked at; otherwise num_shards and num_bytes are estimates, and the others are of what
+                 was looked at
     shards       committed ones, oldest first
+    num_shards   how many there are
     uncommitted  shards without a sidecar, which nobody reads, unless they lie in a pack as well
     waiting      folders of games that workers have begun, before the first shard
     temporaries  files and folders being written, or left by a kill
@@ -61,7 +70,9 @@ class RunFiles:
     unreadable   folders that can't be listed
     """
 
+    is_whole: bool = True
     shards: list[SizedShard] = field(default_factory=list)
+    num_shards: int = 0
     uncommitted: list[Path] = field(default_factory=list)
     waiting: set[str] = field(default_factory=set)
     temporaries: list[Path] = field(default_factory=list)
@@ -72,43 +83,109 @@ class RunFiles:
     unreadable: list[FileError] = field(default_factory=list)
 
 
-def look_at(directory: Path) -> RunFiles:
-    """directory: the run's, with data/ and saved_models/."""
-    files = RunFiles()
-    locked = atomic.held_locks()
-    files.held = None if locked is None else set()
-    folders = list(TOPS)
-    followed: set[Path] = set()
-    while folders:
-        folder = folders.pop()
+def look_at(directory: Path, whole: bool = True) -> RunFiles:
+    """directory: the run's, with data/ and saved_models/. whole: False: see the module docstring."""
+    return _Look(directory, whole).files
+
+
+class _Look:
+    def __init__(self, directory: Path, whole: bool) -> None:
+        self.directory, self.whole = directory, whole
+        self.files = files = RunFiles()
+        self._locked = atomic.held_locks()
+        self._held_inodes = {inode for _, inode in self._locked or ()}
+        files.held = None if self._locked is None else set()
+        self._followed: set[Path] = set()
+        self._num_bytes: dict[str, float] = {}
+        self._num_shards = 0.0
+        for top in TOPS:
+            self._take(top, 1.0)
+        files.num_bytes.update({name: round(size) for name, size in self._num_bytes.items()})
+        files.num_shards = round(self._num_shards)
+        files.shards.sort(key=lambda shard: shard.age)
+        files.uncommitted.sort()
+
+    def _take(self, folder: Path, stands_for: float) -> int:
+        """Look at a folder and those in it; returns how many there were. stands_for: how many folders like it."""
+        files, directory = self.files, self.directory
         sizes: dict[str, int] = {}  # of the files in it, by name
-        hidden = []
+        hidden, folders = [], []
         try:
             with os.scandir(directory / folder) as entries:
                 for entry in entries:
                     if entry.name.startswith("."):
-                        hidden.append(entry.name)
+                        hidden.append((entry.name, entry.inode()))
                     try:
                         if entry.is_file():
                             sizes[entry.name] = entry.stat().st_size
                         elif entry.is_dir() and (
-                            not entry.is_symlink() or _leads_elsewhere(directory, entry.path, followed)
+                            not entry.is_symlink() or _leads_elsewhere(directory, entry.path, self._followed)
                         ):
-                            folders.append(folder / entry.name)
+                            folders.append(entry.name)
                     except FileNotFoundError:
                         continue
         except FileNotFoundError:
-            continue
+            return 0
         except OSError as error:
             files.unreadable.append(explain(directory / folder, error))
-        _take_sizes(directory, files, folder, sizes)
-        for name in hidden:
+        self._take_sizes(folder, sizes, stands_for)
+        for name, inode in hidden:
             _take_hidden(files, folder / name)
-            if files.held is not None and locked and _file_id(directory / folder / name) in locked:
+            is_held = inode in self._held_inodes and _file_id(directory / folder / name) in (self._locked or ())
+            if files.held is not None and is_held:
                 files.held.add(folder / name)
-    files.shards.sort(key=lambda shard: shard.age)
-    files.uncommitted.sort()
-    return files
+        if self.whole or len(folders) <= NEWEST + SPREAD:
+            return 1 + sum(self._take(folder / name, stands_for) for name in folders)
+        return 1 + self._take_some(folder, folders, stands_for)
+
+    def _take_some(self, folder: Path, names: list[str], stands_for: float) -> int:
+        """The newest folders in a folder, and an even sample of the older ones."""
+        self.files.is_whole = False
+        newest_first = sorted(names, reverse=True)  # of one kind: names sort by age; hidden ones come last
+        taken = within = 0
+        while taken < NEWEST and within < MOST_WITHIN:
+            within += self._take(folder / newest_first[taken], stands_for)
+            taken += 1
+        hidden = [name for name in newest_first[taken:] if name.startswith(".")]
+        older = newest_first[taken : len(newest_first) - len(hidden)]
+        some = older[:: max(1, -(-len(older) * (1 + within // MOST_WITHIN) // SPREAD))]
+        for name in some:
+            within += self._take(folder / name, stands_for * len(older) / len(some))
+        return within + sum(self._take(folder / name, stands_for) for name in hidden)
+
+    def _take_sizes(self, folder: Path, sizes: dict[str, int], stands_for: float) -> None:
+        """sizes: in bytes, of the files that lie directly in the folder."""
+        files, parts, total = self.files, folder.parts, sum(sizes.values())
+        top = parts[1] if parts[0] == DATA.name and len(parts) > 1 else parts[0]
+        self._num_bytes[top] = self._num_bytes.get(top, 0.0) + stands_for * total
+        if parts[0] == layout.SAVED_MODELS.name and len(parts) > 1:
+            files.model_bytes[parts[1]] += total
+        if len(parts) != 4 or folder.parent.parent != SELFPLAY:
+            return
+        games, worker = parts[2:]
+        if layout.parse_games_folder(games) is None or not layout.is_worker_name(worker):
+            return
+        if not sizes:
+            files.waiting.add(games)
+        try:
+            committed = packs.shards_in(self.directory / folder)
+        except FileError as error:
+            files.unreadable.append(error)
+            return
+        self._num_shards += stands_for * len(committed)
+        for shard, pack in committed.items():
+            if isinstance(pack, packs.Pack):
+                of_both = pack.num_bytes(shard)
+            else:
+                of_both = sizes.get(shard.meta, 0) + sizes.get(shard.shard, 0)
+            files.shards.append(SizedShard(generation_of(games), shard, worker, games, pack, of_both))
+        files.uncommitted += [
+            folder / name
+            for name in sizes
+            if name.endswith(layout.SHARD_SUFFIX)
+            and name.removesuffix(layout.SHARD_SUFFIX) + layout.META_SUFFIX not in sizes
+            and layout.parse_shard_name(name) not in committed
+        ]
 
 
 def _leads_elsewhere(directory: Path, link: str, followed: set[Path]) -> bool:
@@ -137,37 +214,3 @@ def _take_hidden(files: RunFiles, path: Path) -> None:
         files.temporaries.append(path)
     elif (name := layout.parse_checkpoint_name(path.name)) is not None:
         files.checkpoints.append(name)
-
-
-def _take_sizes(directory: Path, files: RunFiles, folder: Path, sizes: dict[str, int]) -> None:
-    """directory: the run's; sizes: in bytes, of the files that lie directly in the folder."""
-    parts = folder.parts
-    total = sum(sizes.values())
-    files.num_bytes[parts[1] if parts[0] == DATA.name and len(parts) > 1 else parts[0]] += total
-    if parts[0] == layout.SAVED_MODELS.name and len(parts) > 1:
-        files.model_bytes[parts[1]] += total
-    if len(parts) != 4 or folder.parent.parent != SELFPLAY:
-        return
-    games, worker = parts[2:]
-    if layout.parse_games_folder(games) is None or not layout.is_worker_name(worker):
-        return
-    if not sizes:
-        files.waiting.add(games)
-    try:
-        committed = packs.shards_in(directory / folder)
-    except FileError as error:
-        files.unreadable.append(error)
-        return
-    for shard, pack in committed.items():
-        if isinstance(pack, packs.Pack):
-            of_both = pack.num_bytes(shard)
-        else:
-            of_both = sizes.get(shard.meta, 0) + sizes.get(shard.shard, 0)
-        files.shards.append(SizedShard(generation_of(games), shard, worker, games, pack, of_both))
-    files.uncommitted += [
-        folder / name
-        for name in sizes
-        if name.endswith(layout.SHARD_SUFFIX)
-        and name.removesuffix(layout.SHARD_SUFFIX) + layout.META_SUFFIX not in sizes
-        and layout.parse_shard_name(name) not in committed
-    ]

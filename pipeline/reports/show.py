@@ -116,7 +116,7 @@ def _newest_in(folder: Path) -> Path | None:
     """A folder's newest chunk, match or shard."""
     if sets := list_sets(folder):
         return next(reversed(sets.values()))[-1]  # a set's hold-out comes first
-    if (match := newest_match(list_matches(folder))) is not None:
+    if (match := newest_match(folder)) is not None:
         return match
     return _newest_shard(folder)
 

@@ -4,7 +4,9 @@ Terms: *the last hour* is the hour up to the newest shard, so that a run that en
 games and positions are per hour of the clock, training and matches included; evaluations per second are self-play's
 while it plays. Shards are counted by their names. Sidecars are opened for two reasons only: those of the last hour for
 the rates, and those newer than the newest model's window, which says what was played before, for the number of
-positions. Of more than MOST_READ, so many stand for all of them, spread evenly.
+positions. Of more than MOST_READ, so many stand for all of them, spread evenly. Of a long run the newest generations,
+models and matches are looked at, and some of the older ones for the sums (run_files.py): so status costs the same
+however long the run has gone on.
 
 What no file says is None. Takes no lock and writes nothing. Damaged and half-written files become warnings.
 """
@@ -18,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -44,8 +46,8 @@ from pipeline.reports.run_files import (
 from pipeline.storage import atomic, layout
 from pipeline.storage.evaluations import list_evaluations, read_evaluation
 from pipeline.storage.match_results import read_results
-from pipeline.storage.matches import list_matches, newest_match, read_summary
-from pipeline.storage.models import ModelInfo, list_models, read_info, read_journal, resolve_champion
+from pipeline.storage.matches import newest_match, read_summary
+from pipeline.storage.models import ModelInfo, newest_models, read_info, read_journal, resolve_champion
 from pipeline.storage.order import TOTAL, Counted, generation_of
 from pipeline.storage.pruned import Pruned, read_pruned
 from pipeline.storage.ratings import read_ratings
@@ -71,6 +73,7 @@ class Play:
     """Self-play. Rates are None where fewer than two shards tell."""
 
     shards: int
+    shards_exact: bool  # False: those of most older generations are estimated from the others, as sizes on disk are
     positions: int  # of all games so far
     positions_exact: bool  # False: those of the newest games are estimated from a part of them
     newest_shard: datetime | None
@@ -211,7 +214,7 @@ class _Look:
     def __init__(self, directory: Path, now: datetime) -> None:
         self.directory, self.now = directory, now
         self.warnings: list[str] = []
-        self.files: RunFiles = look_at(directory)
+        self.files: RunFiles = look_at(directory, whole=False)
         by_time = sorted(self.files.shards, key=lambda shard: shard.time)
         self.ahead = [shard for shard in by_time if shard.time > now + timedelta(seconds=PLAYING_SECONDS)]
         in_time = by_time[: len(by_time) - len(self.ahead)]
@@ -220,8 +223,8 @@ class _Look:
 
     def summary(self) -> StatusSummary:
         saved_models = self.directory / layout.SAVED_MODELS
-        models = self.readable(lambda: list_models(saved_models)) or []
-        infos = [info for path in models[-MODELS_SHOWN:] if (info := self.readable(partial(read_info, path)))]
+        models = self.readable(lambda: list(islice(newest_models(saved_models), MODELS_SHOWN))[::-1]) or []
+        infos = [info for path in models if (info := self.readable(partial(read_info, path)))]
         journal = self.readable(lambda: read_journal(saved_models)) or []
         champion = self.readable(lambda: resolve_champion(saved_models / layout.CHAMPION)) if models else None
         last = journal[-1] if journal else {}
@@ -271,18 +274,23 @@ class _Look:
     def play(self, infos: Sequence[ModelInfo]) -> Play:
         """infos: of the newest models, whose windows know how many positions were played before."""
         shards = self.files.shards
-        pruned = self.readable(lambda: read_pruned(self.directory / SELFPLAY)) or Pruned()
-        before = next(filter(None, map(_counted, reversed(infos))), pruned.counted)
+        before = next(filter(None, map(_counted, reversed(infos))), None)
+        if before is None:  # only then, because it has a line for every folder that was ever pruned
+            before = (self.readable(lambda: read_pruned(self.directory / SELFPLAY)) or Pruned()).counted
         new = [shard for shard in shards if not before.has(shard)]
+        uncounted = len(new)
+        if before.numbers is None:  # nothing was counted: those that weren't looked at are as new
+            uncounted = max(uncounted, self.files.num_shards - (len(shards) - len(new)))
         sampled = _sample(new)
         metas = {shard: meta for shard in {*_sample(self.last_hour), *sampled} if (meta := self.meta(shard))}
         games = sum(metas[shard].games for shard in _sample(self.last_hour) if shard in metas)
         cut_short = sum(metas[shard].cut_short for shard in _sample(self.last_hour) if shard in metas)
         of_new = sum(metas[shard].positions for shard in sampled if shard in metas)
         return Play(
-            shards=len(shards),
-            positions=before.total + (round(of_new / len(sampled) * len(new)) if sampled else 0),
-            positions_exact=len(sampled) == len(new),
+            shards=self.files.num_shards,
+            shards_exact=self.files.is_whole,
+            positions=before.total + (round(of_new / len(sampled) * uncounted) if sampled else 0),
+            positions_exact=len(sampled) == uncounted,
             newest_shard=self.newest_shard,
             games_per_hour=_hourly(_per_second(self.last_hour, metas, lambda meta: meta.games)),
             positions_per_hour=_hourly(_per_second(self.last_hour, metas, lambda meta: meta.positions)),
@@ -303,8 +311,7 @@ class _Look:
         return sum(filter(None, rates)) if any(rates) else None
 
     def last_match(self) -> LastMatch | None:
-        folders = self.readable(lambda: list_matches(self.directory / EVALUATE)) or []
-        newest = newest_match(folders)
+        newest = self.readable(lambda: newest_match(self.directory / EVALUATE))
         return self.readable(partial(_match, newest)) if newest else None
 
     def last_evaluation(self) -> LastEvaluation | None:

@@ -3,14 +3,18 @@
 See storage/packs.py for packs and for what readers see meanwhile. Each shard is checked against its sidecar before it
 is packed; what is damaged, or has no sidecar, stays where it is. A pack is committed before the files that it replaces
 are removed, so a kill leaves at most shards that lie in both, which everybody counts once and the next run removes.
+
+Generations are looked at from the newest on, until some in a row have nothing to pack, and packed from the oldest of
+them on: so what a kill leaves are the newest ones, behind which everything is packed, and a run costs what is new.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from pipeline.config import CompactConfig
@@ -24,6 +28,7 @@ from pipeline.storage.shards import ShardMeta, parse_meta
 
 PACK_BYTES = 64 << 20  # of a pack's shards, without their sidecars
 PACK_SHARDS = 10_000
+SETTLED = 8  # generations in a row that need nothing, behind which none does: games of one end within a few others
 LOCK = "packs"  # in the folder of all games: one process packs or prunes at a time
 
 Stored = tuple[layout.ShardName, bytes, bytes]
@@ -80,11 +85,11 @@ def compact(config: CompactConfig, progress: Progress = SILENT) -> CompactSummar
     directory = games_of(config.directory)
     if directory.is_dir():
         with packing(directory):
-            generations = old_generations(directory)
+            generations = until_settled(old_generations(directory), lambda folders: _is_packed(directory, folders))
             tally.generations = len(generations)
-            places = [place for _, folders in generations for place in places_in(directory, folders)]
+            places = [place for _, folders in generations[::-1] for place in sorted(places_in(directory, folders))]
             progress.start("packing", len(places), "folders")
-            for place in sorted(places):
+            for place in places:
                 _pack(place, tally, progress)
                 progress.advance()
             progress.finish()
@@ -113,9 +118,38 @@ def packing(directory: Path) -> Iterator[None]:
         lock.__exit__(None, None, None)
 
 
-def old_generations(directory: Path) -> list[tuple[int, list[str]]]:
+Generation = tuple[int, list[str]]
+"""Its number, and its folders of games."""
+
+
+def old_generations(directory: Path) -> Iterator[Generation]:
     """The generations before the newest and their folders, newest first. Games in folders without a number stay."""
-    return [one for one in order.newest_generations(directory) if one[0] != layout.UNNUMBERED][1:]
+    numbered = (one for one in order.newest_generations(directory) if one[0] != layout.UNNUMBERED)
+    return islice(numbered, 1, None)
+
+
+def until_settled(newest_first: Iterable[Generation], is_settled: Callable[[list[str]], bool]) -> list[Generation]:
+    """Those of the generations up to SETTLED in a row whose folders need nothing."""
+    found: list[Generation] = []
+    in_a_row = 0
+    for generation, folders in newest_first:
+        found.append((generation, folders))
+        in_a_row = in_a_row + 1 if is_settled(folders) else 0
+        if in_a_row == SETTLED:
+            break
+    return found
+
+
+def _is_packed(directory: Path, folders: list[str]) -> bool:
+    """Whether no worker's folder has two shards in files of their own, nor anything half-done."""
+    for place in places_in(directory, folders):
+        names = atomic.names_in(place)
+        own = sum(layout.parse_shard_name(name) is not None for name in names)
+        packed = [pack for name in names if (pack := layout.parse_pack_name(name))]
+        half_done = any(map(layout.parse_temporary_name, names)) or any(pack.meta not in names for pack in packed)
+        if half_done or own > 2:  # a single shard is none the worse for its two files
+            return False
+    return True
 
 
 def places_in(directory: Path, folders: list[str]) -> list[Path]:

@@ -1,10 +1,10 @@
 """``prune``: removes what no window, training or report can need. Without --apply it only says what that would be.
 
-Games. The newest positions stay, as many as the largest window holds: that of any model or set of chunks of this run,
-but no fewer than a gather without options takes; or --keep-positions. So do the two newest generations, whatever a set
-or the newest model still names, and whatever no gather has counted yet. Of each older generation a sample stays for
-reports: in every worker's folder about eight shards, one at least every half hour, and the last, behind which numbers
-go on. Totals stay what they were (storage/pruned.py).
+Games. The newest positions stay, as many as the largest window holds: that of any set of chunks of this run and of its
+newest models, but no fewer than a gather without options takes; or --keep-positions. So do the two newest generations,
+whatever a set or the newest model still names, and whatever no gather has counted yet. Of each older generation a
+sample stays for reports: in every worker's folder about eight shards, one at least every half hour, and the last,
+behind which numbers go on. Totals stay what they were (storage/pruned.py).
 
 Chunks. Training takes the newest complete set. Older ones go, unless a training has begun that may be reading one.
 
@@ -12,6 +12,9 @@ Checkpoints of trainings that ended, or that a newer model has overtaken, and te
 
 Models, matches, ratings, the pool and promotions always stay, and so do curves and logs. Every removal is one that can
 be cut off anywhere: the same command goes on. Readers may run beside it.
+
+Generations are looked at from the newest on, until some in a row have nothing left to remove, and the oldest of them
+are removed first: so a run of prune costs what has become old since the last one.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +36,10 @@ from pipeline.phrases import counted
 from pipeline.progress import SILENT, Progress
 from pipeline.reports.run_files import TRAINING, look_at
 from pipeline.reports.tables import table
-from pipeline.retention.compact import finish, games_of, packing
+from pipeline.retention.compact import SETTLED, finish, games_of, packing
 from pipeline.storage import atomic, layout, packs
 from pipeline.storage.chunks import complete_set, list_sets, read_header
-from pipeline.storage.models import has_model, list_models, newest_number, read_info
+from pipeline.storage.models import has_model, newest_models, newest_number, read_info
 from pipeline.storage.order import Counted, ShardFile, files_of, generation_of, newest_generations
 from pipeline.storage.priorities import list_priorities, newest_priorities
 from pipeline.storage.pruned import Pruned, PrunedPlace, read_pruned, write_pruned
@@ -45,6 +48,7 @@ from pipeline.train.checkpoint import FILE as CHECKPOINT_FILE
 
 LEAST_POSITIONS = int(GatherConfig.model_fields["max_positions"].default)
 NEWEST_KEPT = 2  # generations
+MODELS_ASKED = 100  # the newest, for the size of their windows
 SAMPLE = 8  # shards of a place that stay, at least
 SAMPLE_EVERY = timedelta(minutes=30)  # and no longer a break between two of them than there was: a report shows pauses
 
@@ -146,8 +150,8 @@ def prune(config: PruneConfig, progress: Progress = SILENT) -> PruneSummary:
 
 
 def _windows(directory: Path, progress: Progress) -> Iterator[Mapping[str, Any]]:
-    """The windows of all models and sets of this run."""
-    for path in list_models(directory / layout.SAVED_MODELS):
+    """The windows of the newest models and of all sets of this run."""
+    for path in islice(newest_models(directory / layout.SAVED_MODELS), MODELS_ASKED):
         try:
             window = read_info(path).manifest.get("window")
         except FileError as error:
@@ -183,7 +187,7 @@ def _needs(directory: Path) -> _Needs:
             windows.append(window)
             if counted_so_far is None and complete_set(name, files) is not None:
                 counted_so_far = Counted.in_window(window)
-    for path in reversed(list_models(directory / layout.SAVED_MODELS)):
+    for path in newest_models(directory / layout.SAVED_MODELS):
         with suppress(FileError, ValueError):
             of_model = read_info(path).manifest.get("window")
             if isinstance(of_model, dict) and "oldest" in of_model:
@@ -207,7 +211,8 @@ class _Place:
 
     @property
     def gone(self) -> list[ShardFile]:
-        return [file for file in self.files if file.name not in set(self.keep)]
+        kept = set(self.keep)
+        return [file for file in self.files if file.name not in kept]
 
 
 def _plan_games(directory: Path, keep: int, plan: _Plan, progress: Progress) -> None:
@@ -216,19 +221,23 @@ def _plan_games(directory: Path, keep: int, plan: _Plan, progress: Progress) -> 
     if needs.counted is None:
         plan.notes.append("all games stay: nothing was gathered yet, so nobody has counted them")
         return
-    positions = numbered = 0
+    positions = numbered = settled = 0
     going: list[_Place] = []
     old: list[Path] = []
     for generation, folders in newest_generations(games):
+        if settled == SETTLED:
+            break
         files = sorted(files_of(games, generation, folders))
         is_new = generation == layout.UNNUMBERED or numbered < NEWEST_KEPT or generation >= needs.generation
         numbered += generation != layout.UNNUMBERED
         if is_new or positions < keep or not all(map(needs.counted.has, files)):
             positions += sum(_positions(games, file) for file in files) if positions < keep else 0
+            settled = 0
             continue
         old += [games / file.place for file in files]
         places = [place for place in _places(games, files, pruned, plan) if place.gone]
         gone = [(place, file) for place in places for file in place.gone]
+        settled = 0 if gone else settled + 1
         if gone:
             why = f"behind the newest {positions:,} positions; {counted(len(files) - len(gone), 'shard')} stay"
             sizes = [size for place, file in gone for size in _sizes(place.path, file)]
@@ -241,7 +250,7 @@ def _plan_games(directory: Path, keep: int, plan: _Plan, progress: Progress) -> 
             finish(place, progress)
             _remove_uncommitted(place, pruned)
         if going:
-            _prune_places(games, pruned, going, progress)
+            _prune_places(games, pruned, going[::-1], progress)
 
     plan.work.append(work)
 
@@ -432,7 +441,7 @@ def _sizes_of(files: Sequence[Path]) -> list[int]:
 
 def _plan_left_over(directory: Path, plan: _Plan) -> None:
     saved_models = directory / layout.SAVED_MODELS
-    newest, seen = newest_number(saved_models), look_at(directory)
+    newest, seen = newest_number(saved_models), look_at(directory, whole=False)
     for name in sorted(atomic.names_in(saved_models)):
         model = layout.parse_checkpoint_name(name)
         parsed = layout.parse_model_name(model) if model else None

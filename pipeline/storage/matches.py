@@ -295,16 +295,26 @@ class Match:
 # Reading
 
 
-def list_matches(directory: Path) -> list[Path]:
-    """The match folders in a directory, by name. A missing directory has none."""
-    names = sorted(filter(layout.parse_match_name, atomic.names_in(directory)))
-    folders = [directory / name for name in names]
-    return [folder for folder in folders if (folder / layout.MATCH_GAMES).is_file() or atomic.is_listed(folder)]
+def list_matches(directory: Path, challenger: str = "", since: int = -1) -> list[Path]:
+    """The match folders in a directory, by name. A missing directory has none.
+
+    challenger: only its matches; since: only those of a model with this number or a higher one.
+    """
+    begin = f"{challenger}{layout.VERSUS}" if challenger else ""
+    names = sorted(name for name in atomic.names_in(directory) if name.startswith(begin))
+    names = [name for name in names if layout.parse_match_name(name) and (since < 0 or _newest_number(name) >= since)]
+    return list(filter(_is_match, (directory / name for name in names)))
 
 
-def newest_match(folders: Sequence[Path]) -> Path | None:
+def newest_match(directory: Path) -> Path | None:
     """That of the newest model, whomever it met: players without a number are of no age. None: there is none."""
-    return max(folders, key=lambda folder: (_newest_number(folder.name), folder.name), default=None)
+    names = filter(layout.parse_match_name, atomic.names_in(directory))
+    newest_first = (directory / name for _, name in sorted((_newest_number(name), name) for name in names)[::-1])
+    return next(filter(_is_match, newest_first), None)
+
+
+def _is_match(folder: Path) -> bool:
+    return (folder / layout.MATCH_GAMES).is_file() or atomic.is_listed(folder)
 
 
 def _newest_number(name: str) -> int:

@@ -12,7 +12,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -33,6 +34,9 @@ FORMAT = "mugo-model"
 Weights = dict[str, NDArray[Any]]
 MODEL_JSON_IS = "the description of a model"
 PLANES = "planes"  # the array in calibration.safetensors
+LOOKS_SHARE = 0.01  # of the time, at most, goes into looking for the newest model
+QUICK_SECONDS = 0.001  # a look that takes no longer is taken every time
+LONGEST_SECONDS = 10.0  # and no look is put off for longer
 
 
 class FileStamp(BaseModel, frozen=True):
@@ -211,18 +215,38 @@ def has_model(path: Path) -> bool:
     return os.path.isfile(description)  # False also for a name that no file system takes
 
 
+def newest_models(folder: Path) -> Iterator[Path]:
+    """Like list_models, newest first, and lazy: only the folders of models that are asked for are looked at."""
+    names = sorted(atomic.names_in(folder), reverse=True)
+    return (folder / name for name in names if layout.parse_model_name(name) and has_model(folder / name))
+
+
 def newest_model(folder: Path) -> Path:
     """Raises FileError if there is none."""
-    models = list_models(folder)
-    if not models:
+    newest = next(newest_models(folder), None)
+    if newest is None:
         raise FileError(folder, "no models here; wanted at least one; `python main.py init` makes a first one")
-    return models[-1]
+    return newest
+
+
+_seen: dict[Path, tuple[int, float]] = {}  # by folder: what newest_number found, and until when that will do
 
 
 def newest_number(folder: Path) -> int:
-    """The number of the newest model, which is the generation of games that start now; 0 without a model."""
-    number = _highest_number(folder)
-    return 0 if number is None else number
+    """The number of the newest model, which is the generation of games that start now; 0 without a model.
+
+    Self-play asks for every game. In a folder of so many models that listing it takes a while, what was found stands
+    for some seconds: see LOOKS_SHARE.
+    """
+    begun = time.monotonic()
+    number, until = _seen.get(folder, (0, 0.0))
+    if begun < until:
+        return number
+    number = _highest_number(folder) or 0
+    took = time.monotonic() - begun
+    if took > QUICK_SECONDS:
+        _seen[folder] = number, begun + min(took / LOOKS_SHARE, LONGEST_SECONDS)
+    return number
 
 
 def next_model_path(folder: Path, label: str) -> Path:
@@ -232,12 +256,9 @@ def next_model_path(folder: Path, label: str) -> Path:
 
 
 def _highest_number(folder: Path) -> int | None:
-    """Looks at as few models as it can: self-play asks for every game."""
-    for name in sorted(atomic.names_in(folder), reverse=True):
-        parsed = layout.parse_model_name(name)
-        if parsed and has_model(folder / name):
-            return parsed.number
-    return None
+    newest = next(newest_models(folder), None)
+    parsed = layout.parse_model_name(newest.name) if newest else None
+    return parsed.number if parsed else None
 
 
 # The champion

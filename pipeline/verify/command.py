@@ -3,7 +3,8 @@
 Games are replayed, checksums and counts compared, hold-outs looked for in chunks, promotions decided again from the
 games of their matches. What a killed process left behind is a problem, too, until the next command or ``repair``
 removes it; what a living one is at work on is none. Works on a run that is going on, finished or copied from elsewhere.
-Needs memory for twelve bytes a game, one set of chunks and one match.
+Needs memory for twelve bytes a game, one set of chunks and one match. With ``newest`` it stops where the games have so
+many positions, and takes no longer on a long run than on a short one.
 """
 
 from __future__ import annotations
@@ -93,14 +94,17 @@ def verify(config: VerifyConfig, progress: Progress = SILENT) -> VerifySummary:
     if not is_run(directory):
         found = "no run in this folder" if directory.is_dir() else "no such folder"
         raise FileError(directory, f"{found}; wanted one with {layout.SAVED_MODELS}/ or {SELFPLAY}/ in it")
-    files = look_at(directory)
+    files = look_at(directory, whole=config.newest is None)
     findings = Findings(directory)
-    known = check_games(directory / SELFPLAY, len(files.shards), findings, progress)
+    known = check_games(directory / SELFPLAY, files.num_shards, findings, progress, config.newest)
+    since = -1 if config.newest is None or known.oldest == layout.UNNUMBERED else known.oldest
     check_chunks(directory / TRAINING, known, findings, progress)
-    check_models(directory / layout.SAVED_MODELS, findings, progress)
+    check_models(directory / layout.SAVED_MODELS, findings, progress, since)
     folders = [directory / folder for folder in (EVALUATE, EVALUATE / layout.REQUIRED, WATCH, TOURNAMENT)]
-    check_matches(folders, findings, progress)
+    check_matches(folders, findings, progress, since)
     check_evaluations(directory / WATCH, findings)
+    if since >= 0:
+        findings.remark(f"games, models and matches before generation {since} were not looked at: --newest")
     _check_pool_and_ratings(directory / DATA, config.repair, findings)
     _check_left_over(directory, files, config.repair, findings)
     order = {subject: number for number, subject in enumerate(SUBJECTS)}

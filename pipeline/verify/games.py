@@ -21,6 +21,7 @@ from pipeline.methods.registry import method_named
 from pipeline.phrases import counted
 from pipeline.progress import Progress
 from pipeline.storage import layout
+from pipeline.storage.order import generation_of
 from pipeline.storage.packs import is_gone
 from pipeline.storage.shards import Shard, ShardMeta, newest_shards, read_shard
 from pipeline.verify.findings import GAMES, Findings
@@ -28,11 +29,15 @@ from pipeline.verify.findings import GAMES, Findings
 
 @dataclass
 class KnownGames:
-    """The ids of all games, shard after shard. Call closed() before looking anything up."""
+    """The ids of all games, shard after shard. Call closed() before looking anything up.
+
+    oldest: the generation that they go back to.
+    """
 
     shards: list[str] = field(default_factory=list)
     lengths: list[NDArray[np.int32]] = field(default_factory=list)  # [games] plies, of each shard
     _ids: list[NDArray[np.uint64]] = field(default_factory=list)
+    oldest: int = layout.UNNUMBERED
 
     def add(self, shard: str, ids: NDArray[np.uint64], lengths: NDArray[np.int32]) -> None:
         self.shards.append(shard)
@@ -63,8 +68,10 @@ class KnownGames:
             yield self.shards[number], len(here), self.shards[int(others[here[0]])]
 
 
-def check_games(directory: Path, num_shards: int, findings: Findings, progress: Progress) -> KnownGames:
-    """directory: of the games; num_shards: about how many, for the progress."""
+def check_games(
+    directory: Path, num_shards: int, findings: Findings, progress: Progress, newest: int | None = None
+) -> KnownGames:
+    """directory: of the games; num_shards: about how many, for the progress; newest: so many positions, or all."""
     known = KnownGames()
     games: set[str] = set()
 
@@ -75,13 +82,14 @@ def check_games(directory: Path, num_shards: int, findings: Findings, progress: 
         return group, *_check_group(group)
 
     progress.start("checking games", num_shards, "shards")
-    for group, shards, errors in in_threads(checked, _groups(newest_shards(directory, damaged))):
+    for group, shards, errors in in_threads(checked, _groups(_newest(newest_shards(directory, damaged), newest))):
         progress.advance(len(group))
         for error in errors:
             if not is_gone(layout.meta_path(error.path)):
                 findings.problem(GAMES, error.path, error.problem)
         for shard in shards:
             known.add(shard.id, shard.game_ids, shard.lengths)
+            known.oldest = min(known.oldest, generation_of(shard.path.parts[-3]))
             games.add(_family(shard.game_spec))
             findings.count(GAMES, "shard")
             findings.count(GAMES, "game", shard.num_games)
@@ -106,6 +114,16 @@ def _family(spec: str) -> str:
         return recorded_game(spec).family
     except UsageError:
         return spec
+
+
+def _newest(metas: Iterator[ShardMeta], positions: int | None) -> Iterator[ShardMeta]:
+    """Those with the first so many positions; all without a number."""
+    before = 0
+    for meta in metas:
+        if positions is not None and before >= positions:
+            return
+        before += meta.positions
+        yield meta
 
 
 def _groups(metas: Iterator[ShardMeta]) -> Iterator[list[ShardMeta]]:

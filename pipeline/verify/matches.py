@@ -22,8 +22,9 @@ REMEDY = "remove it and run `evaluate --watch` again: it is made from the games"
 SCORE = ("wins", "draws", "losses")
 
 
-def check_matches(directories: Sequence[Path], findings: Findings, progress: Progress) -> None:
-    folders = [folder for directory in directories for folder in list_matches(directory)]
+def check_matches(directories: Sequence[Path], findings: Findings, progress: Progress, since: int = -1) -> None:
+    """since: only those of models with this number or a higher one; -1: all."""
+    folders = [folder for directory in directories for folder in list_matches(directory, since=since)]
     progress.start("checking matches", len(folders), "matches")
     for folder in folders:
         games = folder / layout.MATCH_GAMES

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from pipeline.storage.matches import has_match, read_match
 from pipeline.storage.models import (
     Model,
     has_model,
-    list_models,
+    newest_models,
     pending_promotion,
     read_calibration,
     read_info,
@@ -36,9 +37,12 @@ from pipeline.storage.models import (
 from pipeline.verify.findings import MODELS, Findings
 
 
-def check_models(saved_models: Path, findings: Findings, progress: Progress) -> None:
-    """saved_models: the run's folder of models, with best_model and the journal in it."""
-    models = list_models(saved_models)
+def check_models(saved_models: Path, findings: Findings, progress: Progress, since: int = -1) -> None:
+    """saved_models: the run's folder of models, with best_model and the journal in it.
+
+    since: only models with this number or a higher one, and their promotions; -1: all.
+    """
+    models = [*takewhile(lambda path: _number(path.name) >= since, newest_models(saved_models))][::-1]
     progress.start("checking models", len(models), "models")
     games: set[str] = set()
     for path in models:
@@ -56,7 +60,13 @@ def check_models(saved_models: Path, findings: Findings, progress: Progress) -> 
             MODELS, saved_models, f"models of {' and '.join(sorted(games))}; wanted a folder for each game"
         )
     if models or (saved_models / layout.PROMOTIONS).exists():
-        _check_champion(saved_models, findings)
+        _check_champion(saved_models, findings, since)
+
+
+def _number(name: str) -> int:
+    """Of a model; of another one -1."""
+    parsed = layout.parse_model_name(name)
+    return parsed.number if parsed else -1
 
 
 def _check_model(model: Model, findings: Findings) -> None:
@@ -84,7 +94,7 @@ def _check_model(model: Model, findings: Findings) -> None:
 # The champion
 
 
-def _check_champion(saved_models: Path, findings: Findings) -> None:
+def _check_champion(saved_models: Path, findings: Findings, since: int) -> None:
     link = saved_models / layout.CHAMPION
     with findings.checking(MODELS, saved_models):
         journal = read_journal(saved_models)
@@ -108,7 +118,8 @@ def _check_champion(saved_models: Path, findings: Findings) -> None:
                 link, f"{found}; if you re-pointed it by hand all is well, else point it to {last or target}"
             )
         for line in journal:
-            _check_promotion(saved_models, line, findings)
+            if _number(str(line.get("champion"))) >= since:
+                _check_promotion(saved_models, line, findings)
 
 
 def _check_promotion(saved_models: Path, line: Mapping[str, Any], findings: Findings) -> None:

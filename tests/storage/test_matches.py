@@ -456,6 +456,23 @@ def test_a_game_that_counts_one_is_written_as_ever(folder):
         (("heuristic-vs-random",), 0),
     ],
 )
-def test_the_newest_match_is_that_of_the_newest_model(names: tuple[str, ...], newest: int | None) -> None:
-    folders = [Path("data") / name for name in names]
-    assert newest_match(folders) == (None if newest is None else folders[newest])
+def test_the_newest_match_is_that_of_the_newest_model(
+    tmp_path: Path, names: tuple[str, ...], newest: int | None
+) -> None:
+    folders = [tmp_path / name for name in names]
+    for folder in folders:
+        folder.mkdir()
+        (folder / layout.MATCH_GAMES).touch()
+    (tmp_path / "999999-z-vs-000000-a").mkdir()  # not begun
+    assert newest_match(tmp_path) == (None if newest is None else folders[newest])
+
+
+def test_matches_of_a_challenger_and_of_newer_models(tmp_path: Path) -> None:
+    names = ["000001-a-vs-000000-a", "000012-a-vs-000001-a", "000012-a-vs-random", "heuristic-vs-random"]
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / layout.MATCH_GAMES).touch()
+    assert [path.name for path in list_matches(tmp_path)] == names
+    assert [path.name for path in list_matches(tmp_path, "000012-a")] == names[1:3]
+    assert list_matches(tmp_path, "000012") == []
+    assert [path.name for path in list_matches(tmp_path, since=2)] == names[1:3]

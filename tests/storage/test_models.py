@@ -238,3 +238,47 @@ def test_a_torn_line_of_the_journal_is_passed_over(tmp_path: Path) -> None:
         file.write('{"champ')
     models.set_champion(folder, folder / "000001-b", {})
     assert [line["champion"] for line in models.read_promotions(folder)] == ["000000-a", "000001-b"]
+
+
+# Many models
+
+
+def test_the_newest_models_are_found_without_looking_at_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        (tmp_path / layout.model_name(number, "m")).mkdir()
+        (tmp_path / layout.model_name(number, "m") / layout.MODEL_JSON).touch()
+    (tmp_path / "000020-not-whole").mkdir()
+    (tmp_path / "other").mkdir()
+    assert list(models.newest_models(tmp_path)) == models.list_models(tmp_path)[::-1]
+    looked: list[str] = []
+    has_model = models.has_model
+    monkeypatch.setattr(models, "has_model", lambda path: looked.append(path.name) or has_model(path))
+    assert models.newest_model(tmp_path).name == "000019-m" and models.newest_number(tmp_path) == 19
+    assert set(looked) == {"000020-not-whole", "000019-m"}
+
+
+def test_of_many_models_the_newest_is_looked_for_a_hundredth_of_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Self-play asks for every game. In a small folder, where a look takes next to nothing, it is taken every time."""
+    now, looks = [100.0], [0]
+
+    def names_in(folder: Path) -> list[str]:
+        looks[0] += 1
+        now[0] += listing
+        return os.listdir(folder)
+
+    monkeypatch.setattr(models.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(atomic, "names_in", names_in)
+    make(tmp_path / "000003-a")
+    listing = 0.0005
+    assert [models.newest_number(tmp_path) for _ in range(5)] == [3] * 5 and looks[0] == 5
+    listing = 0.04
+    assert [models.newest_number(tmp_path) for _ in range(5)] == [3] * 5 and looks[0] == 6
+    make(tmp_path / "000004-a")
+    now[0] += 3.9
+    assert models.newest_number(tmp_path) == 3 and looks[0] == 6
+    now[0] += 0.1
+    assert models.newest_number(tmp_path) == 4 and looks[0] == 7

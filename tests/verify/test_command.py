@@ -78,6 +78,26 @@ def test_a_run_as_it_was_made(run: Path) -> None:
     assert "24 games" in text and "all is well" in text
 
 
+def test_the_newest_positions_alone(run: Path) -> None:
+    shards = sorted(run.glob("data/selfplay/*/*/*.gz"))
+    cut(shards[0])
+    found = verify(VerifyConfig(directory=run, newest=20))
+    assert found.clean and 0 < found.checked["games"]["shard"] < len(shards)
+    assert found.checked["games"]["position"] >= 20
+    assert any("--newest" in remark for remark in found.remarks)
+    cut(shards[-1])
+    assert [problem.where for problem in verify(VerifyConfig(directory=run, newest=1)).problems] == [
+        str(shards[-1].relative_to(run))
+    ]
+
+
+def test_models_and_matches_before_the_newest_games_are_left_out(run: Path) -> None:
+    for path in sorted(run.glob("data/selfplay/000000-*")):  # what is left began in generation 1
+        path.rename(path.with_name(f"000001+{path.name}"))
+    found = verify(VerifyConfig(directory=run, newest=20))
+    assert found.checked["models"] == {"model": 1, "promotion": 1} and found.checked["matches"]["match"] == 1
+
+
 def flip(path: Path) -> None:
     data = bytearray(path.read_bytes())
     rng = random.Random(SEED)
