@@ -148,7 +148,8 @@ class _Look:
             taken += 1
         hidden = [name for name in newest_first[taken:] if name.startswith(".")]
         older = newest_first[taken : len(newest_first) - len(hidden)]
-        some = older[:: max(1, -(-len(older) * (1 + within // MOST_WITHIN) // SPREAD))]
+        num_some = min(len(older), max(1, SPREAD // (1 + within // MOST_WITHIN)))
+        some = [older[index * len(older) // num_some] for index in range(num_some)]
         for name in some:
             within += self._take(folder / name, stands_for * len(older) / len(some))
         return within + sum(self._take(folder / name, stands_for) for name in hidden)

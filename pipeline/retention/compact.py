@@ -4,14 +4,14 @@ See storage/packs.py for packs and for what readers see meanwhile. Each shard is
 is packed; what is damaged, or has no sidecar, stays where it is. A pack is committed before the files that it replaces
 are removed, so a kill leaves at most shards that lie in both, which everybody counts once and the next run removes.
 
-Generations are looked at from the newest on, until some in a row have nothing to pack, and packed from the oldest of
-them on: so what a kill leaves are the newest ones, behind which everything is packed, and a run costs what is new.
+Generations are looked at from the newest on, until some in a row lie in packs, and packed from the oldest of them on:
+so what a kill leaves are the newest ones, behind which everything is packed, and a run costs what is new.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -28,7 +28,7 @@ from pipeline.storage.shards import ShardMeta, parse_meta
 
 PACK_BYTES = 64 << 20  # of a pack's shards, without their sidecars
 PACK_SHARDS = 10_000
-SETTLED = 8  # generations in a row that need nothing, behind which none does: games of one end within a few others
+SETTLED = 8  # generations: so many that need nothing are looked at. Games end within a few generations of their own
 LOCK = "packs"  # in the folder of all games: one process packs or prunes at a time
 
 Stored = tuple[layout.ShardName, bytes, bytes]
@@ -85,7 +85,7 @@ def compact(config: CompactConfig, progress: Progress = SILENT) -> CompactSummar
     directory = games_of(config.directory)
     if directory.is_dir():
         with packing(directory):
-            generations = until_settled(old_generations(directory), lambda folders: _is_packed(directory, folders))
+            generations = _until_packed(directory)
             tally.generations = len(generations)
             places = [place for _, folders in generations[::-1] for place in sorted(places_in(directory, folders))]
             progress.start("packing", len(places), "folders")
@@ -128,28 +128,36 @@ def old_generations(directory: Path) -> Iterator[Generation]:
     return islice(numbered, 1, None)
 
 
-def until_settled(newest_first: Iterable[Generation], is_settled: Callable[[list[str]], bool]) -> list[Generation]:
-    """Those of the generations up to SETTLED in a row whose folders need nothing."""
+def _until_packed(directory: Path) -> list[Generation]:
+    """Those of the old generations up to SETTLED that lie in packs, with none between them that doesn't."""
     found: list[Generation] = []
     in_a_row = 0
-    for generation, folders in newest_first:
+    for generation, folders in old_generations(directory):
         found.append((generation, folders))
-        in_a_row = in_a_row + 1 if is_settled(folders) else 0
+        is_packed = _is_packed(directory, folders)
+        if is_packed is not None:
+            in_a_row = in_a_row + 1 if is_packed else 0
         if in_a_row == SETTLED:
             break
     return found
 
 
-def _is_packed(directory: Path, folders: list[str]) -> bool:
-    """Whether no worker's folder has two shards in files of their own, nor anything half-done."""
+def _is_packed(directory: Path, folders: list[str]) -> bool | None:
+    """Whether no worker's folder has two shards in files of their own, nor anything half-done.
+
+    None: no worker has more than one shard, which is none the worse for its two files: nobody packs them, so they don't
+    say whether what lies behind them was packed.
+    """
+    any_pack = False
     for place in places_in(directory, folders):
         names = atomic.names_in(place)
         own = sum(layout.parse_shard_name(name) is not None for name in names)
         packed = [pack for name in names if (pack := layout.parse_pack_name(name))]
         half_done = any(map(layout.parse_temporary_name, names)) or any(pack.meta not in names for pack in packed)
-        if half_done or own > 2:  # a single shard is none the worse for its two files
+        if half_done or own > 2:  # files; two of each shard
             return False
-    return True
+        any_pack |= bool(packed)
+    return True if any_pack else None
 
 
 def places_in(directory: Path, folders: list[str]) -> list[Path]:

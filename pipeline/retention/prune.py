@@ -13,8 +13,8 @@ Checkpoints of trainings that ended, or that a newer model has overtaken, and te
 Models, matches, ratings, the pool and promotions always stay, and so do curves and logs. Every removal is one that can
 be cut off anywhere: the same command goes on. Readers may run beside it.
 
-Generations are looked at from the newest on, until some in a row have nothing left to remove, and the oldest of them
-are removed first: so a run of prune costs what has become old since the last one.
+Generations are looked at from the newest on, down to those that an earlier run found with nothing left to remove, and
+a few of these, for games that came late. So prune costs what has become old since the last one.
 """
 
 from __future__ import annotations
@@ -221,23 +221,26 @@ def _plan_games(directory: Path, keep: int, plan: _Plan, progress: Progress) -> 
     if needs.counted is None:
         plan.notes.append("all games stay: nothing was gathered yet, so nobody has counted them")
         return
-    positions = numbered = settled = 0
+    positions = numbered = behind = 0
+    settled = -1  # the newest of the generations behind which nothing has to be looked at again
     going: list[_Place] = []
     old: list[Path] = []
     for generation, folders in newest_generations(games):
-        if settled == SETTLED:
+        behind += generation <= pruned.settled
+        if behind > SETTLED:
             break
         files = sorted(files_of(games, generation, folders))
         is_new = generation == layout.UNNUMBERED or numbered < NEWEST_KEPT or generation >= needs.generation
         numbered += generation != layout.UNNUMBERED
         if is_new or positions < keep or not all(map(needs.counted.has, files)):
             positions += sum(_positions(games, file) for file in files) if positions < keep else 0
-            settled = 0
+            settled = -1
             continue
         old += [games / file.place for file in files]
         places = [place for place in _places(games, files, pruned, plan) if place.gone]
         gone = [(place, file) for place in places for file in place.gone]
-        settled = 0 if gone else settled + 1
+        is_damaged = any(isinstance(file.pack, FileError) for file in files)
+        settled = -1 if is_damaged else max(settled, generation)
         if gone:
             why = f"behind the newest {positions:,} positions; {counted(len(files) - len(gone), 'shard')} stay"
             sizes = [size for place, file in gone for size in _sizes(place.path, file)]
@@ -249,8 +252,9 @@ def _plan_games(directory: Path, keep: int, plan: _Plan, progress: Progress) -> 
         for place in dict.fromkeys(old):  # what a run that was cut off left
             finish(place, progress)
             _remove_uncommitted(place, pruned)
-        if going:
-            _prune_places(games, pruned, going[::-1], progress)
+        after = _prune_places(games, pruned, going, progress) if going else pruned
+        if after is not None and settled > after.settled:  # last: a kill before it has everything looked at again
+            write_pruned(games, after.model_copy(update={"settled": settled}))
 
     plan.work.append(work)
 
@@ -318,8 +322,11 @@ def _sizes(place: Path, file: ShardFile) -> list[int]:
     return found
 
 
-def _prune_places(games: Path, pruned: Pruned, places: Sequence[_Place], progress: Progress) -> None:
-    """Write down what the places come to, then remove what goes. Places with damaged shards stay as they are."""
+def _prune_places(games: Path, pruned: Pruned, places: Sequence[_Place], progress: Progress) -> Pruned | None:
+    """Write down what the places come to, then remove what goes. Places with damaged shards stay as they are.
+
+    Returns what it wrote; None: something stayed.
+    """
     good: list[_Place] = []
     known = dict(pruned.places)
     for place in places:
@@ -330,10 +337,12 @@ def _prune_places(games: Path, pruned: Pruned, places: Sequence[_Place], progres
             progress.warn(f"{place.path} stays as it is: {error}")
         else:
             good.append(place)
-    write_pruned(games, Pruned(places=known))
+    after = Pruned(places=known, settled=pruned.settled)
+    write_pruned(games, after)
     for place in good:
         with held_back():
             _thin(games, place)
+    return after if len(good) == len(places) else None
 
 
 def _remove_uncommitted(place: Path, pruned: Pruned) -> None:

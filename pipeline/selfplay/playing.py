@@ -36,7 +36,7 @@ from pipeline.progress import Progress
 from pipeline.selfplay.opponents import Load, Mix, OpponentSource
 from pipeline.selfplay.variety import Dealer, Numbered, Variety
 from pipeline.stalls import Watch
-from pipeline.storage.models import Model, newest_number, read_model, resolve_champion
+from pipeline.storage.models import Model, NewestNumber, read_model, resolve_champion
 from pipeline.workers.pool import Counts, WorkerPool
 
 
@@ -369,6 +369,6 @@ class LocalSource:
 
     def begin(self, plan: Plan, num_threads: int, numbers: Callable[[int, int], Iterator[int]]) -> GamePool:
         source = self._source
-        threads = GameThreads(plan, source, self._opponents, lambda: newest_number(source.path.parent), num_threads)
+        threads = GameThreads(plan, source, self._opponents, NewestNumber(source.path.parent), num_threads)
         threads.play(Supply([numbers(thread, num_threads) for thread in range(num_threads)]))
         return threads

@@ -229,24 +229,30 @@ def newest_model(folder: Path) -> Path:
     return newest
 
 
-_seen: dict[Path, tuple[int, float]] = {}  # by folder: what newest_number found, and until when that will do
-
-
 def newest_number(folder: Path) -> int:
-    """The number of the newest model, which is the generation of games that start now; 0 without a model.
+    """The number of the newest model, which is the generation of games that start now; 0 without a model."""
+    return _highest_number(folder) or 0
 
-    Self-play asks for every game. In a folder of so many models that listing it takes a while, what was found stands
-    for some seconds: see LOOKS_SHARE.
+
+class NewestNumber:
+    """newest_number() for those who ask at every game. In a folder of so many models that listing it takes a while, what
+    was found stands for some seconds: see LOOKS_SHARE. For any thread: at worst two of them look.
     """
-    begun = time.monotonic()
-    number, until = _seen.get(folder, (0, 0.0))
-    if begun < until:
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._seen = (0, -1.0)  # what was found, and until when that will do
+
+    def __call__(self) -> int:
+        begun = time.monotonic()
+        number, until = self._seen
+        if begun < until:
+            return number
+        number = newest_number(self._folder)
+        took = time.monotonic() - begun
+        if took > QUICK_SECONDS:
+            self._seen = number, begun + min(took / LOOKS_SHARE, LONGEST_SECONDS)
         return number
-    number = _highest_number(folder) or 0
-    took = time.monotonic() - begun
-    if took > QUICK_SECONDS:
-        _seen[folder] = number, begun + min(took / LOOKS_SHARE, LONGEST_SECONDS)
-    return number
 
 
 def next_model_path(folder: Path, label: str) -> Path:

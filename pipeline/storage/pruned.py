@@ -58,6 +58,9 @@ class Pruned(BaseModel, frozen=True, extra="forbid"):
     format: Literal["mugo-pruned"] = "mugo-pruned"
     version: Literal[1] = 1
     places: dict[str, PrunedPlace] = {}
+    settled: int = Field(
+        -1, ge=-1, le=layout.MAX_NUMBER, description="The generation up to which nothing was left to remove; -1: none."
+    )
 
     def has(self, shard: ShardFile | Path) -> bool:
         """Whether this shard, or that of this path, counts in the places' totals already."""

@@ -85,6 +85,12 @@ def test_old_generations_become_few_files_and_nothing_changes(run):
     assert "0 shards packed" in again.lines()[0]
 
 
+def test_generations_of_one_shard_hide_none_that_were_never_packed(run):
+    for generation in range(4, 6 + 2 * module.SETTLED):
+        play(run, generation, 1)
+    assert compact(CompactConfig(directory=run)).packs == 6
+
+
 def test_the_same_gather_gives_the_same_chunks(run, tmp_path_factory):
     """Also by surprise, by random eviction and with a window that cuts a shard; and it finds sets made before."""
 

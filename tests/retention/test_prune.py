@@ -218,6 +218,49 @@ def test_a_damaged_shard_keeps_its_place_as_it_is(run):
     assert "000002-a/w01" not in read_pruned(run / SELFPLAY).places
 
 
+def test_what_was_damaged_goes_once_it_is_mended(run):
+    path = sorted((run / SELFPLAY / "000002-a" / "w01").glob("*.gz"))[-1]
+    whole = path.read_bytes()
+    path.write_bytes(b"x")
+    pruned(run)
+    for generation in range(6, 6 + 2 * module.SETTLED):
+        play(run, generation, 40)
+    gathered(run)
+    pruned(run)
+    pruned(run)  # the set that there was has gone with what only it needed
+    path.write_bytes(whole)
+    assert [removal.what for removal in pruned(run).removals] == ["22 of 38 shards of generation 2"]
+    assert read_pruned(run / SELFPLAY).settled > 2
+
+
+def test_small_generations_hide_no_large_ones(tmp_path):
+    """Of few shards all stay. So generations with nothing to remove don't say that older ones have nothing."""
+    play(tmp_path, 1, 60)
+    for generation in range(2, 4 + 2 * module.SETTLED):
+        play(tmp_path, generation, 2)
+    (tmp_path / layout.SAVED_MODELS).mkdir()
+    gather(
+        GatherConfig(
+            directory=tmp_path / SELFPLAY, output_directory=tmp_path / TRAINING, positions_per_chunk=4,
+            chunks_to_make=1, max_positions=8,
+        )
+    )  # fmt: skip
+    assert [removal.what for removal in pruned(tmp_path, keep=0).removals] == ["44 of 60 shards of generation 1"]
+
+
+def test_generations_that_were_found_settled_are_not_looked_at_again(run, monkeypatch):
+    for generation in range(6, 8 + 2 * module.SETTLED):
+        play(run, generation, 4)
+    gathered(run)
+    pruned(run)  # the set that there was goes with what only it needed
+    pruned(run)
+    asked: list[int] = []
+    listed = module.files_of
+    monkeypatch.setattr(module, "files_of", lambda games, one, folders: asked.append(one) or listed(games, one, folders))
+    settled = read_pruned(run / SELFPLAY).settled
+    assert not pruned(run).removals and min(asked) == settled - module.SETTLED + 1 > 1
+
+
 def test_a_damaged_list_is_an_error_that_says_what_to_do(run):
     pruned(run)
     (run / SELFPLAY / FILE).write_text('{"format": "mugo-pruned", "version": 1, "places": {"x": {}}}')

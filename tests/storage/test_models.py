@@ -273,12 +273,12 @@ def test_of_many_models_the_newest_is_looked_for_a_hundredth_of_the_time(
     monkeypatch.setattr(models.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(atomic, "names_in", names_in)
     make(tmp_path / "000003-a")
-    listing = 0.0005
-    assert [models.newest_number(tmp_path) for _ in range(5)] == [3] * 5 and looks[0] == 5
+    newest, listing = models.NewestNumber(tmp_path), 0.0005
+    assert [newest() for _ in range(5)] == [3] * 5 and looks[0] == 5
     listing = 0.04
-    assert [models.newest_number(tmp_path) for _ in range(5)] == [3] * 5 and looks[0] == 6
+    assert [newest() for _ in range(5)] == [3] * 5 and looks[0] == 6
     make(tmp_path / "000004-a")
     now[0] += 3.9
-    assert models.newest_number(tmp_path) == 3 and looks[0] == 6
+    assert newest() == 3 and looks[0] == 6
     now[0] += 0.1
-    assert models.newest_number(tmp_path) == 4 and looks[0] == 7
+    assert newest() == 4 and looks[0] == 7
