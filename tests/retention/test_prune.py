@@ -256,7 +256,7 @@ def test_generations_that_were_found_settled_are_not_looked_at_again(run, monkey
     pruned(run)
     asked: list[int] = []
     listed = module.files_of
-    monkeypatch.setattr(module, "files_of", lambda games, one, folders: asked.append(one) or listed(games, one, folders))
+    monkeypatch.setattr(module, "files_of", lambda run, one, names: asked.append(one) or listed(run, one, names))
     settled = read_pruned(run / SELFPLAY).settled
     assert not pruned(run).removals and min(asked) == settled - module.SETTLED + 1 > 1
 
