@@ -229,6 +229,7 @@ class AnyGame(ABC):
 
     # What it can do, for those who ask; the defaults: nothing.
     sgf: Sgf | None = None  # how its games are written in SGF
+    colours = ("Black", "White")  # what people call the first and the second player
     gtp_komi: float | None = None  # GTP engines play it, on a square board with this komi and the names of action_name
     gomocup: GomocupRules | None = None  # the Gomocup protocol plays it
     usi_variant: str = ""  # what engines of the Universal Shogi Interface call it, if they play it
@@ -511,7 +512,10 @@ class Game(AnyGame):
         return self.parse_action(text)
 
     def line_names(self, state: States, actions: Sequence[int]) -> list[str]:
-        """Moves one after another from state [1, S], as move_name names each. They are legal."""
+        """Legal moves one after another from state [1, S], as move_name names each.
+
+        A game whose names depend on the position plays them; here they don't.
+        """
         return [self.action_name(action) for action in actions]
 
 

@@ -75,7 +75,6 @@ class BoardGame(Game):
     """
 
     columns = COLUMNS  # the letters of the board's columns
-    colours = ("Black", "White")  # what people call the first and the second player
     examples: str  # of names, for what says that a text is none
     refusals: ClassVar[Mapping[int, str]] = REFUSALS  # why a kernel refuses a move, by status
 

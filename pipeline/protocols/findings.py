@@ -63,7 +63,7 @@ class Findings:
         game, share = self.session.game, winrate(candidate.value_to_move)
         spread = Z * math.sqrt(max(share * (1 - share), 0.0) / max(candidate.visits, 1))
         return {
-            "move": game.action_name(candidate.action),
+            "move": game.move_name(self.session.state[0], candidate.action),
             "visits": candidate.visits,
             "utility": candidate.value_to_move,
             "winrate": share,
@@ -71,7 +71,7 @@ class Findings:
             "prior": candidate.prior,
             "lcb": max(0.0, share - spread),
             "order": order,
-            "pv": [game.action_name(action) for action in candidate.variation],
+            "pv": game.line_names(self.session.state, candidate.variation),
         }
 
     @staticmethod

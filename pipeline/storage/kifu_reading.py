@@ -135,10 +135,8 @@ def parse_kifu(data: bytes, suffix: str = "") -> tuple[Shogi, list[KifuGame]]:
         if len(line) > MOST_LINE:
             raise MuGoError(f"line {number}: {len(line):,} characters; wanted at most {MOST_LINE}")
     if form == f".{CSA}":
-        game, games = _reading_game(9), []
-        for begin, end in _csa_games(lines):
-            games.append(_read_one(lines, begin, end, _CsaReader(game)))
-        return game, games
+        game = _reading_game(9)
+        return game, [_read_one(lines, begin, end, _CsaReader(game)) for begin, end in _csa_games(lines)]
     small = any("五将棋" in line for line in lines[:100] if line.startswith("手合割："))
     if sum(line.startswith("|") for line in lines[:100]) == 5:
         small = True
@@ -151,7 +149,7 @@ def _recognised(lines: list[str]) -> str:
         words = line.split()
         if words and (words[0] in ("position", "startpos", "sfen") or _SFEN.fullmatch(words[0])):
             return ".usi"
-        if line.startswith(("V2", "V3", "'CSA", "N+", "N-", "PI", "P1", "$EVENT")):
+        if line.startswith(("V2", "V3", "'CSA", "N+", "N-", "PI", "P1", "P+", "P-", "$EVENT")):
             return f".{CSA}"
     return ".kif"
 
@@ -176,6 +174,7 @@ class _Reader:
         self.moves: list[int] = []
         self.result: tuple[int, str] | None = None  # as in KIF_RESULTS, once the record says it
         self.ended = False
+        self.found = False  # anything that only such a record has
         self.begin(game.initial(1))
 
     def begin(self, state: States) -> None:
@@ -225,6 +224,8 @@ class _Reader:
         return int(self.game.to_move(self._state)[0])
 
     def finish(self) -> KifuGame:
+        if not self.found:
+            raise MuGoError("nothing that such a record has: no heading, no move, no end")
         over = bool(self.game.is_over(self._state)[0])
         result, end = self.result or _LEFT
         points = int(self.game.returns(self._state)[0]) if over else result * (1 - 2 * self.mover)
@@ -267,6 +268,7 @@ class _KifReader(_Reader):
 
     def _head(self, key: str, value: str) -> None:
         second = key.startswith(("後手", "上手"))
+        self.found |= second or key.startswith(("先手", "下手")) or key == "手合割"
         if key in ("先手", "後手", "下手", "上手"):
             self.players[second] = value
         elif key in ("先手の持駒", "後手の持駒", "下手の持駒", "上手の持駒"):
@@ -310,6 +312,7 @@ class _KifReader(_Reader):
 
     def _move(self, text: str) -> None:
         self._begin()
+        self.found = True
         word = text.split()[0]
         if word in KIF_RESULTS:
             self.result, self.ended = KIF_RESULTS[word], True
@@ -359,6 +362,7 @@ class _CsaReader(_Reader):
             self._statement(part.strip())
 
     def _statement(self, text: str) -> None:
+        self.found |= bool(text)
         if text.startswith(("N+", "N-")):
             self.players["+-".index(text[1])] = text[2:]
         elif found := _CSA_MOVE.fullmatch(text):
@@ -373,7 +377,7 @@ class _CsaReader(_Reader):
 
     def _place(self, line: str) -> None:
         """PI and what is taken from it, a row, or single pieces."""
-        self._is_placed = True
+        self._is_placed = self.found = True
         if line.startswith("PI"):
             self._board = _usual_board(self.game)
             for column, row, code in self._pieces(line):
@@ -449,9 +453,10 @@ def _usual_board(game: Shogi) -> list[int]:
 
 
 def _csa_games(lines: list[str]) -> list[tuple[int, int]]:
-    """(begin, end) of the lines of each game; they are parted by a slash."""
+    """(begin, end) of the lines of each game; they are parted by a slash, and one behind the last is no other game."""
     cuts = [-1, *(number for number, line in enumerate(lines) if line.strip() == "/"), len(lines)]
-    return [(begin + 1, end) for begin, end in pairwise(cuts)]
+    games = [(begin + 1, end) for begin, end in pairwise(cuts)]
+    return games if len(games) == 1 or any(map(str.strip, lines[games[-1][0] :])) else games[:-1]
 
 
 def _read_one(lines: list[str], begin: int, end: int, reader: _Reader) -> KifuGame:
@@ -481,7 +486,7 @@ def _lines_of_usi(lines: list[str]) -> tuple[Shogi, list[KifuGame]]:
         words = words[1:] if words[0] == "position" else words
         begin, _, moves = " ".join(words).partition(" moves ")
         reader = _Reader(game)
-        reader.result = _LEFT
+        reader.result, reader.found = _LEFT, True
         sfen = begin.removeprefix("sfen ").strip()
         if sfen.removesuffix(" moves") != "startpos":
             try:

@@ -64,8 +64,8 @@ class Page:
         assert list(problem) == ["error"] and problem["error"] and "\n" not in problem["error"]
         return problem["error"]
 
-    def begin(self, game: str, opponent: str = "nobody", human: int | None = 0, readouts: int = 8, **more):
-        new = {"game": game, "opponent": opponent, "human": human, "readouts": readouts}
+    def begin(self, game: str, opponent: str = "nobody", human: int | None = 0, readouts: int = 8, sfen="", **more):
+        new = {"game": game, "opponent": opponent, "human": human, "readouts": readouts, "sfen": sfen}
         return self.ask("/api/games", new, **more)
 
     def act(self, view, verb: str, status: int = 200, **body):
@@ -287,7 +287,7 @@ def test_bad_records_are_refused(page: Page, record: bytes, problem: str) -> Non
 
 
 def test_games_that_sgf_does_not_know_are_not_written(page: Page) -> None:
-    assert "isn't written in SGF" in page.ask(f"/api/games/{page.begin('connect4')['id']}/sgf", status=400)
+    assert "isn't written as sgf" in page.ask(f"/api/games/{page.begin('connect4')['id']}/sgf", status=400)
 
 
 @pytest.mark.parametrize(

@@ -139,8 +139,8 @@ def test_a_person_plays_some_turns_with_mouse_keyboard_and_text(address: str) ->
             WebDriverWait(browser, SECONDS, 0.05).until(lambda _: true(), message=status())
 
         def places(kind: str) -> list[int]:
-            found = browser.find_elements(By.CSS_SELECTOR, f".place.{kind}")
-            return [int(one.get_attribute("data-place")) for one in found]
+            script = f"return [...document.querySelectorAll('.place.{kind}')].map((one) => Number(one.dataset.place))"
+            return browser.execute_script(script)  # at once: the page may draw its board anew in between
 
         def click(number: int) -> None:
             browser.find_element(By.CSS_SELECTOR, f"[data-place='{number}'] .edge").click()

@@ -160,6 +160,8 @@ def test_files_of_others(tmp_path: Path) -> None:
     assert (first.points, first.end) == (-1, "resigned")
     assert (second.players, second.moves) == (("?", "?"), moves_of(game, "2g2f"))
     assert (second.points, second.end) == (0, "not decided")
+    path.write_text(CSA_FILE + "/\n\n")
+    assert len(read_kifu(path)[1]) == 2
     shift_jis = tmp_path / "old.kif"
     text = "手合割：平手　　\n先手：羽生\n手数----指手\n   1 ７六歩(77)   ( 0:05/00:00:05)\n   2 ３四歩(33) ( 0:01/)\n"
     text += "   3 ２二角成(88)+\n   4 同　銀(31)\n   5 投了\n\n変化：2手\n   2 ８四歩(83)\n"
@@ -265,6 +267,8 @@ WRONG = [
     ("a.kif", "   1 同　歩(77)\n", "there was none"),
     ("a.kif", "   1 ７六銀(77)\n", "line 1: ７六銀(77): it moves a 歩"),
     ("a.kif", "   1 ７六歩(00)\n", "line 1"),
+    ("a.kif", "", "nothing that such a record has"),
+    ("a.csa", "'only a comment\n", "nothing that such a record has"),
     ("a.kif", "   1 hello\n", "line 1: 'hello'; wanted a move"),
     ("a.usi", "", "no line 'position startpos moves …' or SFEN"),
     ("a.usi", "position sfen x", "line 1: SFEN 'x': 1 fields; wanted e.g. "),

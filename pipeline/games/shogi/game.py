@@ -60,6 +60,7 @@ ZOBRIST_SEED = 20261125  # part of no file format: keys never leave a process
 class Shogi(OneAnalysis):
     """See the module docstring for the rules, ``kernels`` for the state's layout."""
 
+    colours = ("Sente", "Gote")
     refusals: ClassVar[Mapping[int, str]] = {
         OUT_OF_RANGE: "no such action",
         GAME_OVER: "the game is over",
@@ -200,7 +201,8 @@ class Shogi(OneAnalysis):
 
     def line_names(self, state: States, actions: Sequence[int]) -> list[str]:
         """These moves in USI, one after another from state [1, S]. They are legal; repetition isn't looked at."""
-        game, forgotten, names = self.without_move_limit(), History.empty(1, 1), []
+        game = self if self.max_plies >= LONGEST else self.without_move_limit()
+        forgotten, names = History.empty(1, 1), []
         for action in actions:
             names.append(game.move_name(state[0], action))
             state = game.play(state, np.array([action], np.int32), forgotten)

@@ -1,11 +1,11 @@
 """The server's HTTP: the page's files, and JSON about tables.
 
-    GET   /                              the page; /common.js, /page.js, /page.css, /icon.svg
+    GET   /                              the page; /common.js, /page.js, /stones.js, /shogi.js, /page.css, /icon.svg
     GET   /api/options                   games, opponents and limits to choose from
     POST  /api/games                     begin a game (NewGame) → the table's view
-    POST  /api/records?opponent=…        begin with an SGF record, the request's body
+    POST  /api/records?game=…            begin with a record, the request's body: SGF, or of shogi KIF, CSA, USI, SFEN
     GET   /api/games/ID?ply=N            the view: the game, and the position before move N
-    GET   /api/games/ID/sgf              the game as a file
+    GET   /api/games/ID/SUFFIX           the game as a file: sgf; of shogi kifu, csa, usi
     GET   /gammon                        the page of backgammon; /gammon.js, /gammon.css
     GET   /api/gammon                    its games and opponents
     POST  /api/gammon                    begin a game (NewGammon) → its view, see gammon.py
@@ -36,21 +36,26 @@ from pipeline.config import MOST_SERVED_READOUTS as MOST_READOUTS
 from pipeline.errors import MuGoError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
+from pipeline.games.shogi.game import Shogi
 from pipeline.games.stones import BoardGame
 from pipeline.protocols.board_page.analyst import Analyst, Refused
+from pipeline.protocols.board_page.gammon import COLOURS, NO_MODELS, GammonTable, Models, opponents
 from pipeline.protocols.board_page.gammon import GAMES as GAMMON_GAMES
-from pipeline.protocols.board_page.gammon import NO_MODELS, GammonTable, Models, opponents
 from pipeline.protocols.board_page.gammon import NOBODY as GAMMON_NOBODY
 from pipeline.protocols.board_page.limits import RequestCheck, read_body
-from pipeline.protocols.board_page.table import HEURISTIC, NOBODY, RANDOM, Table, Tables
-from pipeline.storage.sgf import SgfRecord, read_sgf
+from pipeline.protocols.board_page.shogi import ShogiTable, beginning_at, beginning_of_record
+from pipeline.protocols.board_page.stones import SGF, StonesTable
+from pipeline.protocols.board_page.table import HEURISTIC, NOBODY, RANDOM, Beginning, Table, Tables
+from pipeline.storage.sgf import read_sgf
 
 # Games to play without a model, behind those of the models.
-GAMES = ("go:9", "go:13", "go:19", "gomoku:15", "othello:8", "connect4", "tictactoe")
+GAMES = ("go:9", "go:13", "go:19", "gomoku:15", "othello:8", "shogi", "shogi:5", "connect4", "tictactoe")
 FILES = {
     "/": ("page.html", "text/html"),
     "/common.js": ("common.js", "text/javascript"),
     "/page.js": ("page.js", "text/javascript"),
+    "/stones.js": ("stones.js", "text/javascript"),
+    "/shogi.js": ("shogi.js", "text/javascript"),
     "/page.css": ("page.css", "text/css"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
     "/gammon": ("gammon.html", "text/html"),
@@ -66,12 +71,16 @@ class Body(BaseModel):
 
 
 class NewGame(Body):
-    """human: whose stones the person plays, 0 the first player; None: both sides. readouts: of the opponent."""
+    """human: whose stones the person plays, 0 the first player; None: both sides. readouts: of the opponent.
+
+    sfen: where a game of shogi begins; "" as usual.
+    """
 
     game: str = Field(max_length=100)
     opponent: str = Field(max_length=200)
     human: int | None = Field(0, ge=0, le=1)
     readouts: int = Field(ge=0, le=MOST_READOUTS)
+    sfen: str = Field("", max_length=300)
 
 
 class NewRecord(Body):
@@ -154,7 +163,11 @@ class Lobby:
     def options(self) -> dict[str, Any]:
         return {
             "games": [
-                {"spec": spec, "opponents": [*self._models(spec), *self._built_ins(game), NOBODY]}
+                {
+                    "spec": spec,
+                    "opponents": [*self._models(spec), *self._built_ins(game), NOBODY],
+                    "colours": game.colours,
+                }
                 for spec, game in self.games.items()
             ],
             "readouts": self.readouts,
@@ -172,7 +185,12 @@ class Lobby:
         human = None if body.opponent == NOBODY else body.human
         if human is None and body.opponent != NOBODY:
             raise Refused(400, f"human: an opponent plays one side, so say which is yours: 0 or 1, or choose {NOBODY}")
-        return self._opened(game, body.opponent, human, body.readouts, None)
+        begin = None
+        if body.sfen.strip():
+            if not isinstance(game, Shogi):
+                raise Refused(400, f"sfen: found one for {body.game}; only games of shogi begin at an SFEN")
+            begin = beginning_at(game, body.sfen.strip().removeprefix("position ").removeprefix("sfen "))
+        return self._opened(game, body.opponent, human, body.readouts, begin)
 
     def new_record(self, data: bytes, body: NewRecord) -> Table:
         """A table of this record, of the first game that it fits."""
@@ -186,14 +204,23 @@ class Lobby:
             except MuGoError as error:
                 problems.append(error)
                 continue
-            return self._opened(game, NOBODY, None, body.readouts, record)
-        raise Refused(400, str(problems[0]))
+            begin = Beginning(record.start, record.moves, (record.black, record.white))
+            return self._opened(game, NOBODY, None, body.readouts, begin)
+        if b"(;" in data:
+            raise Refused(400, str(problems[0]))
+        try:
+            size, begin = beginning_of_record(data)
+        except MuGoError as error:
+            raise Refused(400, f"{problems[0]}; nor is it a record of shogi: {error}") from error
+        found = (game for game in map(self.games.__getitem__, specs) if isinstance(game, Shogi) and game.size == size)
+        return self._opened(next(found), NOBODY, None, body.readouts, begin)
 
-    def _opened(self, game: Game, opponent: str, human: int | None, readouts: int, record: SgfRecord | None) -> Table:
+    def _opened(self, game: Game, opponent: str, human: int | None, readouts: int, begin: Beginning | None) -> Table:
         models = self._models(game.spec)
         adviser = self.analysts[opponent if opponent in models else models[0]] if models else None
-        assert isinstance(game, BoardGame)
-        table = Table(game, opponent, human, readouts, adviser, record)
+        assert isinstance(game, BoardGame | Shogi)
+        kind = ShogiTable if isinstance(game, Shogi) else StonesTable
+        table = kind(game, opponent, human, readouts, adviser, begin)
         self.tables.add(table)
         return table
 
@@ -228,7 +255,7 @@ def make_app(lobby: Lobby) -> Starlette:
         return await seen(lambda: lobby.tables.find(request.path_params["id"]), wanted.ply)
 
     async def gammon_options(request: Request) -> Response:
-        games = [{"spec": spec, "opponents": _against(spec)} for spec in GAMMON_GAMES]
+        games = [{"spec": spec, "opponents": _against(spec), "colours": COLOURS} for spec in GAMMON_GAMES]
         return JSONResponse({"games": games})
 
     def _against(spec: str) -> list[str]:
@@ -275,10 +302,12 @@ def make_app(lobby: Lobby) -> Starlette:
     async def gammon_seen(find: Callable[[], GammonTable]) -> Response:
         return JSONResponse(await run_in_threadpool(lambda: find().view()))
 
-    async def sgf(request: Request) -> Response:
-        text = await run_in_threadpool(lambda: lobby.tables.find(request.path_params["id"]).sgf())
-        named = {"content-disposition": 'attachment; filename="game.sgf"'}
-        return Response(text, media_type="application/x-go-sgf", headers=named)
+    async def record(request: Request) -> Response:
+        name, suffix = request.path_params["id"], request.path_params["suffix"]
+        text = await run_in_threadpool(lambda: lobby.tables.find(name).record(suffix))
+        named = {"content-disposition": f'attachment; filename="game.{suffix}"'}
+        kind = "application/x-go-sgf" if suffix == SGF else "text/plain"
+        return Response(text, media_type=kind, headers=named)
 
     async def act(request: Request) -> Response:
         acted, body = await asked_of_table(request, VERBS, lobby.tables)
@@ -300,7 +329,7 @@ def make_app(lobby: Lobby) -> Starlette:
             Route("/api/games", new_game, methods=["POST"]),
             Route("/api/records", new_record, methods=["POST"]),
             Route("/api/games/{id}", look),
-            Route("/api/games/{id}/sgf", sgf),
+            Route("/api/games/{id}/{suffix}", record, methods=["GET"]),
             Route("/api/games/{id}/{verb}", act, methods=["POST"]),
         ],
         middleware=[Middleware(RequestCheck)],

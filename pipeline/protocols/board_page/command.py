@@ -17,6 +17,7 @@ from pipeline.errors import MuGoError, UsageError
 from pipeline.games.backgammon.game import Backgammon
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
+from pipeline.games.shogi.game import Shogi
 from pipeline.games.stones import BoardGame
 from pipeline.methods.registry import method_named
 from pipeline.players.base import Player
@@ -36,8 +37,8 @@ MOST_CONNECTIONS = 100
 def serve(config: ServeConfig, progress: Progress = SILENT) -> None:
     """Serve the page until Ctrl-C.
 
-    Raises FileError for a model that can't be loaded, UsageError for one whose game has no board of stones, MuGoError
-    if the extra isn't installed or the port is taken.
+    Raises FileError for a model that can't be loaded, UsageError for one whose game has no board here, MuGoError if the
+    extra isn't installed or the port is taken.
     """
     try:
         import uvicorn
@@ -150,6 +151,6 @@ def offered(game: Game) -> list[str]:
 
 def _read(path: Path) -> Model:
     model = read_model(resolve_champion(path))
-    if model.info.game not in GAMES and not isinstance(parse_game(model.info.game), BoardGame):
-        raise UsageError(f"serve --model {path}: {model.info.game} has no board of stones, which the page needs")
+    if model.info.game not in GAMES and not isinstance(parse_game(model.info.game), BoardGame | Shogi):
+        raise UsageError(f"serve --model {path}: {model.info.game} is played on no board that the page has")
     return model

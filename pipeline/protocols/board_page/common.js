@@ -1,4 +1,4 @@
-// What both pages need: their elements, and the server.
+// What all pages need: their elements, the server, players, the dialog for a new game, light and dark.
 "use strict";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -16,4 +16,85 @@ async function api(path, body) {
   const found = await answer.json();
   if (!answer.ok) throw Object.assign(new Error(found.error), { status: answer.status });
   return found;
+}
+
+function element(name, attributes = {}, text = "") {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  if (text) made.textContent = text;
+  return made;
+}
+
+function say(text, error = false) {
+  $("status").textContent = text;
+  $("status").classList.toggle("error", error);
+}
+
+const sayError = ({ message }) => say(message.charAt(0).toUpperCase() + message.slice(1), true);
+
+/** The list of both players, with who is to move. picture(player): in 40 × 40 units. */
+function drawPlayers(view, picture) {
+  $("players").replaceChildren(...[0, 1].map((player) => {
+    const item = document.createElement("li"), drawing = element("svg", { viewBox: "0 0 40 40", "aria-hidden": "true" });
+    drawing.append(picture(player));
+    const who = document.createElement("span"), colour = document.createElement("span");
+    who.className = "who";
+    who.textContent = view.players[player];
+    colour.className = "colour";
+    colour.textContent = view.colours[player];
+    item.append(drawing, who, colour);
+    if (!view.over && view.turn === player) {
+      item.className = "turn";
+      item.setAttribute("aria-current", "true");
+    }
+    return item;
+  }));
+}
+
+/**
+ * Fill the dialog for a new game. games: spec, opponents and colours of each; begin(): it was closed by Start; chosenGame,
+ * chosenOpponent: whatever else depends on the choice.
+ */
+function setUpDialog(games, begin, chosenGame = () => {}, chosenOpponent = () => {}) {
+  const opponent = () => {
+    $("colour-label").hidden = $("choose-opponent").value === "nobody";
+    chosenOpponent($("choose-opponent").value);
+  };
+  const choose = () => {
+    const game = games.find((known) => known.spec === $("choose-game").value), former = $("choose-opponent").value;
+    $("choose-opponent").replaceChildren(...game.opponents.map((name) => new Option(name === "nobody" ? "nobody: you play both sides" : name, name)));
+    if (game.opponents.includes(former)) $("choose-opponent").value = former;
+    const colour = $("choose-colour").value || "0";
+    $("choose-colour").replaceChildren(new Option(`${game.colours[0]}, moving first`, "0"), new Option(game.colours[1], "1"));
+    $("choose-colour").value = colour;
+    chosenGame(game);
+    opponent();
+  };
+  $("choose-game").replaceChildren(...games.map((game) => new Option(game.spec)));
+  $("choose-game").addEventListener("change", choose);
+  $("choose-opponent").addEventListener("change", opponent);
+  $("new").addEventListener("click", () => $("dialog").showModal());
+  $("dialog").addEventListener("close", () => { if ($("dialog").returnValue === "start") begin(); });
+  choose();
+}
+
+/** The game that the page's address names; null if it names none that is still there. */
+async function gameInAddress(path) {
+  if (!/^#[\w-]+$/.test(location.hash)) return null;
+  try {
+    return await api(`${path}/${location.hash.slice(1)}`);
+  } catch {
+    history.replaceState(null, "", "#"); // the server has been started anew
+    return null;
+  }
+}
+
+function setUpTheme() {
+  const root = document.documentElement, kept = localStorage.getItem("theme");
+  if (kept) root.dataset.theme = kept;
+  $("theme").addEventListener("click", () => {
+    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = dark ? "light" : "dark";
+    localStorage.setItem("theme", root.dataset.theme);
+  });
 }

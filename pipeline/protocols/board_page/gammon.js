@@ -30,7 +30,7 @@ async function attempt(ask) {
     thinking = false;
     if (error.status === 409 && view) await api(`/api/gammon/${view.id}`).then(show, () => {});
     draw();
-    say(error.message.charAt(0).toUpperCase() + error.message.slice(1), true);
+    sayError(error);
   }
 }
 
@@ -52,11 +52,6 @@ function choose(place) {
   draw();
 }
 
-function say(text, error = false) {
-  $("status").textContent = text;
-  $("status").classList.toggle("error", error);
-}
-
 function statusText() {
   if (view.over) return `${view.result}.`;
   if (thinking) return `${view.opponent} is thinking…`;
@@ -68,13 +63,6 @@ function statusText() {
 
 const name = (place) => (place === BAR ? "the bar" : place === OFF ? "off" : `point ${place}`);
 const targets = () => view.steps.filter(([source]) => source === taken).map(([, target]) => target);
-
-function element(kind, attributes = {}, text = "") {
-  const made = document.createElementNS(SVG, kind);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  if (text) made.textContent = text;
-  return made;
-}
 
 /** The left edge of a point, and whether it hangs from the top. */
 function where(point) {
@@ -169,18 +157,7 @@ function draw() {
   if (!view) return;
   drawBoard();
   $("game-name").textContent = view.game;
-  $("players").replaceChildren(...[0, 1].map((player) => {
-    const item = document.createElement("li"), picture = element("svg", { viewBox: "0 0 40 40", "aria-hidden": "true" });
-    picture.append(element("circle", { class: `checker ${player ? "black" : "white"}`, cx: 20, cy: 20, r: 17 }));
-    const who = document.createElement("span"), which = document.createElement("span");
-    who.className = "who";
-    who.textContent = view.players[player];
-    which.className = "colour";
-    which.textContent = view.colours[player];
-    item.append(picture, who, which);
-    if (!view.over && view.turn === player) { item.className = "turn"; item.setAttribute("aria-current", "true"); }
-    return item;
-  }));
+  drawPlayers(view, (player) => element("circle", { class: `checker ${player ? "black" : "white"}`, cx: 20, cy: 20, r: 17 }));
   $("last").textContent = view.last;
   $("undo").disabled = view.ply < 2 && !view.made.length;
   $("pass").hidden = !view.must_pass;
@@ -214,14 +191,6 @@ function move(index) {
   $("board").querySelector(`[data-place="${cursor}"]`).focus();
 }
 
-function chooseGame() {
-  const game = options.games.find((known) => known.spec === $("choose-game").value);
-  $("choose-opponent").replaceChildren(...game.opponents.map((one) => new Option(one === "nobody" ? "nobody: you play both sides" : one, one)));
-  chooseOpponent();
-}
-
-const chooseOpponent = () => { $("colour-label").hidden = $("choose-opponent").value === "nobody"; };
-
 function begin() {
   const wanted = { game: $("choose-game").value, opponent: $("choose-opponent").value, human: Number($("choose-colour").value) };
   attempt(async () => {
@@ -231,25 +200,15 @@ function begin() {
   });
 }
 
-function theme(wanted) {
-  if (wanted) document.documentElement.dataset.theme = wanted;
-}
-
 async function start() {
-  theme(localStorage.getItem("theme"));
-  $("theme").addEventListener("click", () => {
-    const now = document.documentElement.dataset.theme, dark = now ? now === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-    theme(dark ? "light" : "dark");
-    localStorage.setItem("theme", dark ? "light" : "dark");
-  });
+  setUpTheme();
   try {
     options = await api("/api/gammon");
   } catch (error) {
     return say(error.message, true);
   }
-  $("choose-game").replaceChildren(...options.games.map((game) => new Option(game.spec)));
-  chooseGame();
-  const clicks = { new: () => $("dialog").showModal(), undo: () => attempt(() => act("undo")), pass: () => attempt(() => act("move", { move: "pass" })), resign: () => attempt(() => act("resign")) };
+  setUpDialog(options.games, begin);
+  const clicks = { undo: () => attempt(() => act("undo")), pass: () => attempt(() => act("move", { move: "pass" })), resign: () => attempt(() => act("resign")) };
   for (const [id, action] of Object.entries(clicks)) $(id).addEventListener("click", action);
   $("board").addEventListener("click", (event) => {
     const group = event.target.closest(".place");
@@ -263,19 +222,10 @@ async function start() {
     $("turn").value = "";
     attempt(() => act("move", { move: text }));
   });
-  $("choose-game").addEventListener("change", chooseGame);
-  $("choose-opponent").addEventListener("change", chooseOpponent);
-  $("dialog").addEventListener("close", () => { if ($("dialog").returnValue === "start") begin(); });
   document.addEventListener("keydown", pressed);
-  if (/^#[\w-]+$/.test(location.hash)) {
-    try {
-      const found = await api(`/api/gammon/${location.hash.slice(1)}`);
-      return await attempt(async () => found);
-    } catch {
-      history.replaceState(null, "", "#"); // the server has been started anew
-    }
-  }
-  begin();
+  const found = await gameInAddress("/api/gammon");
+  if (!found) return begin();
+  await attempt(async () => found);
 }
 
 start();

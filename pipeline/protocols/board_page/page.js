@@ -1,14 +1,21 @@
 // The board page. The server keeps every game and decides what is legal; this draws what it says (see app.py, table.py).
+// What depends on the kind of board is in stones.js and shogi.js, objects with the same functions:
+//   build()                    a new game, drawn from nothing
+//   draw()                     the position
+//   follow()                   the cursor goes to the last move
+//   picture(player)            what stands for a player, 40 × 40 units
+//   press(group)               a click or Enter on a .point
+//   moveCursor(rows, columns)  by the arrow keys
+//   cancel()                   Escape
 "use strict";
 
-const CELL = 40;
-const HEAT_FROM = 0.01; // policy below it isn't drawn
 const GAME_READOUTS = 100; // of each position, when a whole game is analysed
+const RECORDS = { sgf: "SGF", kifu: "KIF", csa: "CSA", usi: "USI" }; // by suffix
 const STEP_MILLISECONDS = 150; // a position that is only passed through isn't searched
 
 let options = null;
 let view = null; // the table as the server described it last
-let cursor = 0; // the point that the arrow keys have reached
+let board = null; // what draws it
 let epoch = 0; // counts what the person did; answers to earlier requests are out of date
 let thinking = false;
 let hinted = -1; // the ply at which a hint is shown
@@ -39,7 +46,7 @@ async function attempt(ask, after = () => {}) {
 function complain(error) {
   thinking = false;
   draw();
-  say(error.message.charAt(0).toUpperCase() + error.message.slice(1), true);
+  sayError(error);
 }
 
 // What the person does
@@ -52,9 +59,17 @@ async function begin(wanted) {
   });
 }
 
+/** Whether the person may move now; says why not. */
+function mayPlay() {
+  if (view.ply < view.moves.length) complain(new Error("This is an earlier position: go to the last one, or choose “Play from here”."));
+  else if (view.over || myTurn()) return true;
+  else if (thinking) say(`${view.opponent} is to move.`, true);
+  else reply();
+  return false;
+}
+
 async function play(move) {
-  if (view.ply < view.moves.length) return complain(new Error("This is an earlier position: go to the last one, or choose “Play from here”."));
-  if (!view.over && !myTurn()) return thinking ? say(`${view.opponent} is to move.`, true) : reply();
+  if (!mayPlay()) return;
   reviewing = false;
   await attempt(() => act("play", { move }), reply);
 }
@@ -148,17 +163,12 @@ function show(found) {
   view = found;
   if (moved && hinted !== view.ply) hinted = -1;
   if (other) {
-    cursor = Math.floor(view.height / 2) * view.width + Math.floor(view.width / 2);
-    buildBoard();
+    board = { stones, shogi }[view.board_kind];
+    board.build();
   } else if (moved && view.last !== null && document.activeElement.closest(".point") === null) {
-    cursor = view.last;
+    board.follow();
   }
   draw();
-}
-
-function say(text, error = false) {
-  $("status").textContent = text;
-  $("status").classList.toggle("error", error);
 }
 
 function percent(share) {
@@ -177,7 +187,8 @@ function statusText() {
   const before = view.moves.length ? `${view.colours[view.movers.at(-1)]} played ${view.moves.at(-1)}. ` : "";
   const onlyPass = view.can_pass && !view.legal.includes(true) ? " You can only pass." : "";
   if (hinted === view.ply && view.analysis) return hintText();
-  return view.human === null ? `${before}${colour} to move.${onlyPass}` : `${before}Your turn: ${colour}.${onlyPass}`;
+  const check = view.check ? " Check!" : "";
+  return (view.human === null ? `${before}${colour} to move.` : `${before}Your turn: ${colour}.`) + onlyPass + check;
 }
 
 function hintText() {
@@ -191,12 +202,12 @@ const showsMoves = () => view.analysis && (hinted === view.ply || $("review").ch
 
 function draw() {
   if (!view) return;
-  drawBoard();
+  board.draw();
   drawGraph();
   drawCandidates();
   const last = view.ply === view.moves.length, advised = view.adviser !== null;
   $("game-name").textContent = view.game;
-  $("players").replaceChildren(...[0, 1].map(playerItem));
+  drawPlayers(view, board.picture);
   $("undo").disabled = view.moves.length === 0;
   $("pass").hidden = !view.passes;
   $("pass").disabled = !last || view.over || !myTurn() || !view.can_pass;
@@ -211,155 +222,18 @@ function draw() {
   $("territory-label").hidden = !view.game.startsWith("go:");
   $("analyse").hidden = !advised || view.moves.length === 0;
   $("analyse").textContent = stopAnalysis ? "Stop" : "Analyse game";
-  $("download").hidden = !view.sgf;
-  $("download").href = tablePath("/sgf");
+  $("downloads").replaceChildren(...view.records.map((suffix) => {
+    const link = document.createElement("a");
+    Object.assign(link, { className: "button", href: tablePath(`/${suffix}`), download: `game.${suffix}`, textContent: `Save ${RECORDS[suffix]}` });
+    return link;
+  }));
+  for (const part of document.querySelectorAll("[data-board]")) part.hidden = part.dataset.board !== view.board_kind;
   say(statusText());
 }
 
-function playerItem(player) {
-  const item = document.createElement("li"), picture = element("svg", { viewBox: "0 0 40 40", "aria-hidden": "true" });
-  picture.append(stone(player, 20, 20));
-  const who = document.createElement("span"), colour = document.createElement("span");
-  who.className = "who";
-  who.textContent = view.players[player];
-  colour.className = "colour";
-  colour.textContent = view.colours[player];
-  item.append(picture, who, colour);
-  if (!view.over && view.turn === player) {
-    item.className = "turn";
-    item.setAttribute("aria-current", "true");
-  }
-  return item;
-}
-
-function element(name, attributes = {}, text = "") {
-  const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  if (text) made.textContent = text;
-  return made;
-}
-
-// The board
-
-const kind = () => view.game.split(":")[0];
-const onLines = () => ["go", "gomoku"].includes(kind());
-const GROUNDS = { go: "", gomoku: "", othello: "felt", connect4: "frame", tictactoe: "paper" };
-
-function stone(player, x, y) {
-  if (kind() === "tictactoe") {
-    const shape = player === 0
-      ? element("path", { d: `M${x - 10} ${y - 10}l20 20m0 -20l-20 20` })
-      : element("circle", { cx: x, cy: y, r: 11 });
-    shape.setAttribute("class", `mark ${player ? "second" : "first"}`);
-    return shape;
-  }
-  const paints = kind() === "connect4" ? ["red", "yellow"] : ["black", "white"];
-  return element("circle", { class: "disc", cx: x, cy: y, r: onLines() ? 18.6 : 16.5, fill: `url(#${paints[player]})` });
-}
-
-function gradient(id, from, to) {
-  const made = element("radialGradient", { id, cx: "35%", cy: "30%", r: "75%" });
-  made.append(element("stop", { offset: "0%", "stop-color": from }), element("stop", { offset: "100%", "stop-color": to }));
-  return made;
-}
-
-/** Where a point lies in the drawing. */
-const place = (point) => [CELL * (1 + (point % view.width)), CELL * (1 + Math.floor(point / view.width))];
-
-function starPoints() {
-  const size = view.height;
-  if (!onLines() || size < 7 || size !== view.width) return [];
-  const edge = size < 13 ? 2 : 3, lines = [edge, size - 1 - edge], middle = (size - 1) / 2;
-  const stars = lines.flatMap((row) => lines.map((column) => [row, column]));
-  if (size % 2) {
-    stars.push([middle, middle]);
-    if (size >= 15) for (const line of lines) stars.push([line, middle], [middle, line]);
-  }
-  return stars.map(([row, column]) => row * view.width + column);
-}
-
-function buildBoard() {
-  const { width, height } = view, board = $("board"), onEdge = onLines() ? 0 : CELL / 2;
-  const right = CELL * (width + 1), bottom = CELL * (height + 1);
-  board.setAttribute("viewBox", `0 0 ${right} ${bottom}`);
-  const definitions = element("defs");
-  definitions.append(
-    gradient("black", "#5a5a60", "#0e0e10"), gradient("white", "#ffffff", "#d3d0ca"),
-    gradient("red", "#ff7a6b", "#c3281c"), gradient("yellow", "#ffe680", "#e0aa0c"),
-  );
-  const parts = [definitions, element("rect", { class: `ground ${GROUNDS[kind()] ?? ""}`, width: right, height: bottom, rx: 8 })];
-  if (kind() !== "connect4") {
-    const inner = kind() === "tictactoe" ? 1 : 0; // no frame around it
-    let lines = "";
-    for (let i = inner; i <= (onEdge ? width : width - 1) - inner; i++) lines += `M${CELL * (1 + i) - onEdge} ${CELL - onEdge}V${bottom - CELL + onEdge}`;
-    for (let i = inner; i <= (onEdge ? height : height - 1) - inner; i++) lines += `M${CELL - onEdge} ${CELL * (1 + i) - onEdge}H${right - CELL + onEdge}`;
-    parts.push(element("path", { class: "grid", d: lines }));
-  }
-  for (const point of starPoints()) {
-    const [cx, cy] = place(point);
-    parts.push(element("circle", { class: "star", cx, cy, r: 3.4 }));
-  }
-  const off = onEdge ? 9 : 11;
-  view.columns.forEach((name, i) => {
-    for (const y of [off, bottom - off]) parts.push(element("text", { class: "coordinate", x: CELL * (1 + i), y, "aria-hidden": "true" }, name));
-  });
-  view.rows.forEach((name, i) => {
-    for (const x of [off, right - off]) parts.push(element("text", { class: "coordinate", x, y: CELL * (1 + i), "aria-hidden": "true" }, name));
-  });
-  parts.push(...view.names.map((name, point) => element("g", { class: "point", role: "button", "data-point": point })));
-  board.replaceChildren(...parts);
-}
-
-function drawBoard() {
-  const found = view.analysis, moves = showsMoves() ? found.moves : [], byPoint = new Map(moves.map((move) => [move.point, move]));
-  const owners = $("territory").checked ? (found?.ownership ?? view.area) : null;
-  const stones = ["empty", `${view.colours[0]} ${thing()}`, `${view.colours[1]} ${thing()}`];
-  for (const group of $("board").querySelectorAll(".point")) {
-    const point = Number(group.dataset.point), [x, y] = place(point), owned = view.board[point], move = byPoint.get(point);
-    const parts = [element("rect", { class: "hit", x: x - CELL / 2, y: y - CELL / 2, width: CELL, height: CELL })];
-    if (kind() === "connect4") parts.push(element("circle", { class: "hole", cx: x, cy: y, r: 16.5 }));
-    if (owners && Math.abs(owners[point]) >= 0.08) parts.push(ownerSquare(owners[point], x, y, CELL, (owners[point] > 0 ? 0.6 : 0.5) * Math.abs(owners[point])));
-    if (owned) parts.push(stone(owned - 1, x, y));
-    else if (kind() === "othello" && view.legal[point] && myTurn()) parts.push(element("circle", { class: "may", cx: x, cy: y, r: 4 }));
-    const policy = showsMoves() && view.legal[point] ? found.policy[point] : 0;
-    if (policy >= HEAT_FROM || move) parts.push(element("circle", { class: "heat", cx: x, cy: y, r: 17.5, opacity: (move ? 0.6 : 0.15) + 0.35 * Math.sqrt(policy) }));
-    if (move && (move.visits || moves.indexOf(move) === 0)) {
-      parts.push(element("text", { class: "tell", x, y: y - 5 }, (100 * move.winrate).toFixed(0)));
-      parts.push(element("text", { class: "tell visits", x, y: y + 8 }, short(move.visits)));
-    }
-    if (owners && owned && owners[point] * (owned === 1 ? 1 : -1) < -0.1) parts.push(ownerSquare(owners[point], x, y, 14, 0.9)); // it will be captured
-    if (point === view.last) parts.push(lastMark(owned, x, y));
-    parts.push(element("circle", { class: "ring", cx: x, cy: y, r: 17 }));
-    group.replaceChildren(...parts);
-    group.classList.toggle("legal", view.legal[point] && !thinking);
-    group.classList.toggle("best", moves.length > 0 && move === moves[0]);
-    group.setAttribute("tabindex", point === cursor ? 0 : -1);
-    const hintLabel = move && move.visits ? `, candidate, win rate ${percent(move.winrate)}` : "";
-    group.setAttribute("aria-label", `${view.names[point]}, ${stones[owned]}${point === view.last ? ", last move" : ""}${hintLabel}`);
-  }
-}
-
-function ownerSquare(owner, x, y, size, opacity) {
-  return element("rect", { class: "owner", x: x - size / 2, y: y - size / 2, width: size, height: size, fill: owner > 0 ? "#000" : "#fff", opacity });
-}
-
-const thing = () => (kind() === "othello" || kind() === "connect4" ? "disc" : kind() === "tictactoe" ? "mark" : "stone");
-const short = (count) => (count >= 1000 ? `${(count / 1000).toFixed(1)}k` : String(count));
-
-function lastMark(owned, x, y) {
-  if (kind() === "tictactoe") return element("rect", { class: "last", x: x - 18, y: y - 18, width: 36, height: 36, rx: 5, stroke: "#8888", "stroke-width": 1.5 });
-  const light = owned === 1 || kind() === "connect4";
-  return element("circle", { class: "last", cx: x, cy: y, r: 8, stroke: light ? "#fff" : "#222" });
-}
-
-function moveCursor(rows, columns) {
-  const row = Math.floor(cursor / view.width) + rows, column = (cursor % view.width) + columns;
-  cursor = Math.max(0, Math.min(view.height - 1, row)) * view.width + Math.max(0, Math.min(view.width - 1, column));
-  for (const group of $("board").querySelectorAll(".point")) group.setAttribute("tabindex", Number(group.dataset.point) === cursor ? 0 : -1);
-  $("board").querySelector(`[data-point="${cursor}"]`).focus();
-}
-
 // What the model thinks
+
+const short = (count) => (count >= 1000 ? `${(count / 1000).toFixed(1)}k` : String(count));
 
 function drawGraph() {
   const graph = $("graph"), width = 320, height = 96, count = Math.max(view.moves.length, 1);
@@ -396,27 +270,20 @@ function drawCandidates() {
 
 // Dialog, keys and buttons
 
-function chooseGame() {
-  const game = options.games.find((known) => known.spec === $("choose-game").value), former = $("choose-opponent").value;
-  $("choose-opponent").replaceChildren(...game.opponents.map((name) => new Option(name === "nobody" ? "nobody: you play both sides" : name, name)));
-  if (game.opponents.includes(former)) $("choose-opponent").value = former;
-  const first = { connect4: ["Red", "Yellow"], tictactoe: ["X", "O"] }[game.spec] ?? ["Black", "White"];
-  const colour = $("choose-colour").value || "0";
-  $("choose-colour").replaceChildren(new Option(`${first[0]}, moving first`, "0"), new Option(first[1], "1"));
-  $("choose-colour").value = colour;
-  chooseOpponent();
+function chosenGame(game) {
+  $("sfen-label").hidden = !game.spec.startsWith("shogi");
 }
 
-function chooseOpponent() {
-  const name = $("choose-opponent").value;
-  $("colour-label").hidden = name === "nobody";
+function chosenOpponent(name) {
   $("readouts-label").hidden = name === "random" || name === "heuristic";
 }
 
 function startChosen() {
   const opponent = $("choose-opponent").value;
   const human = opponent === "nobody" ? null : Number($("choose-colour").value);
-  begin({ game: $("choose-game").value, opponent, human, readouts: Number($("choose-readouts").value) });
+  const sfen = $("sfen-label").hidden ? "" : $("choose-sfen").value;
+  begin({ game: $("choose-game").value, opponent, human, readouts: Number($("choose-readouts").value), sfen });
+  $("choose-sfen").value = ""; // the next game begins as usual
 }
 
 async function openRecord(file) {
@@ -433,48 +300,36 @@ async function openRecord(file) {
 const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 function pressed(event) {
-  if (!view || $("dialog").open || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (!view || document.querySelector("dialog[open]") || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.closest("input, select, textarea, summary")) return;
   const onPoint = event.target.closest(".point"), steps = !onPoint && (reviewing || view.over || view.ply < view.moves.length);
   const keys = {
     ",": () => go(view.ply - 1), ".": () => go(view.ply + 1), Home: () => go(0), End: () => go(view.moves.length),
-    u: () => $("undo").click(), p: () => $("pass").click(), h: () => $("hint").click(),
+    u: () => $("undo").click(), p: () => $("pass").click(), h: () => $("hint").click(), Escape: () => board.cancel(),
   };
   let action = keys[event.key];
   if (event.key in ARROWS) {
     const [rows, columns] = ARROWS[event.key];
-    action = steps ? () => columns && go(view.ply + columns) : () => moveCursor(rows, columns);
+    action = steps ? () => columns && go(view.ply + columns) : () => board.moveCursor(rows, columns);
   } else if (onPoint && (event.key === "Enter" || event.key === " ")) {
-    action = () => play(view.plays[Number(onPoint.dataset.point)]);
+    action = () => board.press(onPoint);
   }
   if (!action) return;
   event.preventDefault();
   action();
 }
 
-function theme(wanted) {
-  if (wanted) document.documentElement.dataset.theme = wanted;
-}
-
-function toggleTheme() {
-  const dark = getComputedStyle(document.documentElement).colorScheme === "dark"
-    || (!document.documentElement.dataset.theme && matchMedia("(prefers-color-scheme: dark)").matches);
-  theme(dark ? "light" : "dark");
-  localStorage.setItem("theme", dark ? "light" : "dark");
-}
-
 async function start() {
-  theme(localStorage.getItem("theme"));
-  $("theme").addEventListener("click", toggleTheme);
+  setUpTheme();
   try {
     options = await api("/api/options");
   } catch (error) {
     return say(error.message, true);
   }
-  $("choose-game").replaceChildren(...options.games.map((game) => new Option(game.spec)));
   $("choose-readouts").value = options.readouts;
   $("choose-readouts").max = options.most_readouts;
-  chooseGame();
+  setUpDialog(options.games, startChosen, chosenGame, chosenOpponent);
+  shogi.setUp();
   const clicks = {
     undo: () => { hinted = -1; attempt(() => act("undo"), reply); },
     pass: () => play("pass"),
@@ -484,20 +339,16 @@ async function start() {
     rewind: () => { reviewing = false; attempt(() => act("rewind", { to: view.ply }), reply); },
     analyse: analyseGame,
     open: () => $("file").click(),
-    new: () => $("dialog").showModal(),
   };
   for (const [id, action] of Object.entries(clicks)) $(id).addEventListener("click", action);
   $("board").addEventListener("click", (event) => {
     const group = event.target.closest(".point");
-    if (group) play(view.plays[Number(group.dataset.point)]);
+    if (group) board.press(group);
   });
   $("graph").addEventListener("click", (event) => {
     const box = $("graph").getBoundingClientRect();
     go(Math.round((view.moves.length * (event.clientX - box.left)) / box.width));
   });
-  $("choose-game").addEventListener("change", chooseGame);
-  $("choose-opponent").addEventListener("change", chooseOpponent);
-  $("dialog").addEventListener("close", () => { if ($("dialog").returnValue === "start") startChosen(); });
   $("file").addEventListener("change", () => { openRecord($("file").files[0]); $("file").value = ""; });
   for (const id of ["review", "territory"]) $(id).addEventListener("change", () => { draw(); afterwards(); });
   document.addEventListener("keydown", pressed);
@@ -507,15 +358,10 @@ async function start() {
 
 /** Go on with the game in the address, or begin one. */
 async function resume() {
-  if (/^#[\w-]+$/.test(location.hash)) {
-    try {
-      show(await api(`/api/games/${location.hash.slice(1)}`));
-      return await reply();
-    } catch {
-      history.replaceState(null, "", "#"); // the server has been started anew
-    }
-  }
-  startChosen();
+  const found = await gameInAddress("/api/games");
+  if (!found) return startChosen();
+  show(found);
+  await reply();
 }
 
 start();

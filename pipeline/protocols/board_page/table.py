@@ -1,8 +1,9 @@
 """``Table``: one game at the server, and what the page shows of it; ``Tables``: those that are kept.
 
 Thread-safe: a lock guards each table, and no search holds it. What the page gets is JSON: plain numbers, names of moves
-as in action_name, points row by row from the upper left, and every win rate, lead and owner seen by the *first player*,
-but those of candidate moves, which are seen by the player to move.
+as in move_name, points row by row from the upper left, and every win rate, lead and owner seen by the *first player*,
+but those of candidate moves, which are seen by the player to move. What depends on the kind of board, its subclasses
+say: stones.py, shogi.py.
 """
 
 from __future__ import annotations
@@ -10,66 +11,86 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove
-from pipeline.games.base import BoolArray, History
-from pipeline.games.stones import BoardGame
+from pipeline.games.base import BoolArray, Game, History, States
 from pipeline.protocols.board_page.analyst import Analyst, Line, Refused
 from pipeline.protocols.dead_stones import dead_groups, score_without
 from pipeline.protocols.session import Position
-from pipeline.storage.sgf import SgfRecord, SgfText, line_sgf
+from pipeline.storage.sgf import SgfText
 
 NOBODY, RANDOM, HEURISTIC = "nobody", "random", "heuristic"  # opponents that are no models
 MOST_TABLES = 16
 MOST_MOVES = 1000  # of a game; no record between people is as long
 
 
+@dataclass(frozen=True)
+class Beginning:
+    """What a game begins with that isn't new.
+
+    start   [1, S] a position; None: the initial one
+    moves   (player, action)
+    names   of the players, "" where unknown
+    resigned  who gave up after the last move
+    """
+
+    start: States | None = None
+    moves: Sequence[tuple[int, int]] = ()
+    names: tuple[str, str] = ("", "")
+    resigned: int | None = None
+
+
 class Table:
     """A game between a person and an opponent, or of a person against themselves.
 
     human: 0 or 1; None: plays both sides. adviser: the model that hints come from, None where there is none; it is the
-    opponent if that is a model. record: begin with this game.
+    opponent if that is a model.
     """
+
+    board: ClassVar[str]  # which of the page's boards shows it
 
     def __init__(
         self,
-        game: BoardGame,
+        game: Game,
         opponent: str,
         human: int | None,
         readouts: int,
         adviser: Analyst | None = None,
-        record: SgfRecord | None = None,
+        begin: Beginning | None = None,
     ) -> None:
         """Raises Refused for an opponent that the game hasn't, and for a record that breaks the rules."""
         self.id = secrets.token_urlsafe(9)
         self.spec, self.game = game.spec, game.without_move_limit()
+        self.colours = game.colours
         self.opponent, self.human, self.readouts, self.adviser = opponent, human, readouts, adviser
         self._heuristic = game.heuristic() if opponent == HEURISTIC else None
         if opponent == HEURISTIC and self._heuristic is None:
             raise Refused(400, f"{self.spec} has no heuristic player; choose another opponent")
-        self._colours = game.colours
         self._rng = np.random.default_rng()
         self._lock = threading.RLock()
-        self._start = None if record is None else record.start
-        self._names = ("", "") if record is None else (record.black, record.white)
-        states = game.initial(1) if self._start is None else self._start
+        begin = begin or Beginning()
+        self._start, self._names = begin.start, begin.names
+        states = self.game.initial(1) if self._start is None else self._start
         self._positions = [Position(states[0].copy(), game.keys(states))]
         self._moves: list[tuple[int, int]] = []  # (player, action)
+        self._named: list[str] = []  # the same
         self._resigned: int | None = None
         self._winrates: dict[int, float] = {}  # by ply, of the first player
         self._leads: dict[int, float] = {}
         self._analyses: dict[int, dict[str, Any]] = {}  # by ply, as the page gets them
         self._judged: tuple[int, float] | None = None  # of the end: groups that look dead, the score without them
-        for number, (player, action) in enumerate([] if record is None else record.moves, start=1):
+        for number, (player, action) in enumerate(begin.moves, start=1):
             try:
                 self._play(action, player)
             except Refused as error:
                 raise Refused(400, f"move {number} of the record: {error}") from error
+        if not self.over:
+            self._resigned = begin.resigned
 
     def close(self) -> None:
         """Nothing has to be ended."""
@@ -81,13 +102,13 @@ class Table:
         with self._lock:
             self._check_current(ply)
             if self.human is not None and self.to_move != self.human:
-                raise Refused(409, f"it is {self._colours[self.to_move]}'s turn, and your opponent plays that colour")
+                raise Refused(409, f"it is {self.colours[self.to_move]}'s turn, and your opponent plays that colour")
             try:
-                action = self.game.parse_action(move)
+                action = self.game.parse_move(self._positions[-1].state, move)
             except IllegalMove as error:
                 raise Refused(400, f"{move!r} is no move of {self.spec}") from error
             if self.over:
-                raise Refused(400, f"{self.game.action_name(action)} is not possible: the game is over")
+                raise Refused(400, f"{self._name_of(action)} is not possible: the game is over")
             self._play(action, self.to_move)
 
     def reply(self, ply: int) -> None:
@@ -109,7 +130,7 @@ class Table:
             if found is not None:
                 self._note(ply, mover, found)
                 chosen = next((move for move in found["candidates"] if move["order"] == 0), None)
-                if chosen and chosen["move"] == self.game.action_name(action) and not self.over:
+                if chosen and chosen["move"] == self._named[ply] and not self.over:
                     self._winrates[ply + 1] = chosen["winrate"] if mover == 0 else 1 - chosen["winrate"]
 
     def analyse(self, ply: int, readouts: int) -> None:
@@ -165,15 +186,14 @@ class Table:
                 raise Refused(409, "the game is over already")
             self._resigned = self.to_move if self.human is None else self.human
 
-    def sgf(self) -> str:
-        """The game as SGF. Raises Refused for games that it can't write."""
+    def record(self, suffix: str) -> str:
+        """The game as a file's text. Raises Refused for a suffix that isn't one of its records."""
         with self._lock:
-            if self.game.sgf is None:
-                raise Refused(400, f"{self.spec} isn't written in SGF")
+            if suffix not in self.records:
+                wanted = ", ".join(self.records) or "no file at all"
+                raise Refused(400, f"{self.spec} isn't written as {suffix[:10]}; wanted {wanted}")
             resigned = self._resigned is not None and self._resigned == self.to_move
-            black, white = (self._player_name(player) for player in (0, 1))
-            states = [position.state[None] for position in self._positions]
-            return line_sgf(self.game, states, self._moves, SgfText(black, white), self._comments(), resigned)
+            return self._written(suffix, SgfText(*map(self._player_name, (0, 1))), resigned)
 
     def view(self, ply: int | None = None) -> dict[str, Any]:
         """What the page shows: the whole game, and the position before move `ply`; None: the last."""
@@ -181,7 +201,6 @@ class Table:
             last = len(self._moves)
             ply = last if ply is None else ply
             self._check(ply)
-            legal = self._legal(ply)
             return {
                 "id": self.id,
                 **self._fixed(),
@@ -189,7 +208,7 @@ class Table:
                 "human": self.human,
                 "readouts": self.readouts,
                 "adviser": self.adviser and self.adviser.name,
-                "moves": [self.game.action_name(action) for _, action in self._moves],
+                "moves": list(self._named),
                 "movers": [player for player, _ in self._moves],
                 "over": self.over,
                 "result": self._result(),
@@ -198,15 +217,49 @@ class Table:
                 "winrates": self._winrates,
                 "leads": self._leads,
                 "ply": ply,
-                "board": self._board(ply).tolist(),
-                "legal": [action is not None and bool(legal[action]) for action in self._point_actions(ply)],
-                "can_pass": self.game.pass_action is not None and bool(legal[self.game.pass_action]),
                 "to_move": self._to_move_at(ply),
                 "over_here": self._over_at(ply),
-                "last": self._point_of(ply - 1) if ply else None,
                 "analysis": self._analyses.get(ply),
-                "area": self._area(ply),
+                **self._position(ply, self._legal(ply)),
             }
+
+    # What depends on the kind of board
+
+    @property
+    def records(self) -> tuple[str, ...]:
+        """Suffixes of the files that it can be saved to."""
+        raise NotImplementedError
+
+    def _fixed(self) -> dict[str, Any]:
+        """What never changes during a game."""
+        height, width = self.game.board_shape
+        return {
+            "board_kind": self.board,
+            "game": self.spec,
+            "height": height,
+            "width": width,
+            "colours": self.colours,
+            "passes": self.game.pass_action is not None,
+            "records": self.records,
+            "players": [self._player_name(player) for player in (0, 1)],
+        }
+
+    def _position(self, ply: int, legal: BoolArray) -> dict[str, Any]:
+        """What is on the board before move `ply`, and what may be played there. legal [A]"""
+        raise NotImplementedError
+
+    def _seen(self, ply: int, found: dict[str, Any]) -> dict[str, Any]:
+        """An analysis of that position, but for win rates; found: see Analyst."""
+        keys = ("move", "visits", "winrate", "prior", "pv")
+        return {"moves": [{key: move[key] for key in keys} for move in found["candidates"]]}
+
+    def _written(self, suffix: str, text: SgfText, resigned: bool) -> str:
+        """The game in this format, one of records."""
+        raise NotImplementedError
+
+    def _outcome(self, states: States) -> str:
+        """How a game has ended by its rules, in words. states [1, S]"""
+        raise NotImplementedError
 
     # The game
 
@@ -225,7 +278,8 @@ class Table:
 
     def _play(self, action: int, player: int) -> None:
         """Records may go on after the last pass and out of turn, where the game knows such positions."""
-        game, name = self.game, self.game.action_name(action)
+        game = self.game
+        name = self._name_of(action)
         if self.over and not game.can_set_up:
             raise Refused(400, f"{name} is not possible: the game is over")
         if len(self._moves) >= MOST_MOVES:
@@ -235,17 +289,18 @@ class Table:
         try:
             if player != self.to_move or self.over:
                 if not game.can_set_up:
-                    raise Refused(400, f"{name} is not possible: it is {self._colours[self.to_move]}'s turn")
+                    raise Refused(400, f"{name} is not possible: it is {self.colours[self.to_move]}'s turn")
                 states = game.with_turn(states, player)
             after = game.play(states, np.array([action], np.int32), history)
         except IllegalMove as error:
             raise Refused(400, f"{name} is not possible: {str(error).rpartition(': ')[2]}") from error
         self._positions.append(Position(after[0], np.append(keys, game.keys(after))))
         self._moves.append((player, action))
+        self._named.append(name)
 
     def _cut(self, ply: int) -> None:
         self._judged = None
-        del self._moves[ply:], self._positions[ply + 1 :]
+        del self._moves[ply:], self._named[ply:], self._positions[ply + 1 :]
         for known in (self._winrates, self._leads, self._analyses):
             for later in [number for number in known if number > ply]:
                 del known[later]  # type: ignore[attr-defined]
@@ -279,8 +334,9 @@ class Table:
     def _to_move_at(self, ply: int) -> int:
         return int(self.game.to_move(self._positions[ply].state[None])[0])
 
-    def _board(self, ply: int) -> NDArray[np.int16]:
-        return self._positions[ply].state[: self.game.num_points]
+    def _name_of(self, action: int) -> str:
+        """Of a move in the last position."""
+        return self.game.move_name(self._positions[-1].state, action)
 
     def _legal(self, ply: int) -> BoolArray:
         """[A]"""
@@ -288,61 +344,6 @@ class Table:
         return self.game.legal(state[None], History(keys[None], np.array([len(keys)], np.int32)))[0]
 
     # What the page sees
-
-    def _falls(self) -> bool:
-        """Whether actions are columns, in which stones fall."""
-        return self.game.num_actions < self.game.num_points
-
-    def _point_actions(self, ply: int) -> list[int | None]:
-        """[P] the action that puts a stone there in this position; None: none does."""
-        if not self._falls():
-            return list(range(self.game.num_points))
-        width = self.game.board_shape[1]
-        landing = {action: self._landing(ply, action) for action in range(width)}
-        return [point % width if landing[point % width] == point else None for point in range(self.game.num_points)]
-
-    def _landing(self, ply: int, column: int) -> int:
-        """The lowest empty point of a column; -1 if it is full."""
-        width = self.game.board_shape[1]
-        empty = np.flatnonzero(self._board(ply)[column::width] == 0)
-        return int(empty[-1]) * width + column if empty.size else -1
-
-    def _area(self, ply: int) -> list[int] | None:
-        """[P] whose each point is, +1 the first player's, where the game is over and decided by area."""
-        if not (self.game.can_set_up and self._over_at(ply)):
-            return None
-        return self.game.ownership(self._positions[ply].state[None])[0].tolist()
-
-    def _point_of(self, number: int) -> int | None:
-        """Where move `number` put its stone; None for a pass."""
-        action = self._moves[number][1]
-        if action == self.game.pass_action:
-            return None
-        return self._landing(number, action) if self._falls() else action
-
-    def _fixed(self) -> dict[str, Any]:
-        """What never changes during a game."""
-        game, (height, width) = self.game, self.game.board_shape
-        points = range(game.num_points)
-        if self._falls():
-            names = [f"column {game.columns[point % width]}, row {height - point // width}" for point in points]
-            plays, rows = [game.action_name(point % width) for point in points], [""] * height
-        else:
-            names = plays = [game.action_name(point) for point in points]
-            rows = [names[row * width][1:] for row in range(height)]
-        return {
-            "game": self.spec,
-            "height": height,
-            "width": width,
-            "columns": list(game.columns[:width]),
-            "rows": rows,
-            "names": names,
-            "plays": plays,
-            "colours": self._colours,
-            "passes": game.pass_action is not None,
-            "sgf": game.sgf is not None,
-            "players": [self._player_name(player) for player in (0, 1)],
-        }
 
     def _player_name(self, player: int) -> str:
         if self._names[player]:
@@ -352,59 +353,25 @@ class Table:
     def _comments(self) -> list[str]:
         """For each move: the first player's chances after it, where they are known."""
         known = [self._winrates.get(ply) for ply in range(1, len(self._moves) + 1)]
-        return ["" if rate is None else f"{self._colours[0]} {rate:.1%}" for rate in known]
+        return ["" if rate is None else f"{self.colours[0]} {rate:.1%}" for rate in known]
 
     def _result(self) -> str | None:
         """ "Black wins by 7.5 points"; None while the game goes on."""
         if self._resigned is not None:
-            return f"{self._colours[self._resigned]} resigned: {self._colours[1 - self._resigned]} wins"
+            return f"{self.colours[self._resigned]} resigned: {self.colours[1 - self._resigned]} wins"
         states = self._positions[-1].state[None]
-        if not self.game.is_over(states)[0]:
-            return None
-        winner, score = float(self.game.returns(states)[0]), abs(float(self.game.scores(states)[0]))
-        if winner == 0:
-            return "The game is drawn"
-        return self._won(int(winner < 0), score) + self._judgement()
-
-    def _won(self, winner: int, score: float) -> str:
-        form = self.game.sgf
-        margin = f" by {score:g} points" if form is not None and form.margin else ""
-        return f"{self._colours[winner]} wins{margin}"
-
-    def _judgement(self) -> str:
-        """What the adviser would say of the result, where it takes stones for dead."""
-        if self._judged is None or not self._judged[0]:
-            return ""
-        found, score = self._judged
-        stones = "a group" if found == 1 else f"{found} groups"
-        said = "a draw" if not score else self._won(int(score < 0), abs(score)).replace("wins", "winning", 1)
-        return f" with every stone on the board. {self._adviser_name()} takes {stones} for dead, which makes it {said}"
-
-    def _adviser_name(self) -> str:
-        return self.adviser.name if self.adviser else ""
+        return self._outcome(states) if self.game.is_over(states)[0] else None
 
     def _note(self, ply: int, mover: int, found: dict[str, Any]) -> None:
         """Keep what was found at a ply, as the page gets it."""
-        sign, policy = 1 if mover == 0 else -1, found["policy"]
         self._winrates[ply] = found["winrate"] if mover == 0 else 1 - found["winrate"]
         if found["lead"] is not None:
-            self._leads[ply] = sign * found["lead"]
-        spots = {action: point for point, action in enumerate(self._point_actions(ply)) if action is not None}
-        keys = ("move", "visits", "winrate", "prior", "pv")
-        moves = [
-            {**{key: move[key] for key in keys}, "point": spots.get(self.game.parse_action(move["move"]))}
-            for move in found["candidates"]
-        ]
-        owners = found["ownership"]
+            self._leads[ply] = found["lead"] if mover == 0 else -found["lead"]
         self._analyses[ply] = {
-            "moves": moves,
             "visits": found["visits"],
             "winrate": self._winrates[ply],
             "lead": self._leads.get(ply),
-            "policy": [
-                0.0 if action is None else round(float(policy[action]), 4) for action in self._point_actions(ply)
-            ],
-            "ownership": None if owners is None else [round(sign * float(owner), 2) for owner in owners],
+            **self._seen(ply, found),
         }
 
 
