@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections import Counter
 
 import numpy as np
 
@@ -20,6 +21,7 @@ def main() -> None:
         "--positions", type=int, default=0, help="compared with each program, half of them of random games"
     )
     parser.add_argument("--perft-lines", type=int, default=0, help="perft counts up to this many lines of moves")
+    parser.add_argument("--games", type=int, default=0, help="written as records and read back, half of them random")
     given = parser.parse_args()
     for name, (sfen, wanted) in oracles.PERFT.items():
         game = parse_game("shogi,declaration=off")
@@ -30,6 +32,7 @@ def main() -> None:
             compare(parse_game(spec), kind, given.positions // 4)
     for kind in ("random", "likely"):
         compare_minishogi(kind, given.positions // 2)
+        compare_records(kind, given.games // 2)
 
 
 def check_perft(game: Shogi, name: str, sfen: str, wanted: tuple[int, ...], lines: int) -> None:
@@ -52,6 +55,16 @@ def compare(game: Shogi, kind: str, positions: int) -> None:
         counts = oracles.compare_with_cshogi(game, steps, 64)
         done += counts["positions"]
         print(f"{game.spec}, {kind} games, cshogi: {done:,} positions equal, {dict(counts)}", flush=True)
+
+
+def compare_records(kind: str, games: int) -> None:
+    """With cshogi's readers of KIF and CSA, and with our own."""
+    game, counts, seed = parse_game("shogi"), Counter[str](), 700
+    while counts["games"] < games:
+        seed += 1
+        steps = random_games(game, 64, seed) if kind == "random" else oracles.likely_games(game, 64, seed, 0.2)
+        counts += oracles.compare_records(game, steps, 64)
+        print(f"records, {kind} games: {dict(counts)}", flush=True)
 
 
 def compare_minishogi(kind: str, positions: int) -> None:

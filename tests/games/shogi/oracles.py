@@ -18,6 +18,9 @@ from pipeline.errors import IllegalMove
 from pipeline.games.base import BoolArray, History, States
 from pipeline.games.shogi import kernels
 from pipeline.games.shogi.game import Shogi
+from pipeline.storage.kifu import CSA, KIF, USI, kifu_record
+from pipeline.storage.kifu_reading import parse_kifu
+from pipeline.storage.sgf import SgfText
 from tests.games.playing import Step
 
 FAIRY = shutil.which("fairy-stockfish") or next(
@@ -140,6 +143,33 @@ def compare_with_cshogi(game: Shogi, steps: Iterator[Step], num_games: int) -> C
                 assert wins == (ends[i] == kernels.DECLARATION), after
             if ends[i]:
                 counts[f"end {ends[i]}"] += 1
+    return counts
+
+
+def compare_records(game: Shogi, steps: Iterator[Step], num_games: int) -> Counter[str]:
+    """Whole games written as KIF, CSA and USI: cshogi and our reader find the same moves, KIF's result among them."""
+    import cshogi
+    from cshogi import CSA as CSA_READER
+    from cshogi import KIF as KIF_READER
+
+    moves: list[list[int]] = [[] for _ in range(num_games)]
+    last = [game.initial(1)] * num_games
+    for step in steps:
+        for i, row in enumerate(step.rows.tolist()):
+            moves[row].append(int(step.actions[i]))
+            last[row] = step.after[i : i + 1]
+    wins = {1: cshogi.BLACK_WIN, -1: cshogi.WHITE_WIN, 0: cshogi.DRAW}
+    counts: Counter[str] = Counter()
+    for played, state in zip(moves, last, strict=True):
+        records = {form: kifu_record(form, game, played, SgfText("a", "b")) for form in (KIF, CSA, USI)}
+        named = records[USI].split()[3:]
+        kif, (csa,) = KIF_READER.Parser.parse_str(records[KIF]), CSA_READER.Parser.parse_str(records[CSA])
+        assert [cshogi.move_to_usi(move) for move in kif.moves] == named
+        assert [cshogi.move_to_usi(move) for move in csa.moves] == named
+        assert kif.win == wins[int(game.returns(state)[0])]
+        for record in records.values():
+            assert parse_kifu(record.encode())[1][0].moves == played
+        counts += Counter({"games": 1, "moves": len(played), f"end {game.ends(state)[0]}": 1})
     return counts
 
 
