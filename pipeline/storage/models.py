@@ -235,8 +235,8 @@ def newest_number(folder: Path) -> int:
 
 
 class NewestNumber:
-    """newest_number() for those who ask at every game. Of so many models that listing them takes a while, what was found
-    stands for some seconds: see LOOKS_SHARE. For any thread: at worst two of them look.
+    """newest_number() for those who ask at every game. Where listing all models takes a while, what was found stands for
+    some seconds: see LOOKS_SHARE. For any thread: at worst two of them look.
     """
 
     def __init__(self, folder: Path) -> None:
