@@ -235,7 +235,7 @@ def newest_number(folder: Path) -> int:
 
 
 class NewestNumber:
-    """newest_number() for those who ask at every game. Where listing all models takes a while, what was found stands for
+    """newest_number() for those who ask at every game. Where listing models takes a while, what was found stands for
     some seconds: see LOOKS_SHARE. For any thread: at worst two of them look.
     """
 
