@@ -285,8 +285,8 @@ Example: python main.py pool add saved_models/best_model
 Commands that begin in that folder work on the run in the bucket: what they commit is there first, what they need is
 brought from there. The folder is a cache and may be removed when nothing runs in it. An address in an option of another
 command, e.g. gather --directory s3://bucket/runs/go9/data/selfplay, moves that command to the run at that address.
-Needs the extra cloud; credentials and endpoint are those of the environment (AWS_ACCESS_KEY_ID, AWS_PROFILE,
-AWS_ENDPOINT_URL, …).
+Addresses are s3://, gs:// (Google) or az:// (Azure). Needs the extra cloud; credentials are those of the environment:
+AWS_ACCESS_KEY_ID, AWS_PROFILE, AWS_ENDPOINT_URL, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_CONNECTION_STRING, …
 
 \b
 Reads:   the names in the bucket; with --whole all of the run

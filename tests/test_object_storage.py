@@ -11,6 +11,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,16 @@ def test_requests_that_fail_time_out_and_arrive_twice(
 ) -> None:
     """A sixth of all requests go wrong; the run doesn't notice."""
     monkeypatch.setattr(remote, "ANSWER_SECONDS", 1.0)
+    folder = working_copy.make("s3://bucket/faults", tmp_path / "copy")
+    with faulty(bucket), working_copy.opened(folder):
+        make_run(folder)
+    assert outcome(folder) == undisturbed
+    assert outcome(whole_copy("s3://bucket/faults", tmp_path / "other")) == undisturbed
+
+
+@contextmanager
+def faulty(bucket: Bucket) -> Iterator[None]:
+    """A sixth of all requests go wrong while the block runs."""
     rng, actions = random.Random(5), ["drop", "lose", "twice", "again", "late", "slow", 500, 503]
     bucket.late = 1.2
     struck: list[str | int] = []
@@ -102,13 +113,9 @@ def test_requests_that_fail_time_out_and_arrive_twice(
         return action
 
     bucket.plan = plan
-    folder = working_copy.make("s3://bucket/faults", tmp_path / "copy")
-    with working_copy.opened(folder):
-        make_run(folder)
+    yield
     bucket.plan = lambda request: None
     assert len(struck) > 20 and {"drop", "lose", "twice"} <= set(struck)
-    assert outcome(folder) == undisturbed
-    assert outcome(whole_copy("s3://bucket/faults", tmp_path / "other")) == undisturbed
 
 
 class Killing:
@@ -215,7 +222,7 @@ def test_bad_addresses_and_credentials_are_one_line_before_any_work(
     option = {"init": "--new-model", "selfplay": "--output-dir", "gather": "--directory", "train": "--directory"}
     part = "saved_models/000000-a" if stage == "init" else "data/x"
     wrong = {
-        "gs://bucket/run": (2, "gs://bucket/run: wanted s3://BUCKET/FOLDER"),
+        "hf://bucket/run": (2, "hf://bucket/run: wanted s3://BUCKET/FOLDER"),
         "s3://nobody/run": (1, "no bucket 'nobody'"),
         "s3://bucket/denied": (1, "wanted credentials that may read, write and list here"),
     }

