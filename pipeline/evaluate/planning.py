@@ -29,12 +29,14 @@ from pipeline.storage import layout
 from pipeline.storage.evaluations import Evaluation, Opponent, Plan, Skipped
 from pipeline.storage.models import read_champions, read_info
 from pipeline.storage.ratings import Member, RatedPlayer, read_pool
-from pipeline.strategies import BENCHMARK, CHAMPION, LADDER, POOL, SINGLE, STRATEGIES
+from pipeline.strategies import BENCHMARK, CHAMPION, LADDER, POOL, SINGLE, STRATEGIES, TOURNAMENT
 
 SettingsAt = Callable[[RunState], EvaluateConfig]
 """The settings that hold when a run has come so far."""
 
 OTHER_GAMES = 1_000_003  # added to the seed: so these games aren't those that evaluate plays with the same players
+THE_POOL = "the pool"  # as an opponent that is skipped: all its members
+OF_THE_POOL = (LADDER, TOURNAMENT)
 # Of which the games of a match don't depend: the machine's business, and what this run may do.
 MACHINE = (
     "parallel_games",
@@ -133,7 +135,7 @@ class Planner:
     def plan(self, candidate: Candidate, model: Entrant) -> Evaluation:
         """Raises MuGoError for what no evaluation can do without: a game, a list of promotions that can be read."""
         assert model.model is not None
-        found = _Found(candidate, model, self._strengths())
+        found = _Found(candidate, model, self._strengths(model.name))
         members = self._members(found)
         settings = candidate.settings
         plans = []
@@ -145,10 +147,10 @@ class Planner:
                 texts = list(settings.benchmark)
             else:
                 texts = [member.spec for member in members]
-            names = found.opponents_of(texts, games)
+            names = found.opponents_of(texts, games, strategy)
             start = 0
             if strategy == LADDER:
-                names = list(dict.fromkeys([*names, *found.opponents_of(settings.benchmark, games)]))
+                names = list(dict.fromkeys([*names, *found.opponents_of(settings.benchmark, games, strategy)]))
                 names, start = found.ladder(names)
             plans.append(Plan(strategy=strategy, opponents=names, start=start))
         own = found.rated.get(model.name)
@@ -166,10 +168,51 @@ class Planner:
             skipped=list(found.skipped.values()),
         )
 
-    def _strengths(self) -> dict[str, RatedPlayer]:
-        """Everybody's, by the name that they are rated as."""
+    def complete(self, record: Evaluation, candidate: Candidate, model: Entrant) -> Evaluation:
+        """The record with those opponents that its plan had to leave out and that are there by now; itself if none is.
+
+        Everything else stays as it was planned.
+        """
+        wanted = [one for one in record.skipped if one.again and one.strategies]
+        found = _Found(candidate, model, self._strengths(model.name))
+        members = self._members(found) if any(one.opponent == THE_POOL for one in wanted) else []
+        plans = []
+        for plan in record.strategies:
+            texts: list[str] = []
+            for one in wanted:
+                if plan.strategy in one.strategies:
+                    texts += [member.spec for member in members] if one.opponent == THE_POOL else [one.opponent]
+            games = [record.planned[name].games for name in plan.opponents]
+            new = found.opponents_of(texts, max(games, default=candidate.settings.games_of(plan.strategy) or 2),
+                                     plan.strategy)  # fmt: skip
+            names, start = list(dict.fromkeys([*plan.opponents, *new])), plan.start
+            if plan.strategy == LADDER and new:
+                names, start = found.ladder(names)
+            plans.append(Plan(strategy=plan.strategy, opponents=names, start=start))
+        if not found.opponents:
+            return record
+        update = {
+            "opponents": [
+                *record.opponents,
+                *(one for one in found.opponents.values() if one.name not in record.planned),
+            ],
+            "strategies": plans,
+            "skipped": [*(one for one in record.skipped if one not in wanted), *found.skipped.values()],
+            "finished": None,
+        }
+        return record.model_copy(update=update)
+
+    def _strengths(self, name: str) -> dict[str, RatedPlayer]:
+        """Everybody's, by the name that they are rated as, as if this player hadn't been evaluated: a plan that is made
+        anew knows no more than the first.
+        """
+        own = (self._config.output_dir / layout.WATCH).resolve()
         try:
-            matches, _ = read_matches(folders_of_matches(self._config))
+            matches = [
+                match
+                for match in read_matches(folders_of_matches(self._config))[0]
+                if match.folder.resolve().parent != own or not match.folder.name.startswith(f"{name}-vs-")
+            ]
             return rate(matches).ratings.by_name if matches else {}
         except NotYet:
             return {}
@@ -182,7 +225,7 @@ class Planner:
         try:
             members = read_pool(self._config.pool).members
         except FileError as error:
-            found.skip("the pool", error, again=True)
+            found.skip(THE_POOL, error, True, *(one for one in found.candidate.strategies if one in OF_THE_POOL))
             return []
         for member in members:
             if is_engine(member.spec) and not self._config.allow_engines:
@@ -222,17 +265,20 @@ class _Found:
         self.skipped: dict[str, Skipped] = {}
         self._entrants: dict[str, Entrant] = {}
 
-    def skip(self, name: str, problem: object, again: bool) -> None:
-        self.skipped[name] = Skipped(opponent=name, reason=str(problem), again=again)
+    def skip(self, name: str, problem: object, again: bool, *strategies: str) -> None:
+        """strategies: those that another run gives this opponent to, if it is there then."""
+        before = self.skipped[name].strategies if name in self.skipped else []
+        for_whom: list[Any] = list(dict.fromkeys([*before, *strategies]))
+        self.skipped[name] = Skipped(opponent=name, reason=str(problem), again=again, strategies=for_whom)
 
-    def opponents_of(self, texts: Sequence[str], games: int) -> list[str]:
+    def opponents_of(self, texts: Sequence[str], games: int, strategy: str) -> list[str]:
         """The names of these players, which become opponents for at least so many games. The model itself isn't one."""
         names = []
         for text in texts:
             try:
                 entrant = rated_entrant(text, self.candidate.settings.readouts)
             except MuGoError as error:
-                self.skip(text, error, again=True)
+                self.skip(text, error, True, strategy)
                 continue
             name = entrant.name
             if name == self.model.name:

@@ -34,6 +34,7 @@ from pipeline.evaluate.planning import (
     folders_of_matches,
     rated_entrant,
 )
+from pipeline.games.registry import parse_game
 from pipeline.matches.runner import Entrant, MatchRunner, common_game
 from pipeline.matches.statistics import Score, repeated_games, wilson_interval
 from pipeline.phrases import counted
@@ -167,6 +168,11 @@ class _Watcher:
                 self._skip_model(path.name, error)
         return self._candidates[path.name]
 
+    def _still_skipped(self, record: Evaluation) -> None:
+        for one in record.skipped:
+            if one.again:
+                self.progress.warn(f"{record.model} still can't meet {one.opponent}: {one.reason}")
+
     def _skip_model(self, name: str, error: MuGoError) -> None:
         self._skipped[name] = str(error)
         self.progress.warn(f"{name} is not evaluated: {error}")
@@ -180,15 +186,25 @@ class _Watcher:
     # An evaluation
 
     def evaluate(self, candidate: Candidate) -> Evaluation | None:
-        """None if the model can't be loaded, which was said."""
+        """None if the model can't be loaded, or if nobody can be met who was skipped before; either is said."""
         self._tried.add(candidate.name)
         record = self._records.get(candidate.name)
         try:
             model = rated_entrant(str(candidate.path), _readouts(record, candidate.settings))
+            _check_game(model)
             if record is not None and record.weights != model.info.weights:
                 raise FileError(candidate.path, "its weights changed since its evaluation began; restore them")
             if record is None:
                 record = self._planner.plan(candidate, model)
+                write_evaluation(self._folder, record)
+            elif record.finished is not None:  # somebody was skipped then
+                completed = self._planner.complete(record, candidate, model)
+                if completed is record and not any(
+                    one.again and one.opponent in record.planned for one in record.skipped
+                ):
+                    self._still_skipped(record)
+                    return None
+                record = completed
                 write_evaluation(self._folder, record)
             # Everything before this line is decided; what follows depends on the record and the games alone.
             arena = self._arena(record, candidate.settings)
@@ -318,6 +334,15 @@ def _check_allowed(settings: EvaluateConfig, opponent: Opponent) -> None:
             f"the plan names an engine, which would run {opponent.spec!r}; wanted --allow-engines, or the engine among "
             "this run's own players"
         )
+
+
+def _check_game(model: Entrant) -> None:
+    """Raises FileError for a model of a game that nobody knows here: no match of it can be played."""
+    assert model.model is not None
+    try:
+        parse_game(model.model.info.game)
+    except UsageError as error:
+        raise FileError(model.model.path, str(error)) from error
 
 
 def _readouts(record: Evaluation | None, settings: EvaluateConfig) -> int:

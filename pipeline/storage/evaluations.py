@@ -106,6 +106,7 @@ class Skipped(_Record):
     opponent: str
     reason: str
     again: bool
+    strategies: list[StrategyName] = Field([], description="That would meet it, were it in the plan; [] if it is.")
 
 
 class Evaluation(_Record):

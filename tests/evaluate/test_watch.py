@@ -9,7 +9,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -396,6 +398,16 @@ def test_a_damaged_model_is_skipped_and_said_and_the_rest_is_as_without_it(run: 
     assert damaged == outcome()
 
 
+def test_a_model_of_an_unknown_game_is_skipped_once(run: Path) -> None:
+    path = Path("saved_models/000003-test/model.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "game": "nowhere:3"}))
+    heard = Heard()
+    assert "000003-test" not in watched(heard)
+    (said,) = [text for text in heard.warned if "000003-test" in text]
+    assert said.startswith("000003-test is not evaluated: ") and "unknown name 'nowhere'" in said
+    assert not (WATCH / "000003-test.json").exists()
+
+
 def test_a_member_of_the_pool_that_is_gone_is_skipped_until_it_is_back(run: Path) -> None:
     pool("add", "saved_models/000000-test")
     shutil.move("saved_models/000000-test", "elsewhere")
@@ -403,7 +415,37 @@ def test_a_member_of_the_pool_that_is_gone_is_skipped_until_it_is_back(run: Path
     found = watched(heard)["000003-test"]
     assert "000000-test" in found.skipped[0].opponent and found.skipped[0].again and not found.is_whole
     assert "skipped: saved_models/000000-test: " in summary_text(found)
+    heard = Heard()
+    with pytest.raises(NotYet):  # it isn't back: nothing is written anew
+        watched(heard)
+    assert any(text.startswith("000003-test still can't meet saved_models/000000-test: ") for text in heard.warned)
     shutil.move("elsewhere", "saved_models/000000-test")
+    again = watched()
+    for model in ("000003-test", "000002-test", "000001-test"):
+        one = again[model]
+        assert one.is_whole and "000000-test@2" in {result.opponent for result in one.results}
+        by_strategy = {plan.strategy: plan.opponents for plan in one.strategies}
+        assert "000000-test@2" in by_strategy["tournament"] and "000000-test@2" in by_strategy["ladder"]
+    both = again["000003-test"]
+    assert (both.elo_before, both.planned["random"]) == (found.elo_before, found.planned["random"])
+    assert {one.opponent: one.share for one in found.results}.items() <= {
+        one.opponent: one.share for one in both.results
+    }.items()
+    with pytest.raises(NotYet):
+        watched()
+
+
+def test_a_pool_that_cannot_be_read_is_met_once_it_is_mended(run: Path) -> None:
+    pool("add", "saved_models/000000-test")
+    path = Path("data/pool.json")
+    whole = path.read_text()
+    path.write_text("{")
+    found = watched()["000003-test"]
+    assert [(one.opponent, one.strategies) for one in found.skipped] == [("the pool", ["ladder", "tournament"])]
+    path.write_text(whole)
+    again = watched()["000003-test"]
+    assert again.is_whole and {one.opponent for one in again.results} >= {"000000-test@2"}
+    assert [plan.opponents for plan in again.strategies if plan.strategy == "tournament"] == [["000000-test@2"]]
 
 
 BENCHMARK_ONLY = {"single_games": 0, "ladder_games": 0, "tournament_games": 0}
@@ -514,6 +556,10 @@ def test_a_full_disk_ends_it_with_a_line(run: Path, monkeypatch: pytest.MonkeyPa
         watched()
     monkeypatch.setattr(atomic, "append_line", original)
     assert len(watched()) == 4
+    after = outcome()
+    shutil.rmtree("data")
+    watched()
+    assert after == outcome()
 
 
 def test_a_damaged_record_is_made_anew_from_its_matches(run: Path) -> None:
@@ -528,6 +574,15 @@ def test_a_damaged_record_is_made_anew_from_its_matches(run: Path) -> None:
     }.items()
     kept = {folder.name: (folder / "games.jsonl").read_bytes() for folder in list_matches(WATCH)}
     assert games.items() <= kept.items()
+
+
+def test_a_record_that_is_made_anew_does_not_count_its_own_games_twice(run: Path) -> None:
+    options = {**BENCHMARK_ONLY, "benchmark": ["random"]}
+    before = watched(**options)["000003-test"]
+    assert before.elo_before != before.elo_after
+    (WATCH / "000003-test.json").unlink()
+    after = watched(**options)["000003-test"]
+    assert after.elo_before == before.elo_before and after.results[0].share == before.results[0].share
 
 
 @pytest.mark.parametrize(
@@ -628,6 +683,65 @@ def test_a_watcher_a_second_one_and_its_end(run: Path) -> None:
     first.terminate()
     _, errors = first.communicate(timeout=120)
     assert first.returncode == 143 and "run the same command again to go on where it stood" in errors
+
+
+def family(mark: str) -> dict[int, str]:
+    """The processes that have this in their environment, and what their command lines say."""
+    found = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            with suppress(OSError):  # another user's, or it has just ended
+                if mark.encode() in (folder / "environ").read_bytes():
+                    found[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs Linux's /proc")
+def test_real_processes_that_are_killed_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watcher, what stands for it, its worker, and its engine, while they play."""
+    engine = steady_engine(tmp_path, "never")
+    arguments = ("--once", "--workers", "1", "--parallel-games", "1", "--threads", "1", "--benchmark", engine,
+                 "--benchmark", "random", "--benchmark-games", "6", "--engine-seconds", "20")  # fmt: skip
+    wanted = None
+    for victims in ((), ("worker", "watcher", "engine", "stand-in")):
+        folder = tmp_path / f"with-{len(victims)}"
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        make_champion(Path("saved_models"), spec="go:5")
+        left, killed, said = list(victims), [], ""
+        monkeypatch.setenv("MUGO_TEST_FAMILY", mark := f"mark-{os.getpid()}-{len(victims)}-{tmp_path.name}")
+        while True:
+            process = command(*arguments)
+            while left and process.poll() is None:
+                games = sum(path.read_bytes().count(b"\n") for path in WATCH.glob("*/games.jsonl"))
+                members = family(mark)
+                inner = next((pid for pid in members if pid != process.pid and os.getsid(pid) == pid and "--watch" in
+                              members[pid]), process.pid)  # fmt: skip
+                others = {
+                    "engine": [pid for pid, line in members.items() if "engine.py" in line and "--watch" not in line]
+                }
+                others["worker"] = [
+                    pid for pid, line in members.items() if "--watch" not in line and "engine.py" not in line
+                ]
+                pids = others.get(left[0], [inner if left[0] == "watcher" else process.pid])
+                if pids and games > len(killed):
+                    killed.append(left.pop(0))
+                    with suppress(ProcessLookupError):
+                        os.kill(pids[0], signal.SIGKILL)
+                time.sleep(0.02)
+            _, errors = process.communicate(timeout=300)
+            said += errors
+            deadline = time.monotonic() + 60
+            while family(mark):
+                assert time.monotonic() < deadline, f"left behind: {family(mark)}"
+                time.sleep(0.05)
+            if process.returncode != -signal.SIGKILL:
+                break
+        assert process.returncode in (0, 75), said
+        assert not left, (killed, said)
+        found = outcome()
+        assert wanted is None or found == wanted
+        wanted = found
 
 
 @pytest.mark.parametrize("option", ["--once", "--ladder-games=4", "--benchmark=random"])
