@@ -262,8 +262,8 @@ class SelfplayConfig(SearchConfig):
         "mirror=1",
         description="The model's opponents and their weights, e.g. 'random=5,previous=30,mirror=65'. mirror: the model "
         "itself; previous: the champion before it; random, heuristic; pool:MODE with MODE uniform, champion, "
-        "lagged=FROM-TO, mirror, fixed=NAME, top-k=K, nearest[=ELO], match-quality[=TEMPERATURE] or exploration. An "
-        "opponent's moves are recorded, but are no policy targets.",
+        "lagged=FROM-TO, mirror, fixed=NAME, top-k=K, nearest[=ELO], match-quality[=TEMPERATURE], ts-dist[=POINTS] or "
+        "exploration. An opponent's moves are recorded, but are no policy targets.",
     )
     pool: Path = Field(Path("data/pool.json"), description="The pool of opponents that pool:MODE chooses from.")
     backend: Backend = "auto"
@@ -361,6 +361,7 @@ class TrainConfig(StageConfig):
     kl_weight: float = text_options.KL_WEIGHT
     entropy_weight: float = text_options.ENTROPY_WEIGHT
     activation_checkpointing: bool = text_options.ACTIVATION_CHECKPOINTING
+    micro_batch: int = text_options.MICRO_BATCH
     ema_decay: float = Field(
         0.0,
         ge=0,

@@ -75,3 +75,10 @@ ACTIVATION_CHECKPOINTING: Any = Field(
     description="text games: keep less in memory and compute it again; a third more work.",
     json_schema_extra=LATER,
 )
+MICRO_BATCH: Any = Field(
+    0,
+    ge=0,
+    description="text games: compute the gradients of so many answers of a batch at a time, and add them up; "
+    "0 = of all at once.",
+    json_schema_extra=LATER,
+)

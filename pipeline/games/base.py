@@ -158,6 +158,7 @@ class AnyGame(ABC):
     move_limit: int | None = None  # plies after which a game is ended though its rules would go on; None: no such limit
     max_result: float = 1.0  # the most that a game counts for its winner
     result_names: Mapping[float, str] = MappingProxyType({})  # wins that count more than 1, by points: {2: "gammon"}
+    heuristic_mixes = False  # whether heuristic()'s scores are logarithms of chances, by which a move is drawn
 
     @abstractmethod
     def initial(self, num_games: int) -> States:

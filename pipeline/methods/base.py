@@ -18,7 +18,7 @@ says otherwise.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -342,6 +342,12 @@ class Method(ABC):
         state [S]: the position before it.
         """
         return {name: " ".join(f"{value:.3g}" for value in of[ply].ravel().tolist()) for name, of in record.own.items()}
+
+    tracking_window: int = 0  # of how many of the newest games tracked() says something; 0: of none
+
+    def tracked(self, game: Any, records: Iterable[GameRecord]) -> dict[str, dict[str, float]]:
+        """What status and reports show of the newest games: numbers by source and name."""
+        return {}
 
     def policy(self, loaded: Any) -> Callable[..., Any] | None:
         """Of what load() gave: planes [K, C, H, W] → logits [K, A], value to move [K]. None: openings are random."""

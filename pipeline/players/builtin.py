@@ -79,11 +79,14 @@ class HeuristicPlayer(ScoringPlayer):
         evaluate = game.heuristic()
         if evaluate is None:
             raise UsageError(f"player heuristic: {game.spec} has no heuristic evaluation of moves; name another player")
-        self._evaluate = evaluate
+        self._evaluate, self._mixes = evaluate, game.heuristic_mixes
         super().__init__(game, num_rows)
 
     def scores(self, rows: Rows) -> NDArray[np.float64]:
-        return self._evaluate(self._boards.states[rows], self._boards.history.select(rows))
+        scores = self._evaluate(self._boards.states[rows], self._boards.history.select(rows))
+        if self._mixes:  # the best after Gumbel's noise is a draw from exp(scores)
+            scores = scores + [self._generators[row].gumbel(size=scores.shape[1]) for row in rows.tolist()]
+        return scores
 
 
 BUILT_INS: dict[str, type[RandomPlayer] | type[HeuristicPlayer]] = {

@@ -15,6 +15,7 @@ A *mode* is a string that stands for a probability distribution over the candida
     top-k=3               the three with the highest ratings, alike
     nearest=200           softmax of −|rating difference| / 200 Elo
     match-quality=0.1     softmax of TrueSkill's match quality / 0.1
+    ts-dist=4             softmax of −|difference of TrueSkill's mu| / 4
     exploration           in proportion to 1 / (1 + games): the least played first
 
 ``me`` is a candidate only of mirror, champion and fixed. Chooses names; makes no players.
@@ -40,10 +41,11 @@ from pipeline.storage import atomic, layout
 from pipeline.storage.ratings import Member, Pool, RatedPlayer, pool_lock, read_pool, read_ratings, write_pool
 
 NEAREST_ELO = 200.0  # an opponent this much farther away is chosen e times less often
+SKILL_STEP = 4.0  # the same for mu; TrueSkill's own scale, beta, is 4.17
 QUALITY_STEP = 0.1  # the same for TrueSkill's match quality, which lies between 0 and 1
 MODES = (
     "uniform, champion, lagged=FROM-TO, mirror, fixed=NAME, top-k=K, nearest[=ELO], match-quality[=TEMPERATURE], "
-    "exploration"
+    "ts-dist[=POINTS], exploration"
 )
 
 POOL, RATINGS = Path("data/pool.json"), Path("data/ratings.json")
@@ -288,7 +290,7 @@ def parse_mode(text: str) -> Mode:
     lags = re.fullmatch(r"(\d{1,6})-(\d{1,6})", value)
     if kind == "lagged" and lags and 1 <= int(lags[1]) <= int(lags[2]):
         return Mode(text, kind, lags=(int(lags[1]), int(lags[2])))
-    default = {"nearest": NEAREST_ELO, "match-quality": QUALITY_STEP}.get(kind)
+    default = {"nearest": NEAREST_ELO, "match-quality": QUALITY_STEP, "ts-dist": SKILL_STEP}.get(kind)
     if default is not None and not equals:
         return Mode(text, kind, temperature=default)
     if default is not None and re.fullmatch(r"\d*\.?\d+", value) and 0 < float(value) < math.inf:
@@ -327,6 +329,9 @@ def distribution(
         return _softmax({name: -abs(rating_of(name, rated) - mine) for name in others}, mode.temperature)
     if mode.kind == "match-quality":
         return _softmax({name: match_quality(name, me or "", rated) for name in others}, mode.temperature)
+    if mode.kind == "ts-dist":
+        mu = {name: _skill(name, rated).mu for name in (*others, me or "")}
+        return _softmax({name: -abs(mu[name] - mu[me or ""]) for name in others}, mode.temperature)
     return _alike(others)
 
 
@@ -353,9 +358,12 @@ def match_quality(one: str, other: str, rated: RatedPlayers) -> float:
 
     Source: Herbrich, Minka & Graepel 2006, section 4 ("matchmaking").
     """
-    players = [rated_player(name, rated) for name in (one, other)]
-    skills = [trueskill.Rating(one.trueskill_mu, one.trueskill_sigma) if one else trueskill.Rating() for one in players]
-    return float(trueskill.quality_1vs1(*skills))
+    return float(trueskill.quality_1vs1(_skill(one, rated), _skill(other, rated)))
+
+
+def _skill(name: str, rated: RatedPlayers) -> trueskill.Rating:
+    one = rated_player(name, rated)
+    return trueskill.Rating(one.trueskill_mu, one.trueskill_sigma) if one else trueskill.Rating()
 
 
 def _is(name: str, model: str) -> bool:

@@ -6,7 +6,7 @@ while it plays. Shards are counted by their names. Sidecars are opened for two r
 the rates, and those newer than the newest model's window, which says what was played before, for the number of
 positions. Of more than MOST_READ, so many stand for all of them, spread evenly. Of a long run the newest generations,
 models and matches are looked at, and some of the older ones for the sums (run_files.py): so status costs the same
-however long the run has gone on.
+however long the run has gone on. Games themselves are read only where their method tracks something: the newest few.
 
 What no file says is None. Takes no lock and writes nothing. Damaged and half-written files become warnings.
 """
@@ -17,7 +17,7 @@ import math
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice, pairwise
@@ -43,6 +43,7 @@ from pipeline.reports.run_files import (
     look_at,
     time_in,
 )
+from pipeline.reports.tracked import Tracked, of_newest_games
 from pipeline.storage import atomic, layout
 from pipeline.storage.evaluations import list_evaluations, read_evaluation
 from pipeline.storage.match_results import read_results
@@ -197,6 +198,7 @@ class StatusSummary:
     disk: Disk
     workers: tuple[WorkerSeen, ...]
     warnings: tuple[str, ...]
+    tracked: Tracked = field(default_factory=dict)
 
 
 def status(config: StatusConfig, progress: Progress = SILENT, now: datetime | None = None) -> StatusSummary:
@@ -258,6 +260,7 @@ class _Look:
             ratings=self.ratings(),
             disk=disk,
             workers=self.workers(),
+            tracked=of_newest_games(self.directory / SELFPLAY, lambda error: self.warnings.append(str(error))),
             warnings=tuple(dict.fromkeys(self.warnings)),
         )
 

@@ -60,6 +60,12 @@ def _metrics(summary: StatusSummary) -> Iterator[tuple[str, str, str, Samples]]:
         yield gauge("window_positions", "Positions in the newest model's window.", window.positions)
         yield gauge("window_capacity_positions", "Positions that the window could hold then.", window.capacity)
         yield gauge("window_max_positions", "Positions that it may ever hold.", window.max_positions)
+    tracked: Samples = [
+        ({"source": source, "name": name}, value)
+        for source, found in summary.tracked.items()
+        for name, value in found.items()
+    ]
+    yield "tracked", "gauge", "What the method says of the newest games, by source.", tracked
     for one in summary.trainings[-1:]:
         losses: Samples = [
             ({"model": one.model, "term": "policy", "set": "training"}, one.policy_loss),

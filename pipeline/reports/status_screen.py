@@ -16,6 +16,7 @@ from rich.text import Text
 from pipeline.phrases import counted, long_duration, percent, results
 from pipeline.printing import printable
 from pipeline.reports.status import RUNNING, LastEvaluation, LastMatch, StatusSummary, Training
+from pipeline.reports.tracked import lines
 
 NOTHING = "–"
 BAR_WIDTH = 40
@@ -39,6 +40,8 @@ def screen(summary: StatusSummary) -> RenderableType:
         rows += [("", "")] * (height - len(rows))
     grid.add_row(_panel("now", _facts(now)), _panel("self-play and disk", _facts(play)))
     parts: list[RenderableType] = [_title(summary), grid]
+    if summary.tracked:
+        parts.append(_panel("newest games", _facts(list(lines(summary.tracked)))))
     if summary.trainings:
         parts.append(_panel("training", _trainings(summary.trainings, summary.champion)))
     if summary.match is not None:

@@ -164,6 +164,8 @@ BY_HAND = [
     ("match-quality", "b", dict(zip("acd", softmax(QUALITIES, 0.1), strict=True))),
     ("match-quality", "new", dict(zip("abcd", softmax(OF_A_NEWCOMER, 0.1), strict=True))),
     ("match-quality=0.5", "b", dict(zip("acd", softmax(QUALITIES, 0.5), strict=True))),
+    ("ts-dist", "b", dict(zip("acd", softmax([-5, -5, -7], 4), strict=True))),
+    ("ts-dist=2", "new", dict(zip("abcd", softmax([-5, 0, -5, -7], 2), strict=True))),
     ("exploration", "b", {"a": (1 / 101) / (1 / 101 + 1 / 10 + 1), "c": (1 / 10) / (1 / 101 + 1 / 10 + 1),
                           "d": 1 / (1 / 101 + 1 / 10 + 1)}),
 ]  # fmt: skip

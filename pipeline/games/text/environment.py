@@ -22,6 +22,7 @@ from pipeline.errors import GameFault, UsageError
 from pipeline.games.text.words import LISTED, Message
 
 NOT_INSTALLED = "text games need the packages of the extra text: pip install 'mugo[text]'"
+OWN = {"KuhnChips-v0": ("pipeline.games.text.kuhn", "KuhnChips", {"max_rounds": 1})}  # module, class, settings
 KINDS = {"PROMPT": "prompt", "PLAYER_ACTION": "action", "GAME_BOARD": "board", "GAME_ADMIN": "admin"}
 
 _working = threading.RLock()  # global random numbers are everybody's
@@ -33,7 +34,10 @@ def environment_class(name: str) -> tuple[Any, dict[str, Any]]:
         from textarena.envs.registration import ENV_REGISTRY
     except ImportError as error:
         raise UsageError(f"game text:{name}: {NOT_INSTALLED} ({error})") from error
-    known = sorted(one for one in ENV_REGISTRY if one.split("-")[0] in LISTED and _is_plain(one))
+    known = sorted([*OWN, *(one for one in ENV_REGISTRY if one.split("-")[0] in LISTED and _is_plain(one))])
+    if name in OWN:
+        module, kind, settings = OWN[name]
+        return getattr(importlib.import_module(module), kind), dict(settings)
     if name not in ENV_REGISTRY or not _is_plain(name):
         raise UsageError(f"game text:{name}: unknown environment; wanted one of {', '.join(known)}")
     if name.split("-")[0] not in LISTED:

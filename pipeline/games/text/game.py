@@ -36,11 +36,12 @@ from pipeline.games.base import (
     IntArray,
     KeyArray,
     Moves,
+    MoveScores,
     States,
     small_number,
 )
 from pipeline.games.text.environment import Environment, environment_class
-from pipeline.games.text.words import SHOWN, Message, listed_actions, plain
+from pipeline.games.text.words import SHOWN, Message, kuhn_equilibrium, listed_actions, plain
 
 SEEDS = 4_096
 INVALID = 9_999
@@ -86,6 +87,7 @@ class TextGame(AnyGame):
     """
 
     has_chance = True
+    heuristic_mixes = True
 
     def __init__(
         self, names: tuple[str, ...], settings: dict[str, Any], show: str, plies: int, prompt: int, reply: int
@@ -220,6 +222,25 @@ class TextGame(AnyGame):
     def lost_by_invalid(self, states: States) -> NDArray[np.int8]:
         """[B] the player whose invalid move ended the game; -1: nobody's did."""
         return (states[:, LOST_BY] - 1).astype(np.int8)
+
+    def heuristic(self) -> MoveScores | None:
+        """The logarithms of an exact equilibrium's chances, for Kuhn poker alone."""
+        if any(not name.startswith("Kuhn") for name in self.environments):
+            return None
+
+        def scores(states: States, history: History) -> NDArray[np.float64]:
+            chances = [
+                kuhn_equilibrium(
+                    self.told(state, int(state[TO_MOVE])),
+                    self.listed(state),
+                    self.environments[self.environment_of(state)].startswith("KuhnChips"),
+                )
+                for state in states
+            ]
+            with np.errstate(divide="ignore"):
+                return np.log(np.array(chances))
+
+        return scores
 
     # The verbs of base.py
 

@@ -19,6 +19,7 @@ GAME = -1  # the sender of what the environment says
 # Environments that list the legal actions, all of them and nothing else, wherever a player is to move.
 LISTED = (
     "Crusade",
+    "KuhnChips",
     "KuhnPoker",
     "Othello",
     "PigDice",
@@ -30,6 +31,8 @@ LISTED = (
 _INTRODUCES = re.compile(r"\b(?:available|valid|legal|possible)[^\n:]*:", re.IGNORECASE)
 _ACTION = re.compile(r"\[[^\[\]\n]+\]")
 _SCORES = re.compile(r"Current scores:[^\n]*")
+_OWN_LETTER = re.compile(r"(?:stones appear as|you will be) '(\w)'")
+_CARD = re.compile(r"Your card is: '([JQK])'")
 _BLANKS = re.compile(r"\s+")
 
 
@@ -81,6 +84,24 @@ def newest(view: View) -> str:
     return _first_line(view) + "\n".join(lines)
 
 
+def grid(view: View) -> str:
+    """The newest board alone, a word a cell: empty cells their numbers, own stones O, the opponent's X.
+
+    For boards that are drawn with "|" between cells that have numbers. Whose letters are whose is read from the rules;
+    where they don't say it, letters stay as they are, below the first line of the rules.
+    """
+    drawn = next((message.text for message in reversed(view) if message.kind == "board"), "")
+    rows = [line.strip(" |").split("|") for line in drawn.split("\n") if "|" in line]
+    rules = next((message.text for message in view if message.kind == "prompt"), "")
+    letter = _OWN_LETTER.search(rules)
+
+    def word(cell: str) -> str:
+        return cell if letter is None or cell.isdigit() else "O" if cell == letter[1] else "X"
+
+    text = "\n".join(" ".join(word(cell.strip()) for cell in row) for row in rows)
+    return text if letter else _first_line(view) + text
+
+
 def round_(view: View) -> str:
     """The round that is being played: from its heading ("### …") on, with the scores before it, without the rules."""
     headings = [i for i, message in enumerate(view) if message.text.startswith("###")]
@@ -90,9 +111,37 @@ def round_(view: View) -> str:
     return _first_line(view) + "\n".join([*scores[-1:], *lines])
 
 
+# An exact equilibrium of Kuhn poker
+
+
+def kuhn_equilibrium(view: View, listed: Sequence[str], bets_count: bool) -> tuple[float, ...]:
+    """The chance of each listed action.
+
+    bets_count: of Kuhn's game, the equilibrium in which the first player never bets at once (alpha = 0). Source: Kuhn
+    1950. Where bets cost nothing, an equilibrium is never to fold.
+    """
+    if "[fold]" in listed and not bets_count:
+        return tuple(float(action != "[fold]") for action in listed)
+    start = max((i for i, message in enumerate(view) if message.text.startswith("###")), default=0)
+    card = _CARD.search(view[start].text)
+    moves = sum("submitted move" in message.text for message in view[start:])
+    # Of betting or calling: by card, the first player's before any move, the second's after one, the first's after two.
+    chances = {"J": (0.0, 1 / 3, 0.0), "Q": (0.0, 0.0, 1 / 3), "K": (0.0, 1.0, 1.0)}
+    chance = chances[card[1] if card else "J"][min(moves, 2)]
+    if "[fold]" in listed and moves == 1:  # the first player has bet
+        chance = {"J": 0.0, "Q": 1 / 3, "K": 1.0}[card[1] if card else "J"]
+    return tuple(chance if action in ("[bet]", "[call]") else 1 - chance for action in listed)
+
+
 def _first_line(view: View) -> str:
     """ "You are Player 0 in …": how the rules begin."""
     return next((message.text.split("\n", 1)[0] + "\n" for message in view if message.kind == "prompt"), "")
 
 
-SHOWN: dict[str, Callable[[View], str]] = {"whole": whole, "board": board, "newest": newest, "round": round_}
+SHOWN: dict[str, Callable[[View], str]] = {
+    "whole": whole,
+    "board": board,
+    "newest": newest,
+    "grid": grid,
+    "round": round_,
+}

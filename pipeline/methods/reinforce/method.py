@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -28,6 +28,7 @@ from pipeline.methods.reinforce.records import (
     recorded_columns,
     unpacked,
 )
+from pipeline.methods.reinforce.tracking import WINDOW, tracked
 from pipeline.players.base import Player
 from pipeline.players.language import VOICES, SpeakingPlayer, load_base, write_base
 from pipeline.progress import Progress
@@ -54,6 +55,7 @@ class Reinforce(Method):
     shown_shares = MappingProxyType({"well_formed": "of the forms", "valid": "of the moves"})
     steps_only = True
     settled = ("advantage", "target")
+    tracking_window = WINDOW
 
     def check(self, game: AnyGame) -> None:
         if not isinstance(game, TextGame):
@@ -157,6 +159,9 @@ class Reinforce(Method):
             "reward": float(own["reward"][ply]) if is_move else "",
         }
 
+    def tracked(self, game: TextGame, records: Iterable[GameRecord]) -> dict[str, dict[str, float]]:
+        return tracked(game, records)
+
     # Examples
 
     def columns(self, game: TextGame) -> ColumnTypes:
@@ -207,7 +212,8 @@ class Reinforce(Method):
         expected = str(architecture["base_fingerprint"])
 
         def make(weights: Weights) -> AnsweringNetwork:
-            return AnsweringNetwork(load_base(path, expected), shape, weights, config.activation_checkpointing)
+            base = load_base(path, expected)
+            return AnsweringNetwork(base, shape, weights, config.activation_checkpointing, config.micro_batch)
 
         return ReinforceObjective(make, config, self.has_critic)
 

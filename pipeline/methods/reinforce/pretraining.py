@@ -20,7 +20,7 @@ from pipeline.games.text.game import SEEDS, TextGame
 from pipeline.networks.language.generation import padded_left, positions_of
 from pipeline.networks.language.prompts import Template
 
-BATCH = 32
+BATCH = 64
 LEARNING_RATE = 3e-3
 POSITIONS = 3_000  # of random games, at most
 WARMUP = 0.1  # share of the steps

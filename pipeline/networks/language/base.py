@@ -18,6 +18,7 @@ from pipeline.errors import UsageError
 NOT_INSTALLED = "language models need the packages of the extra text: pip install 'mugo[text]'"
 END, PAD = "<eos>", "<pad>"
 BYTES = 256
+NUMBERS = 90  # of two digits
 
 
 def transformers_package() -> Any:
@@ -53,13 +54,18 @@ class Base:
 
 
 def byte_tokenizer() -> Any:
-    """A token for each byte, one that ends a text and one that fills up."""
+    """A token for each byte, one that ends a text, one that fills up, and one for each number from 10 to 99.
+
+    So a board's cell is one token wherever it stands, and a place of an answer too.
+    """
     transformers = transformers_package()
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())  # a printable stand-in for each byte
     vocabulary = {letter: number for number, letter in enumerate(letters)} | {END: BYTES, PAD: BYTES + 1}
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    pairs = [(first, second) for first in "123456789" for second in "0123456789"]
+    vocabulary |= {first + second: BYTES + 2 + number for number, (first, second) in enumerate(pairs)}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=pairs))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END, pad_token=PAD)
@@ -69,13 +75,14 @@ def tiny_model(layers: int, width: int, longest: int, seed: int) -> Any:
     """A causal language model of bytes with random weights; longest: tokens of a text."""
     transformers = transformers_package()
     config = transformers.LlamaConfig(
-        vocab_size=BYTES + 2,
+        vocab_size=BYTES + 2 + NUMBERS,
         hidden_size=width,
         intermediate_size=-(-width * 8 // 3 // 8) * 8,
         num_hidden_layers=layers,
         num_attention_heads=max(1, width // 16),
         num_key_value_heads=max(1, width // 16),
         max_position_embeddings=longest,
+        initializer_range=0.1,  # 0.02 is meant for wide models: this one would learn nothing for hundreds of steps
         tie_word_embeddings=True,
         bos_token_id=None,
         eos_token_id=BYTES,

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from pipeline.networks.language.adapters import LoraShape, Slot, check_adapter, pairs, put_slot
 from pipeline.networks.language.base import Base
@@ -34,8 +35,13 @@ class Said(NamedTuple):
 class AnsweringNetwork(nn.Module):
     """See the module docstring. Changes the base model that it is given: nobody else may use it."""
 
-    def __init__(self, base: Base, shape: LoraShape, weights: Weights, checkpointing: bool = False) -> None:
+    def __init__(
+        self, base: Base, shape: LoraShape, weights: Weights, checkpointing: bool = False, micro_batch: int = 0
+    ) -> None:
         """checkpointing: keep fewer activations and compute them again for the gradient.
+
+        micro_batch: go through so many rows at a time, without keeping their activations: the gradients are added up
+        when the loss, which is still that of the whole batch, is known. 0: all rows at once.
 
         Raises MuGoError if the weights are another base's.
         """
@@ -50,6 +56,7 @@ class AnsweringNetwork(nn.Module):
         self.slot: Slot = put_slot(self.base, shape.targets)
         self.slot.scale = shape.scale
         self._has_critic = VALUE_WEIGHT in weights
+        self._micro_batch = micro_batch
 
     def weights(self) -> Weights:
         """A copy, by the arrays' names."""
@@ -62,10 +69,16 @@ class AnsweringNetwork(nn.Module):
         # Short games ask the same questions again and again: rows that are alike are computed once.
         rows, which = np.unique(inputs.cpu().numpy().reshape(len(inputs), -1), axis=0, return_inverse=True)
         if len(rows) == len(inputs):
-            return self._forward(inputs)
+            return self._in_parts(inputs)
         different = torch.from_numpy(rows.reshape(-1, *inputs.shape[1:])).to(inputs.device)
         back = torch.from_numpy(which.reshape(-1)).to(inputs.device)
-        return Said(*(part[back] for part in self._forward(different)))
+        return Said(*(part[back] for part in self._in_parts(different)))
+
+    def _in_parts(self, inputs: Tensor) -> Said:
+        if not 0 < self._micro_batch < len(inputs) or not torch.is_grad_enabled():
+            return self._forward(inputs)
+        parts = [checkpoint(self._forward, rows, use_reentrant=False) for rows in inputs.split(self._micro_batch)]
+        return Said(*map(torch.cat, zip(*parts, strict=True)))
 
     def _forward(self, inputs: Tensor) -> Said:
         tokens, is_answer = inputs[:, 0], inputs[:, 1].bool()

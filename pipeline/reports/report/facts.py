@@ -30,6 +30,7 @@ from pipeline.progress import Progress
 from pipeline.ratings.command import Rated, rate, read_matches
 from pipeline.reports.run_files import EVALUATE, SELFPLAY, SizedShard, look_at, time_in
 from pipeline.reports.show_match import counted_games
+from pipeline.reports.tracked import Tracked, of_shards
 from pipeline.storage import layout
 from pipeline.storage.match_results import MatchResults
 from pipeline.storage.models import ModelInfo, list_models, read_info, read_journal, resolve_champion
@@ -55,6 +56,7 @@ class Games:
                       were played to their end to find out
     policy_entropy    of the policies of searches that the network learns from, in nats
     surprise          mean KL divergence of their policy target from the network's, in nats
+    tracked           what the method says of them, by source and name
     """
 
     generation: int
@@ -69,6 +71,7 @@ class Games:
     wrong: tuple[int, int] | None = None
     policy_entropy: float | None = None
     surprise: float | None = None
+    tracked: Tracked = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -243,6 +246,7 @@ def _games(
         wrong=wrong_resignations(shards),
         policy_entropy=float(entropies.mean()) if entropies.size else None,
         surprise=float(surprises.mean()) if surprises.any() else None,
+        tracked=of_shards(list(shards)[::-1]),
     )
 
 

@@ -19,6 +19,13 @@ from pipeline.storage import layout
 from pipeline.storage.ratings import RatedPlayer
 
 FOLDER = Path(__file__).parent
+# What methods track of their games, where they do: heading, text, name. See methods/reinforce/tracking.py.
+TRACKED = (
+    ("Won by the model", "Share of the games of each source.", "won"),
+    ("Well-formed answers", "Share of the model's answers in which an action could be read.", "well_formed"),
+    ("Invalid moves", "Share of the model's answers that weren't a legal action.", "invalid"),
+    ("Variety of answers", "Different pairs of words, as a share of all pairs.", "bigrams"),
+)
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 )
@@ -346,6 +353,20 @@ def _self_play(facts: Facts) -> Iterator[str]:
         number=lambda y: f"{100 * y:.1f} %",
         y_from=0.0,
     ).html()
+    for heading, about, name in TRACKED:
+        series = [
+            Series(
+                source,
+                [
+                    Point(one.generation, one.tracked[source][name])
+                    for one in games
+                    if name in one.tracked.get(source, {})
+                ],
+            )
+            for source in sorted({source for one in games for source in one.tracked})
+        ]
+        if series:
+            yield Chart(heading, about, series, number=_percent, y_from=0.0).html()
 
 
 def _stacks(games: Sequence[Games], wanted: Sequence[tuple[str, Callable[[Games], float | None]]]) -> list[Series]:

@@ -43,7 +43,7 @@ def test_every_environment_that_is_played_lists_all_it_takes(kind: str) -> None:
     """Random legal play ends by the rules: nothing listed is refused."""
     from textarena.envs.registration import ENV_REGISTRY
 
-    name = min((one for one in ENV_REGISTRY if one.startswith(f"{kind}-v0")), key=len)
+    name = min((one for one in (*ENV_REGISTRY, *environments.OWN) if one.startswith(f"{kind}-v0")), key=len)
     game = parse_game(f"text:{name},plies=400")
     for seed in range(3):
         moves, shown, states = random_game(game, seed)
@@ -133,7 +133,7 @@ def test_settings_of_an_environment_stand_in_the_spec() -> None:
         ("text:KuhnPoker-v9", "unknown environment; wanted one of Crusade"),
         ("text:KuhnPoker-v0-raw", "unknown environment"),
         ("text:Nim-v0", "asks for words that nobody lists"),
-        ("text:KuhnPoker-v0,show=all", "show=all; wanted one of whole, board, newest, round"),
+        ("text:KuhnPoker-v0,show=all", "show=all; wanted one of whole, board, newest, grid, round"),
         ("text:KuhnPoker-v0,reply=x", "reply=x; wanted a number"),
         ("text:KuhnPoker-v0,rounds=3", "can't be made .*; wanted settings such as max_rounds=3"),
         ("text:KuhnPoker-v0+SimpleTak-v0,board_size=4", "settings are for one environment alone"),
@@ -187,6 +187,10 @@ def test_what_players_are_shown() -> None:
     assert SHOWN["round"](view).startswith(
         "You are Player 0 in Chess.\nCurrent scores: Player 0: '1'\n### Round 2\nBoard A"
     )
+    tak = "You are Player 1 in SimpleTak.\nOn the board, your stones appear as 'X' and your opponent's appear as 'O'."
+    drawn = Message(-1, "Current Board:\n\n+----+----+\n| 0  | O  |\n+----+----+\n| X  | 12 |\n+----+----+\n", "board")
+    assert SHOWN["grid"]([Message(-1, tak, "prompt"), view[3], drawn]) == "0 X\nO 12"
+    assert SHOWN["grid"]([view[0], drawn]) == "You are Player 0 in Chess.\n0 O\nX 12"
     assert "I say" not in SHOWN["round"](view) and "[Player 0] I say [9]" in SHOWN["whole"](view)
     assert SHOWN["board"](view).endswith("Board B\nAvailable Moves: [2]") and "Board A" not in SHOWN["board"](view)
     assert plain(" [ Col\n 3] ") == "[col 3]"

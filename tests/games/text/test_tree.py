@@ -62,6 +62,65 @@ def test_never_to_fold_is_an_equilibrium_because_bets_cost_nothing_here(tree: Tr
     assert exploitability(tree, lambda asked: always).total > 0.5
 
 
+@pytest.fixture(scope="module")
+def chips() -> Tree:
+    return whole_tree(parse_game("text:KuhnChips-v0,show=round"))
+
+
+def even(tree: Tree) -> Tree:
+    """With cards that are dealt as they should be, which those of 4,096 seeds nearly are."""
+    return Tree(tree.nodes, tree.roots, np.full(len(tree.roots), 1 / len(tree.roots)), tree.asked)
+
+
+def equilibrium(spec: str, asked: list[tuple[str, tuple[str, ...]]]) -> list[np.ndarray]:
+    """The heuristic player's chances, by what is asked: the same in all positions that ask it."""
+    game = parse_game(spec)
+    assert isinstance(game, TextGame)
+    score, found = game.heuristic(), {}
+    assert score is not None
+    waiting = [
+        game.play(game.initial(1), np.array([seed]), game.initial_history(game.initial(1))) for seed in range(64)
+    ]
+    while waiting:
+        states = waiting.pop()
+        if not game.is_over(states)[0]:
+            history = game.initial_history(states)
+            key = game.observation(states[0]), game.listed(states[0])
+            found[key] = np.exp(score(states, history)[0])
+            waiting += [game.play(states, np.array([action]), history) for action in range(len(key[1]))]
+    return [found[key] for key in asked]
+
+
+def test_the_heuristic_player_of_kuhn_poker_is_an_equilibrium(tree: Tree, chips: Tree) -> None:
+    found = exploitability(even(chips), lambda asked: equilibrium("text:KuhnChips-v0,show=round", list(asked)))
+    assert found.total == pytest.approx(0, abs=1e-9)
+    assert found.value == pytest.approx(1 / 18)  # TextArena's player 1 begins
+    spec = "text:KuhnPoker-v0,show=round,max_rounds=1"
+    assert exploitability(tree, lambda asked: equilibrium(spec, list(asked))).total == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_kuhn_poker_with_bets_is_open_spiels(chips: Tree, seed: int) -> None:
+    """The same exploitability as OpenSpiel finds, whatever the policy."""
+    pyspiel = pytest.importorskip("pyspiel", reason="a second opinion: pip install open_spiel")
+    from open_spiel.python import policy as policies
+    from open_spiel.python.algorithms import exploitability as oracle
+
+    game = pyspiel.load_game("kuhn_poker")
+    policy = policies.TabularPolicy(game)
+    generator = np.random.default_rng(seed)
+    chances = {}
+    for key, row in policy.state_lookup.items():  # "0", "1pb": the card, then p and b
+        chances[key] = policy.action_probability_array[row] = generator.dirichlet(np.ones(2))
+    ours = []
+    for shown, listed in chips.asked:
+        card = "JQK".index(shown.split("Your card is: '")[1][0])
+        moves = "".join("p" if "[check]" in line else "b" for line in shown.split("\n") if "submitted move" in line)
+        passes, bets = chances[f"{card}{moves}"]
+        ours.append(np.array([bets if action in ("[bet]", "[call]") else passes for action in listed]))
+    assert exploitability(even(chips), lambda asked: ours).total == pytest.approx(oracle.nash_conv(game, policy))
+
+
 def test_a_game_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trees, "MOST_NODES", 40)
     game = parse_game("text:KuhnPoker-v0,show=round,max_rounds=2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +11,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 pytest.importorskip("textarena", reason="text games need the extra text")
 pytest.importorskip("transformers", reason="language models need the extra text")
 
-from pipeline.config import EvaluateConfig, GatherConfig, InitConfig, SelfplayConfig, TrainConfig
+from pipeline.config import (
+    EvaluateConfig,
+    GatherConfig,
+    InitConfig,
+    ReportConfig,
+    SelfplayConfig,
+    StatusConfig,
+    TrainConfig,
+)
 from pipeline.errors import FileError, NotYet, UsageError
 from pipeline.evaluate.command import evaluate
 from pipeline.games.registry import parse_game
@@ -26,8 +36,12 @@ from pipeline.methods.reinforce import pretraining
 from pipeline.methods.reinforce.examples import make_examples
 from pipeline.methods.reinforce.records import INVALID_MOVE, NONE, OTHER_ENDED_BY_INVALID, WELL_FORMED, unpacked
 from pipeline.networks.language.prompts import brackets
+from pipeline.reports.report.command import report
 from pipeline.reports.show import show
 from pipeline.reports.show_csv import csv_lines
+from pipeline.reports.status import status
+from pipeline.reports.status_metrics import exposition
+from pipeline.reports.status_screen import screen
 from pipeline.selfplay.command import selfplay
 from pipeline.storage.chunks import newest_complete_set, read_chunk
 from pipeline.storage.models import read_model
@@ -72,6 +86,19 @@ def test_what_the_commands_leave_behind(run: Path) -> None:
     ] <= 1
     for path in (Path("saved_models/000001-r4"), Path("data/selfplay"), Path("data/training_data"), Path()):
         assert KUHN in "\n".join(show(path))
+
+
+def test_status_and_report_show_what_is_tracked(run: Path, tmp_path: Path) -> None:
+    found = status(StatusConfig(directory=Path()))
+    assert set(found.tracked) == {f"selfplay/KuhnPoker-v0/{opponent}" for opponent in ("mirror", "random")}
+    assert sum(one["games"] for one in found.tracked.values()) == GAMES
+    shown = io.StringIO()
+    Console(file=shown, width=120).print(screen(found))
+    assert "selfplay/KuhnPoker-v0/mirror" in shown.getvalue() and "trigrams" in shown.getvalue()
+    assert 'mugo_tracked{source="selfplay/KuhnPoker-v0/random",name="invalid"}' in exposition(found)
+    report(ReportConfig(directory=Path(), output=tmp_path / "report.html"))
+    page = (tmp_path / "report.html").read_text()
+    assert "Invalid moves" in page and "selfplay/KuhnPoker-v0/random" in page
 
 
 def test_records_hold_every_field_of_a_step(run: Path) -> None:

@@ -140,13 +140,15 @@ def test_the_trained_network_says_what_the_merged_model_does(folder: Path) -> No
         assert said.logprob[row].count_nonzero() == len(answer)
 
 
-def test_only_the_adapter_is_trained_and_checkpointing_changes_no_gradient(folder: Path) -> None:
+def test_only_the_adapter_is_trained_and_checkpointing_or_accumulation_changes_no_gradient(
+    folder: Path,
+) -> None:
     weights = adapter(folder, 5) | critic_weights(32)
     base = load_base(folder)
     inputs = inputs_of([base.encode("abc"), base.encode("d")], [[5, BYTES], [6]], 8, 12)
     gradients = []
-    for checkpointing in (False, True):
-        network = AnsweringNetwork(load_base(folder), shape_of(folder), weights, checkpointing).train()
+    for checkpointing, micro_batch in ((False, 0), (True, 0), (False, 1), (True, 1)):
+        network = AnsweringNetwork(load_base(folder), shape_of(folder), weights, checkpointing, micro_batch).train()
         trained = {name: one for name, one in network.named_parameters() if one.requires_grad}
         assert {name.removeprefix("adapter.").replace("/", ".") for name in trained} == set(weights)
         said = network(inputs)
@@ -154,7 +156,25 @@ def test_only_the_adapter_is_trained_and_checkpointing_changes_no_gradient(folde
         gradients.append({name: one.grad.clone() for name, one in trained.items() if one.grad is not None})
         assert set(gradients[-1]) == set(trained)
     for name, gradient in gradients[0].items():
-        assert torch.allclose(gradient, gradients[1][name], atol=1e-5), name
+        assert all(torch.allclose(gradient, other[name], atol=1e-5) for other in gradients[1:]), name
+
+
+def test_accumulation_keeps_the_activations_of_one_part_alone(folder: Path) -> None:
+    base, weights = load_base(folder), adapter(folder, 5)
+    inputs = inputs_of([base.encode(f"text {i}") for i in range(8)], [[5, BYTES]] * 8, 8, 12)
+    kept = {}
+    for micro_batch in (0, 2):
+        network = AnsweringNetwork(load_base(folder), shape_of(folder), weights, micro_batch=micro_batch).train()
+        sizes: list[int] = []
+
+        def keep(one: torch.Tensor, sizes: list[int] = sizes) -> torch.Tensor:
+            sizes.append(one.numel())
+            return one
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda one: one):
+            network(inputs)
+        kept[micro_batch] = sum(sizes)
+    assert kept[2] < kept[0] / 4
 
 
 def test_peft_reads_the_adapter_and_says_the_same(folder: Path, tmp_path: Path) -> None:

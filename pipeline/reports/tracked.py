@@ -1,0 +1,72 @@
+"""What a method says of the newest games of a run (Method.tracked): found, and put into lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from pipeline.errors import FileError, UsageError
+from pipeline.phrases import percent
+from pipeline.storage import layout
+from pipeline.storage.shards import GameRecord, Shard, newest_shards, read_shard
+
+Tracked = Mapping[str, Mapping[str, float]]
+"""By source, e.g. selfplay/KuhnPoker-v0/mirror, and name."""
+
+SHARES = ("won", "drawn", "lost", "well_formed", "invalid", "unigrams", "bigrams", "trigrams")
+
+
+def of_newest_games(directory: Path, on_damage: Callable[[FileError], None]) -> Tracked:
+    """Of the shards under a directory; {} where there are none, or their method tracks nothing. Reads few of them."""
+    from pipeline.methods.registry import method_named
+
+    shards: list[Shard] = []
+    games = 0
+    for meta in newest_shards(directory, on_damage):
+        try:
+            if games >= method_named(meta.method).tracking_window:
+                break
+            shards.append(read_shard(meta.path, meta))
+        except FileError as error:
+            on_damage(error)
+        except UsageError:  # a game or method of a package that isn't loaded here
+            break
+        games += meta.games
+    return of_shards(shards)
+
+
+def of_shards(shards: list[Shard]) -> Tracked:
+    """shards: of one game and method, newest first."""
+    from pipeline.games.registry import recorded_game
+    from pipeline.methods.registry import method_named
+
+    if not shards:
+        return {}
+    method = method_named(shards[0].header.get("method", layout.DEFAULT_METHOD))
+    if not method.tracking_window:
+        return {}
+    records = list(_newest(shards, method.tracking_window))
+    try:
+        return method.tracked(recorded_game(shards[0].game_spec), records)
+    except UsageError:  # its game needs packages that aren't here
+        return {}
+
+
+def _newest(shards: list[Shard], most: int) -> Iterator[GameRecord]:
+    left = most
+    for shard in shards:
+        for number in range(shard.num_games)[-left:]:
+            yield shard.game(number)
+        left -= shard.num_games
+        if left <= 0:
+            return
+
+
+def lines(tracked: Tracked) -> list[tuple[str, str]]:
+    """(source, its measures in words)"""
+    return [(source, ", ".join(f"{name} {_number(name, value)}" for name, value in found.items()))
+            for source, found in tracked.items()]  # fmt: skip
+
+
+def _number(name: str, value: float) -> str:
+    return percent(value) if name in SHARES else f"{value:,.0f}" if float(value).is_integer() else f"{value:.3g}"
