@@ -122,7 +122,7 @@ def _shard_record(game: Any, shard: Shard, number: int, form: str) -> str:
         states = replay_one(game, record.moves)
         ends = np.cumsum(record.visit_lengths, dtype=np.int64).tolist()
         comments = [
-            _comment(value, mover, _search_of(game, record, ply, state, ends[ply]))
+            _comment(game, value, mover, _search_of(game, record, ply, state, ends[ply]))
             for ply, (value, mover, state) in enumerate(zip(values, made_by, states, strict=False))
         ]
         if isinstance(game, Shogi):
@@ -141,7 +141,7 @@ def _match_record(path: Path, game: Any, one: MatchGame, text: SgfText, form: st
             return _gammon_record(game, one.moves, text, said, one.end == "resigned", form)
         made_by = movers(game, one.moves, one.stones)
         comments = [
-            _comment(value, mover, "opening" if ply < one.opening_plies else "")
+            _comment(game, value, mover, "opening" if ply < one.opening_plies else "")
             for ply, (value, mover) in enumerate(zip(one.values_to_move, made_by, strict=True))
         ]
         if isinstance(game, Shogi):
@@ -165,10 +165,12 @@ def _search_of(game: Game, record: GameRecord, ply: int, state: States, end: int
     return kind + found_by_search(game, state, record.visit_actions[visits], record.visit_counts[visits])
 
 
-def _comment(value: float | None, mover: int, found: str) -> str:
+def _comment(game: Game, value: float | None, mover: int, found: str) -> str:
     """One line for each thing that is known."""
     winrate = _black_winrate(value, mover)
-    valued = "" if winrate is None else f"black's winrate {winrate:.1f}%, value {value:+.3f} to move"
+    valued = (
+        "" if winrate is None else f"{game.colours[0].lower()}'s winrate {winrate:.1f}%, value {value:+.3f} to move"
+    )
     return "\n".join(filter(None, [valued, found]))
 
 
