@@ -398,6 +398,33 @@ def test_a_damaged_model_is_skipped_and_said_and_the_rest_is_as_without_it(run: 
     assert damaged == outcome()
 
 
+def test_a_model_that_is_damaged_after_its_plan_goes_on_once_it_is_restored(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {**BENCHMARK_ONLY, "benchmark": ["random"], "benchmark_every": 3}
+    undisturbed = watched(**options)["000003-test"]
+    shutil.rmtree("data")
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(MatchRunner, "play", raising(Killed()))
+        watched(**options)
+    weights = Path("saved_models/000003-test/weights.safetensors")
+    whole = weights.read_bytes()
+    for damaged, problem in (
+        (whole[:-1], "damaged"),
+        (Path("saved_models/000002-test", weights.name).read_bytes(), ""),
+    ):
+        weights.write_bytes(damaged)
+        heard = Heard()
+        with suppress(NotYet):
+            assert "000003-test" not in watched(heard, **options)
+        assert any(text.startswith("000003-test is not evaluated: ") and problem in text for text in heard.warned)
+    weights.write_bytes(whole)
+    found = watched(**options)["000003-test"]
+    assert steady(found.model_dump()) == {
+        **steady(undisturbed.model_dump()), "rating": found.rating, "rating_error": found.rating_error
+    }  # fmt: skip
+
+
 def test_a_model_of_an_unknown_game_is_skipped_once(run: Path) -> None:
     path = Path("saved_models/000003-test/model.json")
     path.write_text(json.dumps({**json.loads(path.read_text()), "game": "nowhere:3"}))
