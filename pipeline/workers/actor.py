@@ -40,6 +40,8 @@ class PlayingActor:
         self._playing: Any = None
         self._error = ""
         self._files: dict[str, Mapping[str, bytes]] = {}
+        self._named: set[str] = set()  # models of the last news
+        self._told = 0  # the number of the last news
 
     def process(self) -> int:
         """Its number, which says that the actor is there."""
@@ -50,7 +52,7 @@ class PlayingActor:
         from pipeline.errors import MuGoError
         from pipeline.workers.pool import playing_of
 
-        self._error = ""
+        self._error, self._told, self._named = "", 0, set(paths)
         self._files = dict(zip(paths, map(unpacked_files, models), strict=True))
         try:
             self._playing = playing_of(json.loads(job), self._files)
@@ -60,10 +62,20 @@ class PlayingActor:
     def give(self, numbers: bytes) -> None:
         self._playing.give(json.loads(numbers))
 
-    def follow(self, news: bytes, paths: list[str], *models: bytes) -> None:
-        """What has changed of the job, see Playing.follow. Models that it doesn't name stay until the next news."""
-        self._files.update(zip(paths, map(unpacked_files, models), strict=True))
-        self._playing.follow(json.loads(news))
+    def follow(self, number: int, news: bytes, paths: list[str], *models: bytes) -> None:
+        """What has changed of the job, see Playing.follow. Models that it doesn't name stay until the next news.
+
+        number: of the news, ascending in a job. Calls run side by side, so older news may come later: they are dropped.
+        """
+        files = dict(zip(paths, map(unpacked_files, models), strict=True))
+        with self._lock:
+            if number <= self._told:
+                return
+            for path in set(self._files) - set(files) - self._named:
+                del self._files[path]
+            self._files.update(files)
+            self._playing.follow(json.loads(news))
+            self._told, self._named = number, set(files)
 
     def take(self, seconds: float) -> bytes:
         """An answer, at the latest after this time; sooner once there is an outcome."""
@@ -72,16 +84,16 @@ class PlayingActor:
         found: list[bytes] = []
         deadline = time.monotonic() + seconds
         try:
-            while self._playing is None and not self._error and time.monotonic() < deadline:
+            while (playing := self._playing) is None and not self._error and time.monotonic() < deadline:
                 time.sleep(IDLE_SECONDS)
-            if self._playing is not None:
-                found = self._playing.outcomes(max(0.0, deadline - time.monotonic()))
+            if playing is not None:  # which stop() may end meanwhile
+                found = playing.outcomes(max(0.0, deadline - time.monotonic()))
                 if found:
                     time.sleep(BATCH_SECONDS)
-                    found += self._playing.outcomes(0.0)
+                    found += playing.outcomes(0.0)
         except MuGoError as error:
             self._error = str(error)
-        return self._answer(found)
+        return self._answer(playing, found)
 
     def stop(self) -> bytes:
         """Drop the games in play; the last answer of this job."""
@@ -89,16 +101,16 @@ class PlayingActor:
         if playing is not None:
             playing.close()
             found = playing.outcomes(0.0)
-        answer = self._answer(found)
+        answer = self._answer(playing, found)
         self._playing, self._files, self._error = None, {}, ""
         return answer
 
-    def _answer(self, outcomes: list[bytes]) -> bytes:
+    def _answer(self, playing: Any, outcomes: list[bytes]) -> bytes:
         said: dict[str, Any] = {"steps": [], "live": [], "totals": {}, "error": self._error, "warnings": []}
-        if self._playing is not None:
-            steps, live, totals = self._playing.counts()
+        if playing is not None:
+            steps, live, totals = playing.counts()
             said |= {"steps": list(steps), "live": list(live), "totals": dict(totals)}
-            said["warnings"] = self._playing.warnings()
+            said["warnings"] = playing.warnings()
         return framed([json.dumps(said).encode(), *outcomes])
 
 

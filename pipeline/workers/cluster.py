@@ -485,7 +485,7 @@ class RayPool(RemotePool[O, RayWorker]):
         if worker.ready and worker.news < self._news:
             worker.news = self._news
             news = json.dumps(self._job["news"]).encode()
-            worker.actor.handle.follow.remote(news, list(self._models), *self._models.values())
+            worker.actor.handle.follow.remote(self._news, news, list(self._models), *self._models.values())
 
     def _feed(self, worker: RayWorker) -> None:
         if worker.ready:
