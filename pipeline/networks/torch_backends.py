@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -113,28 +114,36 @@ class CompiledBackend(TorchBackend):
 
 
 class CudaBackend(Backend):
-    """Torch on a CUDA device: one stream and one pair of pinned buffers per thread, so that threads overlap."""
+    """Torch on a CUDA device: one stream and one pair of pinned buffers per thread, so that threads overlap.
+
+    device: "cpu" takes the same way without streams and pinned memory, for tests; no GPU has run it yet.
+    """
 
     def __init__(self, architecture: Architecture, folded: Weights, precision: str, device: str) -> None:
         self._device = torch.device(device)
         self._network = FoldedNetwork(architecture, folded, precision).eval().to(self._device)
 
     def for_thread(self, index: int) -> Evaluate:
-        stream = torch.cuda.Stream(self._device)
-        pinned: dict[int, tuple[Tensor, Tensor]] = {}
+        stream = torch.cuda.Stream(self._device) if self._device.type == "cuda" else None
+        buffers: dict[int, tuple[Tensor, Tensor]] = {}
 
         def run(planes: Planes) -> Evaluation:
-            with torch.inference_mode(), torch.cuda.device(self._device), torch.cuda.stream(stream):
-                if len(planes) not in pinned:
-                    outputs = self._network.architecture.actions + 1
-                    pinned[len(planes)] = (
-                        torch.empty(planes.shape, dtype=torch.uint8, pin_memory=True),
-                        torch.empty((len(planes), outputs), dtype=torch.float32, pin_memory=True),
+            with ExitStack() as held:
+                held.enter_context(torch.inference_mode())
+                if stream is not None:
+                    held.enter_context(torch.cuda.device(self._device))
+                    held.enter_context(torch.cuda.stream(stream))
+                if len(planes) not in buffers:
+                    outputs, pinned = self._network.architecture.actions + 1, stream is not None
+                    buffers[len(planes)] = (
+                        torch.empty(planes.shape, dtype=torch.uint8, pin_memory=pinned),
+                        torch.empty((len(planes), outputs), dtype=torch.float32, pin_memory=pinned),
                     )
-                given, found = pinned[len(planes)]
+                given, found = buffers[len(planes)]
                 given.numpy()[...] = planes
                 found.copy_(self._network(given.to(self._device, non_blocking=True)), non_blocking=True)
-                stream.synchronize()
+                if stream is not None:
+                    stream.synchronize()
                 return _split(found.clone())
 
         return run

@@ -60,7 +60,8 @@ class PlayingActor:
             self._error = str(error)
 
     def give(self, numbers: bytes) -> None:
-        self._playing.give(json.loads(numbers))
+        if (playing := self._playing) is not None:  # else stop() came first, and the driver has forgotten these games
+            playing.give(json.loads(numbers))
 
     def follow(self, number: int, news: bytes, paths: list[str], *models: bytes) -> None:
         """What has changed of the job, see Playing.follow. Models that it doesn't name stay until the next news.
@@ -69,7 +70,7 @@ class PlayingActor:
         """
         files = dict(zip(paths, map(unpacked_files, models), strict=True))
         with self._lock:
-            if number <= self._told:
+            if number <= self._told or self._playing is None:
                 return
             for path in set(self._files) - set(files) - self._named:
                 del self._files[path]

@@ -57,3 +57,11 @@ def test_what_ended_before_stop_is_answered(monkeypatch) -> None:
     taking.join()
     head, *outcomes = frames(answers[0])
     assert [json.loads(one)["number"] for one in outcomes] == [1, 2] and json.loads(head)["steps"] == [3]
+
+
+def test_games_and_news_that_come_after_stop_are_nobody_s() -> None:
+    actor = begun("a")
+    actor.stop()
+    actor.give(b"[1]")
+    follow(actor, 1, "b")
+    assert [*frames(actor.take(0.0))][1:] == []

@@ -1,0 +1,81 @@
+"""How busy self-play and training keep a GPU: the shares that the networks of `go9-gpu` and `go19-gpu` should reach.
+
+    python -m benchmarks.gpu [--boards 9 19] [--sizes b6c96 b10c128] [--batches 1024 2048] [--threads 4] [--readouts 64]
+
+A line for each board, network and batch: evaluations/s of the bare network, in batches as self-play makes them and by
+as many threads; those of self-play and their share (wanted: 0.80); samples/s of training from chunks and their share of
+a batch in memory (wanted: 0.90). What is measured, and how, is `main.py bench`'s: each window of self-play lies between
+two of the network. A thread has one batch of games; while it is on the GPU other threads walk their trees, so two are
+the least. For a comparison with Pgx and mctx on the same GPU: `python -m benchmarks.pgx_mctx`, beside `main.py bench
+--network-size b4c64 --readouts 32`.
+
+Without a CUDA device it ends with a line; --device cpu tries it out on processors. No GPU has run it yet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import sys
+from collections.abc import Sequence
+
+from pipeline.bench.command import BenchSummary, bench
+from pipeline.config import BenchConfig, available_cores
+
+SELFPLAY_WANTED, TRAIN_WANTED = 0.80, 0.90
+HEAD = f"{'board':>6} {'network':>8} {'batch':>6} {'network/s':>12} {'self-play/s':>12} {'share':>6} {'train/s':>10} "
+
+
+def line(board: int, size: str, batch: int, found: BenchSummary) -> str:
+    """A row of the table; ! marks a share below what is wanted."""
+    selfplay, train = (
+        f"{share:.2f}{'!' if share < wanted else ' '}"
+        for share, wanted in ((found.selfplay_share, SELFPLAY_WANTED), (found.train_share, TRAIN_WANTED))
+    )
+    return (
+        f"{f'{board}x{board}':>6} {size:>8} {batch:>6,} {found.network_evaluations_per_second:>12,.0f} "
+        f"{found.selfplay_evaluations_per_second:>12,.0f} {selfplay:>6} "
+        f"{found.train_samples_per_second:>10,.0f} {train:>6}"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--boards", type=int, nargs="+", default=[9, 19], help="sizes of Go's board")
+    parser.add_argument("--sizes", nargs="+", default=["b6c96", "b10c128"])
+    parser.add_argument("--batches", type=int, nargs="+", default=[1024, 2048], help="games of each thread")
+    parser.add_argument("--threads", type=int, default=4)
+    parser.add_argument("--readouts", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=20.0, help="per measurement")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    given = parser.parse_args(arguments)
+    if given.device == "cuda":
+        import torch
+
+        if not torch.cuda.is_available():
+            raise SystemExit("benchmarks.gpu: torch finds no CUDA device; --device cpu tries this out on processors")
+        print(f"# {torch.cuda.get_device_name()}, torch {torch.__version__}, {given.threads} threads")
+    threads = min(given.threads, available_cores())
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+    print(HEAD + f"{'share':>6}", flush=True)
+    try:
+        if cores:
+            os.sched_setaffinity(0, set(sorted(cores)[:threads]))  # bench has a thread for each core
+        for board, size, batch in itertools.product(given.boards, given.sizes, given.batches):
+            config = BenchConfig(
+                game=f"go:{board}", network_size=size, games=batch * threads, readouts=given.readouts,
+                seconds=given.seconds,
+            )  # fmt: skip
+            found = bench(config)
+            if given.device == "cuda" and "cuda" not in found.backend:
+                sys.exit(f"benchmarks.gpu: {size} ran on {found.backend}; the warnings above say what CUDA did wrong")
+            assert isinstance(found, BenchSummary)
+            print(line(board, size, batch, found), flush=True)
+    finally:
+        if cores:
+            os.sched_setaffinity(0, cores)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""The way to a GPU and back, on the processor: the same copies between the same buffers. No GPU runs these tests."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pipeline.networks.architecture import Architecture
+from pipeline.networks.folding import evaluate_plain, fold
+from pipeline.networks.inference import POLICY_TOLERANCE, VALUE_TOLERANCE, softmax
+from pipeline.networks.torch_backends import CudaBackend
+from tests.networks.conftest import lively_weights, random_planes
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_the_way_to_a_device_and_back(architecture: Architecture, precision: str) -> None:
+    folded = fold(architecture, lively_weights(architecture))
+    backend = CudaBackend(architecture, folded, precision, "cpu")
+    run = backend.for_thread(0)
+    kept = []
+    for count in (16, 5, 16):  # buffers of each size are used again
+        planes = random_planes(architecture, count, len(kept))
+        logits, value = run(planes)
+        wanted_logits, wanted_value = evaluate_plain(architecture, folded, planes)
+        assert np.abs(softmax(logits) - softmax(wanted_logits)).max() < POLICY_TOLERANCE
+        assert np.abs(value - wanted_value).max() < VALUE_TOLERANCE
+        kept.append((logits, logits.copy()))
+    assert all((found == before).all() for found, before in kept)  # outputs belong to the caller
