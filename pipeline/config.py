@@ -19,12 +19,13 @@ from pipeline.stage_config import StageConfig as StageConfig
 from pipeline.stage_config import current_names as current_names
 from pipeline.strategies import WatchOptions
 
-BACKENDS = ("auto", "torch", "compile", "openvino", "int8")
+BACKENDS = ("auto", "torch", "compile", "openvino", "int8", "server", "vllm")
 Backend = Annotated[
     str,
     Field(
         pattern=f"^({'|'.join(BACKENDS)})$",
-        description="How the network runs; auto takes the fastest, measured once per machine; openvino excludes int8.",
+        description="How the network runs; auto takes the fastest, measured once per machine; openvino excludes int8. "
+        "Language models: auto, torch, server (a process of its own answers for all threads) or vllm.",
     ),
 ]
 DEFAULT_WORKER = "w00"

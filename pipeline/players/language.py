@@ -12,12 +12,14 @@ import hashlib
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pipeline.config import available_cores
 from pipeline.errors import FileError
 from pipeline.games.base import Actions, KeyArray, Rows
 from pipeline.games.boards import Boards
@@ -26,12 +28,15 @@ from pipeline.players.base import Decisions, Player
 from pipeline.storage import atomic
 
 if TYPE_CHECKING:
+    from pipeline.networks.language.adapters import LoraShape
     from pipeline.networks.language.base import Base
-    from pipeline.networks.language.generation import Speaker, Voice
+    from pipeline.networks.language.generation import Answering, Voice
+    from pipeline.networks.language.server import GenerationServer
 
 CONFIG, TOKENIZER = "config.json", ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json")
 HASHED_BYTES = 1 << 20  # of either end of a file
 BASES_KEPT = 4
+BACKENDS = ("auto", "torch", "server", "vllm")  # auto is torch, in this process
 COUNTERS = 1 << 16  # random numbers of an answer at most
 
 
@@ -129,12 +134,59 @@ class Voices:
 
 
 VOICES = Voices()
+_SERVERS: list[GenerationServer] = []  # at most one, of this process
+_ENGINES: dict[str, Any] = {}  # vLLM's, by the fingerprint of their base
+
+
+def answering(
+    backend: str,
+    num_threads: int,
+    base: tuple[Path, str],
+    shape: LoraShape,
+    weights: Mapping[str, NDArray[Any]],
+    words: tuple[str, str],
+) -> list[Answering]:
+    """What answers in each thread, by one of BACKENDS. base: its folder and fingerprint; words: template and reading.
+
+    Raises FileError for a base that can't be read, UsageError for a backend that isn't installed, MuGoError for weights
+    of another base.
+    """
+    import torch
+
+    from pipeline.networks.language.generation import Speaker
+
+    torch.set_num_threads(max(1, available_cores() // num_threads))
+    if backend == "server":
+        from pipeline.networks.language.server import GenerationServer, RemoteSpeaker
+
+        _checked(*base)
+        tokenizer = _tokenizer(base[0])
+        if not _SERVERS:
+            _SERVERS.append(GenerationServer("pipeline.players.language_server"))
+        return [
+            RemoteSpeaker(_SERVERS[0], thread, tokenizer, base, shape, weights, *words) for thread in range(num_threads)
+        ]
+    if backend == "vllm":
+        from pipeline.networks.language.vllm import Engine, VllmSpeaker
+
+        fingerprint = _checked(*base)
+        if fingerprint not in _ENGINES:
+            _ENGINES[fingerprint] = Engine(base[0], _tokenizer(base[0]), shape.rank)
+        return [VllmSpeaker(_ENGINES[fingerprint], shape, weights, *words)] * num_threads
+    voices = [VOICES.get(*base, shape.targets, thread) for thread in range(num_threads)]
+    return [Speaker(voice, shape, weights, *words) for voice in voices]
+
+
+def _tokenizer(path: Path) -> Any:
+    from pipeline.networks.language.base import transformers_package
+
+    return transformers_package().AutoTokenizer.from_pretrained(path, local_files_only=True)
 
 
 class SpeakingPlayer(Player):
     """A language model that plays a text game: all its waiting rows are answered in one batch."""
 
-    def __init__(self, game: TextGame, num_rows: int, speaker: Speaker, temperature: float) -> None:
+    def __init__(self, game: TextGame, num_rows: int, speaker: Answering, temperature: float) -> None:
         self._boards, self._speaker, self._temperature = Boards(game, num_rows), speaker, temperature
         self._game = game
         self._keys = np.zeros(num_rows, np.uint64)

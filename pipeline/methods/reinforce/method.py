@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import GatherConfig, InitConfig, SearchConfig, TrainConfig, available_cores
+from pipeline.config import GatherConfig, InitConfig, SearchConfig, TrainConfig
 from pipeline.errors import FileError, UsageError, naming
 from pipeline.games.base import CHANCE, AnyGame
 from pipeline.games.text.game import TO_MOVE, TextGame
@@ -30,7 +30,7 @@ from pipeline.methods.reinforce.records import (
 )
 from pipeline.methods.reinforce.tracking import WINDOW, tracked
 from pipeline.players.base import Player
-from pipeline.players.language import VOICES, SpeakingPlayer, load_base, write_base
+from pipeline.players.language import BACKENDS, SpeakingPlayer, answering, load_base, write_base
 from pipeline.progress import Progress
 from pipeline.storage.chunks import Columns, ColumnTypes
 from pipeline.storage.models import Model
@@ -120,18 +120,12 @@ class Reinforce(Method):
     # Playing
 
     def load(self, model: Model, max_batch: int, num_threads: int, backend: str, progress: Progress) -> list[Any]:
-        import torch
-
-        from pipeline.networks.language.generation import Speaker
-
-        torch.set_num_threads(max(1, available_cores() // num_threads))
         facts = model.info.architecture
         with naming(model.path):
-            shape, path = _shape(facts), _base_path(model)
-            voices = [
-                VOICES.get(path, str(facts["base_fingerprint"]), shape.targets, thread) for thread in range(num_threads)
-            ]
-            return [Speaker(voice, shape, model.weights, facts["template"], facts["reading"]) for voice in voices]
+            if backend not in BACKENDS:
+                raise UsageError(f"--backend {backend}: language models have {', '.join(BACKENDS)}")
+            shape, base = _shape(facts), (_base_path(model), str(facts["base_fingerprint"]))
+            return answering(backend, num_threads, base, shape, model.weights, (facts["template"], facts["reading"]))
 
     def player(
         self, game: TextGame, num_rows: int, evaluate: Any, search: SearchConfig, readouts: int, leaves: int = 1

@@ -4,5 +4,7 @@ base.py        what a base model is, and the tiny one that init makes
 adapters.py    LoRA on any linear layer, exchanged in no time
 prompts.py     how an observation becomes a prompt, and an action is read from an answer
 generation.py  answers for many prompts at once
+server.py      the same from a process of its own
+vllm.py        the same by vLLM, where it is installed
 network.py     the same model as a network that is trained
 """

@@ -9,8 +9,9 @@ Axes: n prompts, U different ones, L tokens of the longest, A tokens of the long
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,34 +49,28 @@ class Voice:
         self.device = next(base.model.parameters()).device
 
 
-class Speaker:
-    """See the module docstring."""
+class Answering(ABC):
+    """A model that answers prompts, wherever it runs."""
 
-    def __init__(
-        self, voice: Voice, shape: LoraShape, weights: Mapping[str, NDArray[Any]], template: str, reading: str
-    ) -> None:
-        """Raises MuGoError if the weights are another base's."""
-        check_adapter(voice.base.model, shape, weights)
+    def __init__(self, encode: Callable[[str], list[int]], template: str, reading: str) -> None:
+        """encode: a text's tokens. Raises MuGoError for names that nobody knows."""
         for name, known in ((template, TEMPLATES), (reading, READINGS)):
             if name not in known:
                 raise MuGoError(f"its architecture names {name!r}; known are {', '.join(known)}")
-        self._voice, self._scale = voice, shape.scale
+        self._encode = encode
         self.template, self.reading = TEMPLATES[template], READINGS[reading]
-        tensors = {name: torch.from_numpy(np.array(array)).to(voice.device) for name, array in weights.items()}
-        self._adapter = pairs(tensors)
-        self._critic = (tensors[VALUE_WEIGHT], tensors[VALUE_BIAS]) if VALUE_WEIGHT in tensors else None
         self._prompts: OrderedDict[str, list[int]] = OrderedDict()
 
     def prompt_tokens(self, observation: str, most: int) -> list[int]:
         """Of an observation, in this model's template; the newest so many."""
         found = self._prompts.get(observation)
         if found is None:
-            found = self._prompts[observation] = self._voice.base.encode(self.template(observation))
+            found = self._prompts[observation] = self._encode(self.template(observation))
             if len(self._prompts) > 20_000:
                 self._prompts.popitem(last=False)
         return found[-most:]
 
-    @torch.inference_mode()
+    @abstractmethod
     def answer(
         self,
         prompts: Sequence[Sequence[int]],
@@ -88,6 +83,31 @@ class Speaker:
 
         temperature: 0 takes the likeliest token. most: tokens of an answer, the one that ends it included.
         """
+
+
+class Speaker(Answering):
+    """See the module docstring."""
+
+    def __init__(
+        self, voice: Voice, shape: LoraShape, weights: Mapping[str, NDArray[Any]], template: str, reading: str
+    ) -> None:
+        """Raises MuGoError if the weights are another base's."""
+        super().__init__(voice.base.encode, template, reading)
+        check_adapter(voice.base.model, shape, weights)
+        self._voice, self._scale = voice, shape.scale
+        tensors = {name: torch.from_numpy(np.array(array)).to(voice.device) for name, array in weights.items()}
+        self._adapter = pairs(tensors)
+        self._critic = (tensors[VALUE_WEIGHT], tensors[VALUE_BIAS]) if VALUE_WEIGHT in tensors else None
+
+    @torch.inference_mode()
+    def answer(
+        self,
+        prompts: Sequence[Sequence[int]],
+        keys: NDArray[np.uint64],
+        counters: NDArray[np.integer],
+        temperature: float,
+        most: int,
+    ) -> Answers:
         slot, base = self._voice.slot, self._voice.base
         slot.adapter, slot.scale = self._adapter, self._scale
         different = list(dict.fromkeys(map(tuple, prompts)))

@@ -36,6 +36,7 @@ from pipeline.methods.reinforce import pretraining
 from pipeline.methods.reinforce.examples import make_examples
 from pipeline.methods.reinforce.records import INVALID_MOVE, NONE, OTHER_ENDED_BY_INVALID, WELL_FORMED, unpacked
 from pipeline.networks.language.prompts import brackets
+from pipeline.players import language
 from pipeline.reports.report.command import report
 from pipeline.reports.show import show
 from pipeline.reports.show_csv import csv_lines
@@ -153,6 +154,22 @@ def test_the_same_seed_plays_the_same_games_on_however_many_threads(run: Path) -
         for threads in (1, 2)
     ]  # fmt: skip
     assert len(played[0]) == 6 and played[0] == played[1]
+
+
+def test_a_server_plays_the_same_games(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    servers: list[Any] = []
+    monkeypatch.setattr(language, "_SERVERS", servers)
+    played = []
+    for backend in ("auto", "server"):
+        config = SelfplayConfig(games=4, seed=9, threads=1, network=Path("saved_models/000001-r4"), backend=backend)
+        selfplay(config.model_copy(update={"output_dir": tmp_path / backend}))
+        played.append({record.game_id: (record.moves.tolist(), record.own["text"].tobytes())
+                       for shard in shards(tmp_path / backend)
+                       for record in map(shard.game, range(shard.num_games))})  # fmt: skip
+    servers[0].close()
+    assert len(played[0]) == 4 and played[0] == played[1]
+    with pytest.raises(UsageError, match="--backend openvino: language models have auto, torch, server, vllm"):
+        selfplay(SelfplayConfig(games=1, network=Path("saved_models/000001-r4"), backend="openvino"))
 
 
 def test_show_csv_has_a_line_for_every_move(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,142 @@
+"""Answers from a process of their own are those of this one; vLLM by a stand-in for its package."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("transformers", reason="language models need the extra text")
+
+from pipeline.errors import MuGoError, UsageError
+from pipeline.networks.language.base import tiny_model
+from pipeline.networks.language.generation import VALUE_BIAS, VALUE_WEIGHT
+from pipeline.networks.language.network import critic_weights
+from pipeline.players import language
+from pipeline.players.language import answering, load_base, write_base
+from tests.networks.language.test_language import adapter, shape_of
+
+WORDS = ("plain", "brackets")
+KEYS, COUNTERS = np.arange(4, dtype=np.uint64), np.zeros(4, np.int64)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model") / "base"
+    write_base(path, tiny_model(1, 32, 64, 1))
+    return path
+
+
+@pytest.fixture
+def base(folder: Path) -> tuple[Path, str]:
+    return folder, language.fingerprint(folder)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """The server that a test starts, which ends with it."""
+    started: list[Any] = []
+    monkeypatch.setattr(language, "_SERVERS", started)
+    yield started
+    for one in started:
+        one.close()
+
+
+def test_a_server_answers_as_this_process_does(base: tuple[Path, str], server: list[Any]) -> None:
+    path, _ = base
+    shape, weights = shape_of(path), [adapter(path, 4) | critic_weights(32), adapter(path, 5) | critic_weights(32)]
+    weights[0][VALUE_WEIGHT] += 0.1
+    weights[0][VALUE_BIAS] += 0.5
+    prompts = [load_base(path).encode(text) for text in ("one", "another", "one", "three")]
+    here = [answering("auto", 1, base, shape, one, WORDS)[0] for one in weights]
+    there = [answering("server", 2, base, shape, one, WORDS) for one in weights]
+    assert len(server) == 1 and there[0][0].prompt_tokens("one", 9) == here[0].prompt_tokens("one", 9)
+    found: dict[int, Any] = {}
+
+    def ask(thread: int) -> None:
+        found[thread] = [one[thread].answer(prompts, KEYS + thread, COUNTERS, 1.0, 6) for one in there]
+
+    threads = [threading.Thread(target=ask, args=(thread,)) for thread in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for thread in (0, 1):
+        for mine, theirs in zip(here, found[thread], strict=True):
+            said = mine.answer(prompts, KEYS + thread, COUNTERS, 1.0, 6)
+            assert (said.tokens == theirs.tokens).all() and said.texts == theirs.texts
+            assert theirs.values == pytest.approx(said.values, abs=1e-5)
+
+
+def test_an_adapter_that_the_server_forgot_is_sent_again(base: tuple[Path, str], server: list[Any]) -> None:
+    path, _ = base
+    first = answering("server", 1, base, shape_of(path), adapter(path, 4), WORDS)[0]
+    before = first.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4)
+    for seed in range(33):
+        answering("server", 1, base, shape_of(path), adapter(path, seed), WORDS)
+    assert (first.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4).tokens == before.tokens).all()
+
+
+def test_a_server_that_fails_or_ends_is_named(base: tuple[Path, str], server: list[Any]) -> None:
+    path, _ = base
+    with pytest.raises(MuGoError, match=r"the generation server: adapter: .* is missing; wanted"):
+        answering("server", 1, base, shape_of(path), {}, WORDS)
+    speaker = answering("server", 1, base, shape_of(path), adapter(path, 4), WORDS)[0]
+    server[0]._process.kill()
+    server[0]._process.wait()
+    with pytest.raises(MuGoError, match=r"has ended \(exit code -9\); run the command again"):
+        speaker.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4)
+
+
+class FakeVllm(ModuleType):
+    """Says the seed's last digit and ends; notes what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__("vllm")
+        self.asked: list[Any] = []
+        self.SamplingParams = lambda **settings: SimpleNamespace(**settings)
+        outer = self
+
+        class LLM:
+            def __init__(self, **settings: Any) -> None:
+                outer.settings = settings
+
+            def generate(self, prompts: Any, params: Any, use_tqdm: bool, lora_request: Any) -> list[Any]:
+                outer.asked.append((prompts, params, lora_request))
+                answers = [[48 + one.seed % 10, one.stop_token_ids[0]] for one in params]
+                return [SimpleNamespace(outputs=[SimpleNamespace(token_ids=answer)]) for answer in answers]
+
+        self.LLM = LLM
+
+
+def test_vllm_is_asked_with_adapters_lengths_and_seeds(base: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    path, _ = base
+    fake, request = FakeVllm(), ModuleType("vllm.lora.request")
+    request.LoRARequest = lambda name, number, folder: (name, number, Path(folder))  # type: ignore[attr-defined]
+    for name, module in (("vllm", fake), ("vllm.lora", ModuleType("vllm.lora")), ("vllm.lora.request", request)):
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr(language, "_ENGINES", {})
+    speakers = answering("vllm", 2, base, shape_of(path), adapter(path, 4), WORDS)
+    said = speakers[0].answer([[65, 66], [67]], KEYS[:2], COUNTERS[:2], 0.5, 6)
+    prompts, params, (_, number, folder) = fake.asked[0]
+    assert [one["prompt_token_ids"] for one in prompts] == [[65, 66], [67]] and number == 1
+    assert {(one.temperature, one.max_tokens) for one in params} == {(0.5, 6)} and params[0].seed != params[1].seed
+    assert (folder / "adapter_config.json").exists() and (folder / "adapter_model.safetensors").exists()
+    assert said.tokens.shape == (2, 6) and (said.tokens[:, 2:] == -1).all() and len(said.texts) == 2
+    again = speakers[0].answer([[65, 66], [67]], KEYS[:2], COUNTERS[:2], 0.5, 6)
+    assert (again.tokens == said.tokens).all()
+    with pytest.raises(UsageError, match="it has no critic, which method a2c needs"):
+        answering("vllm", 1, base, shape_of(path), adapter(path, 4) | critic_weights(32), WORDS)
+
+
+def test_without_vllm_it_says_what_to_do(base: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    monkeypatch.setattr(language, "_ENGINES", {})
+    with pytest.raises(UsageError, match=r"--backend vllm: vLLM isn't installed here; wanted `pip install vllm`"):
+        answering("vllm", 1, base, shape_of(base[0]), adapter(base[0], 4), WORDS)
