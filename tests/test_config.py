@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import CONFIGS, EvaluateConfig, GatherConfig, SearchConfig, SelfplayConfig, TrainConfig
+from pipeline.config import BACKENDS, CONFIGS, EvaluateConfig, GatherConfig, SearchConfig, SelfplayConfig, TrainConfig
 from pipeline.errors import UsageError
 from pipeline.methods.registry import method_named
 from pipeline.presets import PRESET_FOLDER, make_config, preset_names, read_preset, scheduled_lines
@@ -181,7 +181,10 @@ def test_wrong_option_is_not_blamed_on_the_preset() -> None:
         ("network: 3", "--network (preset P): found 3; wanted a path"),
         ("opponents: 3", "--opponents (preset P): found 3; wanted a text"),
         ("worker: a b", "--worker (preset P): found 'a b'; wanted letters, digits, - and _ only"),
-        ("backend: 3", "--backend (preset P): found 3; wanted one of auto, torch, compile, openvino, int8, server, vllm"),
+        (
+            "backend: 3",
+            "--backend (preset P): found 3; wanted one of auto, torch, compile, openvino, int8, server, vllm",
+        ),
     ],
 )
 def test_a_wrong_value_is_found_and_wanted_in_our_words(tmp_path: Path, line: str, said: str) -> None:

@@ -306,6 +306,10 @@ class AnyGame(ABC):
         """
         raise NotImplementedError(f"{self.spec} has no chance")
 
+    def kind_of(self, moves: Sequence[int]) -> str:
+        """Which of several games that this one plays these moves are of; "" where it is one alone."""
+        return ""
+
     def heuristic(self) -> MoveScores | None:
         """What scores the moves of positions that are not over, for the heuristic player."""
         return None

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.errors import FileError, IllegalMove, UsageError, named_in
-from pipeline.games.base import Game
+from pipeline.games.base import AnyGame, Game
 from pipeline.games.registry import recorded_game
 from pipeline.games.replay import move_names, replay_one
 from pipeline.matches.points import PairPoints, counts_by_name, pair_points
@@ -63,7 +63,7 @@ def show_match(path: Path, index: int | None, moves: bool) -> Iterator[str]:
     if index is not None:
         yield from _one(path, game, match, index, moves)
         return
-    yield described(_facts(match))
+    yield described(_facts(match, game))
     if match.summary:
         yield ""
         yield "the summary of the stage that played it:"
@@ -82,7 +82,7 @@ def show_match(path: Path, index: int | None, moves: bool) -> Iterator[str]:
         yield f"Game records (SGF): {path / layout.MATCH_SGF}"
 
 
-def _facts(match: Match) -> dict[str, object]:
+def _facts(match: Match, game: AnyGame) -> dict[str, object]:
     header, games = match.header, counted_games(match)
     facts: dict[str, object] = {
         "match": match.folder,
@@ -104,9 +104,12 @@ def _facts(match: Match) -> dict[str, object]:
         facts["repeated games"] = _repeated(match, len(games))
     facts |= {
         "challenger in all": _score(games),
-        "  moving first": _score(game for game in games if game.challenger_began),
-        "  moving second": _score(game for game in games if not game.challenger_began),
+        "  moving first": _score(one for one in games if one.challenger_began),
+        "  moving second": _score(one for one in games if not one.challenger_began),
     }
+    kinds = [game.kind_of(one.moves) for one in games]
+    for kind in sorted(set(kinds) - {""}):
+        facts[f"  in {kind}"] = _score(one for one, its in zip(games, kinds, strict=True) if its == kind)
     if games:
         pairs = pair_counts(pair_scores(games, match.num_games // 2))
         counts = [f"{count} with {points}" for count, points in zip(pairs, POINTS, strict=True) if count]

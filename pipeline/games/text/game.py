@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -194,6 +195,10 @@ class TextGame(AnyGame):
 
     def _of(self, state: NDArray[np.int16]) -> _Position:
         return self._position(state[SEED : SEED + max(1, int(state[PLIES]))].tobytes())
+
+    def kind_of(self, moves: Sequence[int]) -> str:
+        several = len(self.environments) > 1 and len(moves) > 0
+        return self.environments[int(moves[0]) % len(self.environments)] if several else ""
 
     # In words
 

@@ -172,6 +172,16 @@ def test_a_server_plays_the_same_games(run: Path, tmp_path: Path, monkeypatch: p
         selfplay(SelfplayConfig(games=1, network=Path("saved_models/000001-r4"), backend="openvino"))
 
 
+def test_a_match_says_how_it_went_in_each_environment(tmp_path: Path) -> None:
+    first_model(tmp_path, game="text:KuhnPoker-v0+KuhnChips-v0,show=round,prompt=80,reply=10")
+    model = str(tmp_path / "saved_models/000000-init")
+    match = evaluate(EvaluateConfig(games=8, black_model="random", white_model=model, promote=False,
+                                    output_dir=tmp_path / "matches"))  # fmt: skip
+    (folder,) = (tmp_path / "matches").glob("*-vs-*")
+    shown = "\n".join(show(folder))
+    assert match.games_played == 8 and "  in KuhnPoker-v0" in shown and "  in KuhnChips-v0" in shown
+
+
 def test_show_csv_has_a_line_for_every_move(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import main
 
