@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import BACKENDS, CONFIGS, EvaluateConfig, GatherConfig, SearchConfig, SelfplayConfig, TrainConfig
+from pipeline.config import CONFIGS, EvaluateConfig, GatherConfig, SearchConfig, SelfplayConfig, TrainConfig
 from pipeline.errors import UsageError
 from pipeline.methods.registry import method_named
 from pipeline.presets import PRESET_FOLDER, make_config, preset_names, read_preset, scheduled_lines

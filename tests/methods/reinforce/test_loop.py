@@ -177,7 +177,7 @@ def test_a_match_says_how_it_went_in_each_environment(tmp_path: Path) -> None:
     model = str(tmp_path / "saved_models/000000-init")
     match = evaluate(EvaluateConfig(games=8, black_model="random", white_model=model, promote=False,
                                     output_dir=tmp_path / "matches"))  # fmt: skip
-    (folder,) = (tmp_path / "matches").glob("*-vs-*")
+    folder = tmp_path / "matches/000000-init-vs-random"
     shown = "\n".join(show(folder))
     assert match.games_played == 8 and "  in KuhnPoker-v0" in shown and "  in KuhnChips-v0" in shown
 
