@@ -4,15 +4,20 @@ So self-play's threads need no copy of the model each, and what they ask at the 
 process that plays starts it, and it ends when that process does. Adapters are exchanged by name; one that the server
 has forgotten is sent again.
 
-They speak through a socket in a folder that only this user can enter, with pickles and a key that only these two know;
-it isn't meant for networks. A request is (kind, adapter's number, arguments), a reply ("done", result), ("unknown",
-None) for an adapter that must be sent first, or ("failed", text).
+They speak through a socket in a folder that only this user can enter, with a key that only these two know; it isn't
+meant for networks. A message is two: a JSON object, and arrays as safetensors. A request names its kind and the number
+of an adapter:
+    load     base, fingerprint, rank, alpha, targets, template, reading; arrays: the weights
+    answer   prompts, temperature, most; arrays: keys, counters
+A reply has a status: done (of an answer with texts; arrays: tokens, values), unknown, for an adapter that must be sent
+first, or failed, with why.
 """
 
 from __future__ import annotations
 
 import atexit
 import itertools
+import json
 import os
 import subprocess
 import sys
@@ -25,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import safetensors.numpy
 from numpy.typing import NDArray
 
 from pipeline.errors import MuGoError
@@ -35,7 +41,20 @@ ADAPTERS_KEPT = 32
 
 Load = Callable[..., Speaker]
 """(folder of the base, its fingerprint, shape, weights, template, reading) → a speaker."""
+Arrays = Mapping[str, NDArray[Any]]
+Message = tuple[dict[str, Any], Arrays]
 _numbers = itertools.count()
+
+
+def send(connection: Connection, said: Mapping[str, Any], arrays: Arrays) -> None:
+    connection.send_bytes(json.dumps(said).encode())
+    connection.send_bytes(safetensors.numpy.save({name: np.ascontiguousarray(one) for name, one in arrays.items()}))
+
+
+def receive(connection: Connection) -> Message:
+    """Raises EOFError when the other side has ended."""
+    said = json.loads(connection.recv_bytes())
+    return said, safetensors.numpy.load(connection.recv_bytes())
 
 
 class GenerationServer:
@@ -50,19 +69,19 @@ class GenerationServer:
         self._lock = threading.Lock()
         self._key = b""
 
-    def ask(self, thread: int, request: tuple[str, int, tuple[Any, ...]]) -> tuple[str, Any]:
+    def ask(self, thread: int, said: Mapping[str, Any], arrays: Arrays) -> Message:
         """Starts the server if it isn't there. Raises MuGoError if it has ended, or couldn't do it."""
         connection, lock = self._connection(thread)
         try:
             with lock:
-                connection.send(request)
-                status, found = connection.recv()
+                send(connection, said, arrays)
+                reply = receive(connection)
         except (EOFError, OSError) as error:
             code = self._process.poll() if self._process else None
             raise MuGoError(f"the generation server has ended (exit code {code}); run the command again") from error
-        if status == "failed":
-            raise MuGoError(f"the generation server: {found}")
-        return status, found
+        if reply[0]["status"] == "failed":
+            raise MuGoError(f"the generation server: {reply[0]['why']}")
+        return reply
 
     def _connection(self, thread: int) -> tuple[Connection, threading.Lock]:
         with self._lock:
@@ -121,8 +140,12 @@ class RemoteSpeaker(Answering):
         """base: its folder and fingerprint. Raises MuGoError if the server can't load it."""
         super().__init__(lambda text: list(tokenizer.encode(text, add_special_tokens=False)), template, reading)
         self._server, self._thread, self._number = server, thread, next(_numbers)
-        self._made = (*base, shape, dict(weights), template, reading)
-        server.ask(thread, ("load", self._number, self._made))
+        self._facts = {
+            "kind": "load", "number": self._number, "base": str(base[0]), "fingerprint": base[1], "rank": shape.rank,
+            "alpha": shape.alpha, "targets": list(shape.targets), "template": template, "reading": reading,
+        }  # fmt: skip
+        self._weights = dict(weights)
+        server.ask(thread, self._facts, self._weights)
 
     def answer(
         self,
@@ -133,13 +156,16 @@ class RemoteSpeaker(Answering):
         most: int,
     ) -> Answers:
         """See Answering."""
-        request = ("answer", self._number, (list(map(list, prompts)), keys, counters, temperature, most))
-        status, found = self._server.ask(self._thread, request)
-        if status == "unknown":
-            self._server.ask(self._thread, ("load", self._number, self._made))
-            _, found = self._server.ask(self._thread, request)
-        assert isinstance(found, Answers)
-        return found
+        request = {
+            "kind": "answer", "number": self._number, "prompts": [list(map(int, prompt)) for prompt in prompts],
+            "temperature": temperature, "most": most,
+        }  # fmt: skip
+        streams = {"keys": keys, "counters": np.asarray(counters)}
+        said, arrays = self._server.ask(self._thread, request, streams)
+        if said["status"] == "unknown":
+            self._server.ask(self._thread, self._facts, self._weights)
+            said, arrays = self._server.ask(self._thread, request, streams)
+        return Answers(arrays["tokens"], arrays["values"], said["texts"])
 
 
 # The server itself
@@ -159,47 +185,54 @@ class _Serving:
             for ready in wait(list(connections), timeout=0.02):
                 assert isinstance(ready, Connection)
                 try:
-                    requests.append((ready, ready.recv()))
+                    requests.append((ready, *receive(ready)))
                 except (EOFError, OSError):
                     connections.remove(ready)
-            for connection, reply in self.replies(requests):
-                connection.send(reply)
+            for connection, said, arrays in self.replies(requests):
+                send(connection, said, arrays)
 
-    def replies(self, requests: Sequence[tuple[Any, tuple[str, int, tuple[Any, ...]]]]) -> list[tuple[Any, Any]]:
+    def replies(
+        self, requests: Sequence[tuple[Any, dict[str, Any], Arrays]]
+    ) -> list[tuple[Any, dict[str, Any], Arrays]]:
         """(connection, reply) of each request; questions to one adapter are answered in one batch."""
-        found: list[tuple[Any, tuple[str, Any]]] = []
-        together: dict[tuple[int, float, int], list[tuple[Any, tuple[Any, ...]]]] = {}
-        for connection, (kind, number, arguments) in requests:
-            if kind == "load":
-                found.append((connection, self._load(number, arguments)))
-            elif number not in self._speakers:
-                found.append((connection, ("unknown", None)))
+        found: list[tuple[Any, dict[str, Any], Arrays]] = []
+        together: dict[tuple[int, float, int], list[tuple[Any, dict[str, Any], Arrays]]] = {}
+        for connection, said, arrays in requests:
+            if said["kind"] == "load":
+                found.append((connection, self._load(said, arrays), {}))
+            elif said["number"] not in self._speakers:
+                found.append((connection, {"status": "unknown"}, {}))
             else:
-                together.setdefault((number, *arguments[3:]), []).append((connection, arguments))
+                alike = said["number"], said["temperature"], said["most"]
+                together.setdefault(alike, []).append((connection, said, arrays))
         for (number, temperature, most), asked in together.items():
-            prompts = [prompt for _, arguments in asked for prompt in arguments[0]]
-            keys, counters = (np.concatenate([arguments[i] for _, arguments in asked]) for i in (1, 2))
+            prompts = [prompt for _, said, _ in asked for prompt in said["prompts"]]
+            keys, counters = (np.concatenate([arrays[name] for _, _, arrays in asked]) for name in ("keys", "counters"))
             self._speakers.move_to_end(number)
             try:
-                said = self._speakers[number].answer(prompts, keys, counters, temperature, most)
+                answers = self._speakers[number].answer(prompts, keys, counters, temperature, most)
             except Exception as error:  # whatever goes wrong, who asked must hear of it
-                found += [(connection, ("failed", f"{type(error).__name__}: {error}")) for connection, _ in asked]
+                failed = {"status": "failed", "why": f"{type(error).__name__}: {error}"}
+                found += [(connection, failed, {}) for connection, _, _ in asked]
                 continue
             start = 0
-            for connection, arguments in asked:
-                rows = slice(start, start + len(arguments[0]))
+            for connection, said, _ in asked:
+                rows = slice(start, start + len(said["prompts"]))
                 start = rows.stop
-                found.append((connection, ("done", Answers(said.tokens[rows], said.values[rows], said.texts[rows]))))
+                reply = {"status": "done", "texts": answers.texts[rows]}
+                found.append((connection, reply, {"tokens": answers.tokens[rows], "values": answers.values[rows]}))
         return found
 
-    def _load(self, number: int, made: tuple[Any, ...]) -> tuple[str, str | None]:
+    def _load(self, said: Mapping[str, Any], weights: Arrays) -> dict[str, Any]:
+        shape = LoraShape(said["rank"], said["alpha"], said["targets"])
+        words = said["template"], said["reading"]
         try:
-            self._speakers[number] = self._make(*made)
+            self._speakers[said["number"]] = self._make(Path(said["base"]), said["fingerprint"], shape, weights, *words)
         except Exception as error:
-            return "failed", str(error)
+            return {"status": "failed", "why": str(error)}
         while len(self._speakers) > ADAPTERS_KEPT:
             self._speakers.popitem(last=False)
-        return "done", None
+        return {"status": "done"}
 
 
 def _accept(listener: Listener, connections: list[Connection]) -> None:
