@@ -84,7 +84,6 @@ STARTS_OVER = {"bench", "engine", "play", "serve", "show", "status", "report", "
 GO_ON = "run the same command again to go on where it stood"
 NEXT_STEPS = {"selfplay": "finished games are kept; with --top-up the same command plays only those that are missing"}
 WITHOUT_RUN = {"attach", "bench", "presets"}  # these need no run in this folder
-ON_FOLDERS = {"compact", "prune"}
 READ_ALL = {"report", "verify"}  # of a working copy these need all files
 LOOK_AROUND = {"show", "status"}  # and these all names
 WORKING_COPY = ".mugo-copy.json"  # in a folder that is the working copy of a run in object storage
@@ -195,11 +194,6 @@ def reported(command: str) -> Iterator[None]:
 
 def open_copy(stack: contextlib.ExitStack, command: str, folder: Path) -> None:
     """Keep this working copy of a run in object storage up to date until the stack is closed."""
-    if command in ON_FOLDERS:
-        raise UsageError(
-            f"{folder.resolve()}: it is the working copy of a run in object storage, which {command} doesn't know; "
-            "wanted a run's own folder"
-        )
     from pipeline.storage.working_copy import opened, traffic
 
     copies: list[Any] = []

@@ -60,7 +60,6 @@ generations=$((10#$generations))
 address=
 if [[ $directory == *://* ]]; then
     address=$directory
-    ((tidy == 0)) || fail "--tidy: it works on folders; $address is an address" 2
     set_up fast,cloud
     directory=$(at_once "$python" "$root/main.py" attach "$address") || fail "the line above says why" $?
     say "the working copy of $address is $directory"

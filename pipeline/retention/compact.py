@@ -150,6 +150,7 @@ def _is_packed(directory: Path, folders: list[str]) -> bool | None:
     """
     any_pack = False
     for place in places_in(directory, folders):
+        atomic.look_at_place(place)
         names = atomic.names_in(place)
         own = sum(layout.parse_shard_name(name) is not None for name in names)
         packed = [pack for name in names if (pack := layout.parse_pack_name(name))]

@@ -36,8 +36,8 @@ from pipeline.phrases import counted
 from pipeline.progress import SILENT, Progress
 from pipeline.reports.run_files import TRAINING, look_at
 from pipeline.reports.tables import table
-from pipeline.retention.compact import SETTLED, finish, games_of, packing
-from pipeline.storage import atomic, layout, packs
+from pipeline.retention.compact import SETTLED, finish, games_of, packing, places_in
+from pipeline.storage import atomic, layout, mirror, packs
 from pipeline.storage.chunks import complete_set, list_sets, read_header
 from pipeline.storage.models import has_model, newest_models, newest_number, read_info
 from pipeline.storage.order import Counted, ShardFile, files_of, generation_of, newest_generations
@@ -229,24 +229,27 @@ def _plan_games(directory: Path, keep: int, plan: _Plan, progress: Progress) -> 
         behind += generation <= pruned.settled
         if behind > SETTLED:
             break
-        files = sorted(files_of(games, generation, folders))
         is_new = generation == layout.UNNUMBERED or numbered < NEWEST_KEPT or generation >= needs.generation
+        if not is_new and positions >= keep:
+            for place in places_in(games, folders):
+                atomic.look_at_place(place)
+        files = sorted(files_of(games, generation, folders))
         numbered += generation != layout.UNNUMBERED
         if is_new or positions < keep or not all(map(needs.counted.has, files)):
             positions += sum(_positions(games, file) for file in files) if positions < keep else 0
             settled = -1
             continue
         old += [games / file.place for file in files]
-        places = [place for place in _places(games, files, pruned, plan) if place.gone]
-        gone = [(place, file) for place in places for file in place.gone]
+        thinned = [one for one in _places(games, files, pruned, plan) if one.gone]
+        gone = [(one, file) for one in thinned for file in one.gone]
         is_damaged = any(isinstance(file.pack, FileError) for file in files)
         settled = -1 if is_damaged else max(settled, generation)
         if gone:
             why = f"behind the newest {positions:,} positions; {counted(len(files) - len(gone), 'shard')} stay"
-            sizes = [size for place, file in gone for size in _sizes(place.path, file)]
+            sizes = [size for one, file in gone for size in _sizes(one.path, file)]
             what = f"{len(gone):,} of {counted(len(files), 'shard')} of generation {generation}"
             plan.removals.append(Removal(what, len(sizes), sum(sizes), why))
-            going += places
+            going += thinned
 
     def work() -> None:
         for place in dict.fromkeys(old):  # what a run that was cut off left
@@ -409,10 +412,12 @@ def _plan_chunks(directory: Path, plan: _Plan, progress: Progress) -> None:
     complete = [name for name, files in sets.items() if complete_set(name, files) is not None]
     if not complete:
         return
-    newest = complete[-1]
-    old = [name for name in sets if name < newest]
-    stale = [path for name, path in list_priorities(folder) if name < newest]
-    needed = newest_priorities(folder, str(newest))
+    newest = str(complete[-1])
+    if mirror.of(folder) is not None:  # other machines may train: on no set before that of the newest model
+        newest = min(newest, _newest_set_of_a_model(directory))
+    old = [name for name in sets if str(name) < newest]
+    stale = [path for name, path in list_priorities(folder) if str(name) < newest]
+    needed = newest_priorities(folder, newest)
     stale = [path for path in stale if path != needed]
     begun = [name for name in atomic.names_in(directory / layout.SAVED_MODELS) if layout.parse_checkpoint_name(name)]
     if old and begun:
@@ -422,11 +427,21 @@ def _plan_chunks(directory: Path, plan: _Plan, progress: Progress) -> None:
     files = [path for name in old for path in sets[name]]
     if files:
         what = f"{counted(len(old), 'set')} of chunks"
-        plan.add(what, _sizes_of(files), f"training takes the newest complete set, {newest}", _removing(folder, files))
+        plan.add(
+            what, _sizes_of(files), f"training takes the newest complete set, {complete[-1]}", _removing(folder, files)
+        )
     if stale:
         what = f"{counted(len(stale), 'file')} of priorities"
         why = f"{needed.name if needed else newest} has newer ones"
         plan.add(what, _sizes_of(stale), why, _removing(folder, stale))
+
+
+def _newest_set_of_a_model(directory: Path) -> str:
+    """The set that the newest model was trained on; "": no model was."""
+    for path in newest_models(directory / layout.SAVED_MODELS):
+        with suppress(FileError):
+            return str(read_info(path).manifest.get("chunk_set") or "")
+    return ""
 
 
 def _removing(folder: Path, files: list[Path]) -> Callable[[], None]:

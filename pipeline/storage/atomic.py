@@ -193,6 +193,12 @@ def bring_all(paths: Sequence[Path]) -> None:
         copy.fetch(paths)
 
 
+def look_at_place(place: Path) -> None:
+    """Where games are kept in object storage, see what others packed or pruned of a worker's. Raises FileError."""
+    if (copy := mirror.of(place)) is not None:
+        copy.look_at_place(place)
+
+
 def forget_shards(directory: Path, before: int) -> None:
     """Where games are kept in object storage, remove the copies here of generations before this one."""
     if (copy := mirror.of(directory)) is not None:

@@ -283,11 +283,16 @@ class Mirror:
             self.names(self.root.joinpath(*parts))
 
     def fetch_whole(self) -> None:
-        """Bring everything here, and remove nothing. Costs what all of the run costs. Raises FileError."""
+        """Bring everything here; shards that were packed or pruned elsewhere go. Costs what all of the run costs.
+
+        Raises FileError.
+        """
         folders = [layout.SAVED_MODELS.name, layout.DATA]
         while folders:
             folder = folders.pop()
-            files = []
+            parts, files = tuple(folder.split("/")), []
+            if parts[:2] == (layout.DATA, layout.SELFPLAY) and len(parts) == 4:
+                self.look_at_place(self.root / folder)
             for name in self.store.names(folder, "/"):
                 if name.endswith("/"):
                     folders.append(f"{folder}/{name[:-1]}")
@@ -339,6 +344,21 @@ class Mirror:
             elif name.endswith(layout.META_SUFFIX):
                 metas.append(folder / name)
         self.fetch(metas)
+
+    def look_at_place(self, folder: Path) -> None:
+        """Make a worker's folder here what it is in the bucket, where another machine may have packed or pruned it.
+
+        New sidecars come, and shards and packs that a kill left without one; then whatever the bucket has no more goes.
+        Raises FileError.
+        """
+        parts = self._parts(folder)
+        here = {name for name in _names(folder) if layout.is_written_once((*parts, name))}  # first: it only grows there
+        there = set(self.store.names("/".join(parts)))
+        bare = {name.removesuffix(layout.META_SUFFIX) for name in there if name.endswith(layout.META_SUFFIX)}
+        wanted = (name for name in there if name.endswith(layout.META_SUFFIX) or Path(name).stem not in bare)
+        self.fetch([folder / name for name in sorted(wanted)])
+        for name in here - there:
+            (folder / name).unlink(missing_ok=True)
 
     def _is_closed(self, folder_of_games: str) -> bool:
         games = layout.parse_games_folder(folder_of_games)
