@@ -100,5 +100,27 @@ class Player(ABC):
         """End processes and threads. No other method may be called afterwards."""
 
 
+class BoardsPlayer(Player):
+    """A player that keeps the boards of its rows, and in step() decides rows that wait for it: those of ``_wanted``."""
+
+    def __init__(self, game: Any, num_rows: int) -> None:
+        self._boards = Boards(game, num_rows)
+        self._wanted = np.zeros(num_rows, np.bool_)
+
+    def new_games(self, rows: Rows, seeds: KeyArray) -> None:
+        self._boards.new_games(rows)
+        self._wanted[rows] = False
+
+    def advance(self, rows: Rows, actions: Actions) -> None:
+        self._boards.advance(rows, actions)
+        self._wanted[rows] = False
+
+    def begin(self, rows: Rows) -> None:
+        self._wanted[rows] = True
+
+    def drop(self, rows: Rows) -> None:
+        self._wanted[rows] = False
+
+
 MakePlayer = Callable[[Any, int, int], Player]
 """(game, num_rows, number of the thread) → a player for the calling thread."""

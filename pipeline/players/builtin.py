@@ -15,16 +15,15 @@ from numpy.typing import NDArray
 
 from pipeline import entry_points
 from pipeline.errors import UsageError
-from pipeline.games.base import Actions, Game, KeyArray, States
-from pipeline.players.base import Boards, Decisions, MakePlayer, Player, Rows
+from pipeline.games.base import Game, KeyArray, States
+from pipeline.players.base import BoardsPlayer, Decisions, MakePlayer, Player, Rows
 
 
-class ScoringPlayer(Player):
+class ScoringPlayer(BoardsPlayer):
     """Plays a move of the highest score in one step. A subclass says what scores are."""
 
     def __init__(self, game: Game, num_rows: int) -> None:
-        self._boards = Boards(game, num_rows)
-        self._wanted = np.zeros(num_rows, np.bool_)
+        super().__init__(game, num_rows)
         self._generators = [np.random.default_rng(0) for _ in range(num_rows)]
 
     @abstractmethod
@@ -32,20 +31,12 @@ class ScoringPlayer(Player):
         """[n, A] of the positions in rows [n]; -inf for illegal moves."""
 
     def new_games(self, rows: Rows, seeds: KeyArray) -> None:
-        self._boards.new_games(rows)
-        self._wanted[rows] = False
+        super().new_games(rows, seeds)
         for row, seed in zip(rows.tolist(), seeds.tolist(), strict=True):
             self._generators[row] = np.random.default_rng(seed)
 
     def set_up(self, rows: Rows, states: States, stones: Sequence[Sequence[int]]) -> None:
         self._boards.set_up(rows, states)
-
-    def advance(self, rows: Rows, actions: Actions) -> None:
-        self._boards.advance(rows, actions)
-        self._wanted[rows] = False
-
-    def begin(self, rows: Rows) -> None:
-        self._wanted[rows] = True
 
     def step(self) -> Decisions:
         rows = np.flatnonzero(self._wanted)
@@ -59,9 +50,6 @@ class ScoringPlayer(Player):
             actions[i] = choices[self._generators[row].integers(len(choices))]
         self._wanted[rows] = False
         return Decisions(rows, actions, np.full(len(rows), np.nan, np.float32))
-
-    def drop(self, rows: Rows) -> None:
-        self._wanted[rows] = False
 
 
 class RandomPlayer(ScoringPlayer):

@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from pipeline.config import SearchConfig
 from pipeline.counter_rng import uniforms
-from pipeline.games.base import Actions, BoolArray, FeatureGame, FloatArray, KeyArray, States, Successors
+from pipeline.games.base import BoolArray, FeatureGame, FloatArray, KeyArray, States, Successors
 from pipeline.networks.afterstate_kernels import best_of, draw_of
 from pipeline.networks.afterstates import AfterstateNetwork
 from pipeline.networks.outcomes import seen_by_other
-from pipeline.players.base import Boards, Decisions, Player, Rows
+from pipeline.players.base import BoardsPlayer, Decisions, Rows
 
 MOST_PLIES = 2
 POSITIONS_AT_ONCE = 32  # whose throws are followed together: enough to be fast, and their turns fit into the cache
@@ -137,7 +137,7 @@ def _means_of_best(offsets: NDArray[np.int64], values: FloatArray, most: int) ->
     return np.bincount(rows, values[kept], count) / np.maximum(np.bincount(rows, minlength=count), 1)
 
 
-class ExpectimaxPlayer(Player):
+class ExpectimaxPlayer(BoardsPlayer):
     """Plays the turn of the highest score, or one drawn with probability ∝ exp(score / temperature).
 
     Values are expected points of the turn that is played, as many plies ahead as it was judged.
@@ -150,24 +150,12 @@ class ExpectimaxPlayer(Player):
         """plies: more than MOST_PLIES are that many. filters: of the root, before its turns are judged by 1, 2 plies"""
         self._search, self._config = Expectimax(network), config
         self._plies, self._filters = min(plies, MOST_PLIES), filters
-        self._boards = Boards(game, num_rows)
-        self._wanted = np.zeros(num_rows, np.bool_)
+        super().__init__(game, num_rows)
         self._keys = np.zeros(num_rows, np.uint64)
 
     def new_games(self, rows: Rows, seeds: KeyArray) -> None:
-        self._boards.new_games(rows)
-        self._wanted[rows] = False
+        super().new_games(rows, seeds)
         self._keys[rows] = seeds
-
-    def advance(self, rows: Rows, actions: Actions) -> None:
-        self._boards.advance(rows, actions)
-        self._wanted[rows] = False
-
-    def begin(self, rows: Rows) -> None:
-        self._wanted[rows] = True
-
-    def drop(self, rows: Rows) -> None:
-        self._wanted[rows] = False
 
     def step(self) -> Decisions:
         rows = np.flatnonzero(self._wanted)

@@ -21,10 +21,9 @@ from numpy.typing import NDArray
 
 from pipeline.config import available_cores
 from pipeline.errors import FileError
-from pipeline.games.base import Actions, KeyArray, Rows
-from pipeline.games.boards import Boards
+from pipeline.games.base import KeyArray, Rows
 from pipeline.games.text.game import TextGame
-from pipeline.players.base import Decisions, Player
+from pipeline.players.base import BoardsPlayer, Decisions
 from pipeline.storage import atomic
 
 if TYPE_CHECKING:
@@ -183,29 +182,17 @@ def _tokenizer(path: Path) -> Any:
     return transformers_package().AutoTokenizer.from_pretrained(path, local_files_only=True)
 
 
-class SpeakingPlayer(Player):
+class SpeakingPlayer(BoardsPlayer):
     """A language model that plays a text game: all its waiting rows are answered in one batch."""
 
     def __init__(self, game: TextGame, num_rows: int, speaker: Answering, temperature: float) -> None:
-        self._boards, self._speaker, self._temperature = Boards(game, num_rows), speaker, temperature
-        self._game = game
+        super().__init__(game, num_rows)
+        self._game, self._speaker, self._temperature = game, speaker, temperature
         self._keys = np.zeros(num_rows, np.uint64)
-        self._wanted = np.zeros(num_rows, np.bool_)
 
     def new_games(self, rows: Rows, seeds: KeyArray) -> None:
-        self._boards.new_games(rows)
+        super().new_games(rows, seeds)
         self._keys[rows] = seeds
-        self._wanted[rows] = False
-
-    def advance(self, rows: Rows, actions: Actions) -> None:
-        self._boards.advance(rows, actions)
-        self._wanted[rows] = False
-
-    def begin(self, rows: Rows) -> None:
-        self._wanted[rows] = True
-
-    def drop(self, rows: Rows) -> None:
-        self._wanted[rows] = False
 
     def step(self) -> Decisions:
         rows = np.flatnonzero(self._wanted)
