@@ -1,12 +1,15 @@
-"""A headless Chromium for the tests of pages; they skip visibly where there is none."""
+"""A headless Chromium for the tests of pages, which skip visibly where there is none, and the server of the page."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +21,20 @@ CHROMIUM, CHROMEDRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 needs_chromium = pytest.mark.skipif(
     not (CHROMIUM and CHROMEDRIVER), reason="no Chromium: apt-get install chromium chromium-driver"
 )
+
+
+@contextlib.contextmanager
+def served_page(*options: str) -> Iterator[str]:
+    """The address of ``main.py serve`` with these options, on a port of its choice."""
+    words = [sys.executable, "main.py", "serve", "--port", "0", "--no-browser", *options]
+    with subprocess.Popen(words, cwd=Path(__file__).parent.parent, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr is not None
+        said = next(line for line in server.stderr if "http://" in line)
+        try:
+            yield said[said.index("http://") :].split()[0]
+        finally:
+            server.terminate()
+            server.stderr.read()
 
 
 @contextlib.contextmanager

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.browser import headless_chromium, needs_chromium
+from tests.browser import headless_chromium, needs_chromium, served_page
 from tests.helpers import make_model
 
 pytest.importorskip("starlette", reason="needs the extra serve: pip install '.[serve]'")
@@ -28,15 +26,8 @@ SECONDS = 60  # that anything may take; the machine may be busy
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Of a server with a tiny model of tic-tac-toe."""
     model = make_model(tmp_path_factory.mktemp("models"))
-    options = ["--port", "0", "--no-browser", "--readouts", "8", "--backend", "torch", "--model", str(model)]
-    with subprocess.Popen(
-        [sys.executable, "main.py", "serve", *options], cwd=ROOT, stderr=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stderr is not None
-        said = next(line for line in server.stderr if "http://" in line)
-        yield said[said.index("http://") :].split()[0]
-        server.terminate()
-        server.stderr.read()
+    with served_page("--readouts", "8", "--backend", "torch", "--model", str(model)) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")

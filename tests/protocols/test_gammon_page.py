@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +15,7 @@ from pipeline.config import ServeConfig
 from pipeline.players.builtin import make_builtin
 from pipeline.progress import SILENT
 from pipeline.storage.models import ModelInfo, write_model
-from tests.browser import headless_chromium, needs_chromium
+from tests.browser import headless_chromium, needs_chromium, served_page
 
 pytest.importorskip("starlette", reason="needs the extra serve: pip install '.[serve]'")
 from starlette.testclient import TestClient
@@ -108,13 +106,8 @@ def test_its_http() -> None:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    words = [sys.executable, "main.py", "serve", "--port", "0", "--no-browser"]
-    with subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True) as server:
-        assert server.stderr is not None
-        said = next(line for line in server.stderr if "http://" in line)
-        yield said[said.index("http://") :].split()[0]
-        server.terminate()
-        server.stderr.read()
+    with served_page() as address:
+        yield address
 
 
 @needs_chromium

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import pytest
 
 from pipeline.games.registry import parse_game
 from pipeline.storage.kifu_reading import parse_kifu
-from tests.browser import headless_chromium, needs_chromium
+from tests.browser import headless_chromium, needs_chromium, served_page
 from tests.helpers import make_model
 
 pytest.importorskip("starlette", reason="needs the extra serve: pip install '.[serve]'")
@@ -154,15 +152,8 @@ def test_positions_that_no_game_begins_at(page: Page) -> None:
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     model = make_model(tmp_path_factory.mktemp("models"), spec="shogi:5")
-    options = ["--port", "0", "--no-browser", "--readouts", "8", "--backend", "torch", "--model", str(model)]
-    with subprocess.Popen(
-        [sys.executable, "main.py", "serve", *options], cwd=ROOT, stderr=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stderr is not None
-        said = next(line for line in server.stderr if "http://" in line)
-        yield said[said.index("http://") :].split()[0]
-        server.terminate()
-        server.stderr.read()
+    with served_page("--readouts", "8", "--backend", "torch", "--model", str(model)) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
