@@ -3,8 +3,9 @@
     python -m benchmarks.text_curves --kuhn runs/kuhn1 runs/kuhn2 --tak runs/tak1 runs/tak2 --output docs/text.svg
 
 On the left how far each model of a run is from unbeatable (benchmarks/exploitability.py, NashConv in rewards), on the
-right its share of the points against random play, with 95 % intervals, from the matches that the runs' own `evaluate`
-played (``data/evaluate/required``). What best responses to a model win is exact.
+right its share of the points against random play, with 95 % intervals, from matches in ``data/evaluate`` and its
+folder ``required`` that were played to their end: in one that ended early short games are too many. What best
+responses to a model win is exact.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ def kuhn_points(run: Path) -> Points:
 
 def random_points(run: Path) -> Points:
     found: Points = []
-    for folder in list_matches(run / "data/evaluate/required"):
+    for folder in [*list_matches(run / "data/evaluate"), *list_matches(run / "data/evaluate/required")]:
         match = read_match(folder)
-        if match.header.players[1].name != "random" or not match.games:
+        if match.header.players[1].name != "random" or len(match.games) < match.num_games:
             continue
-        score = score_of(match.games)  # all: a match that anything settles is played to its end
+        score = score_of(match.games)
         low, high = wilson_interval(score)
         found.append((int(match.header.players[0].name[:6]), score.share, low, high))
     return sorted(found)
