@@ -319,7 +319,7 @@ class TextGame(AnyGame):
 
     def parse_move(self, state: NDArray[np.int16], text: str) -> int:
         if state[TO_MOVE] == CHANCE:
-            number = small_number(text.casefold().removeprefix("seed").strip())
+            number = small_number(text.strip().casefold().removeprefix("seed").strip())
             if not 0 <= number < SEEDS:
                 raise IllegalMove(f"{text!r}: wanted 'seed N' with N below {SEEDS}")
             return number
@@ -331,12 +331,13 @@ class TextGame(AnyGame):
         return action
 
     def diagram(self, state: NDArray[np.int16]) -> str:
-        """What the players were told: all that player 0 was, and what only player 1 was behind it."""
+        """The seed; what the players were told, all that player 0 was and behind it what only player 1 was; who moves."""
         if not state[PLIES]:
             return f"{self.spec}: before its seed"
-        position = self._of(state)
-        lines = [f"[to {player}] {message.text}" for player in (0, 1) for message in position.view(player)]
-        return "\n".join(dict.fromkeys(lines))
+        first, second = ([message.text for message in self._of(state).view(player)] for player in (0, 1))
+        lines = [f"[to 0] {text}" for text in first] + [f"[to 1] {text}" for text in second if text not in first]
+        turn = "over" if state[OVER] else f"player {state[TO_MOVE]} to move"
+        return "\n".join([f"seed {state[SEED]}", *lines, f"{turn}, ply {state[PLIES]}"])
 
 
 def _value(text: str) -> int | bool | str:
