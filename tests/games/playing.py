@@ -19,7 +19,8 @@ SPECS = ("tictactoe", "connect4", "go:5", "go:5,moves=200", "go:7", "go:9", "go:
          "gomoku:11,capture,pairs=3,threes_by_capture=off,breakable=off", "gomoku:15",
          "gomoku:19,capture,pairs=7", "othello:6", "othello:8",
          "shogi", "shogi,declaration=24,moves=300", "shogi:5")  # fmt: skip
-OTHERS = ("backgammon", "backgammon,reward=2.5", "hypergammon", "text:KuhnPoker-v0")  # with chance, or without a fixed list of actions
+# With chance, or without a fixed list of actions
+OTHERS = ("backgammon", "backgammon,reward=2.5", "hypergammon", "text:KuhnPoker-v0")
 
 
 def name_of(spec: str) -> str:

@@ -331,7 +331,7 @@ class TextGame(AnyGame):
         return action
 
     def diagram(self, state: NDArray[np.int16]) -> str:
-        """The seed; what the players were told, all that player 0 was and behind it what only player 1 was; who moves."""
+        """The seed; all that player 0 was told, and behind it what only player 1 was; who moves."""
         if not state[PLIES]:
             return f"{self.spec}: before its seed"
         first, second = ([message.text for message in self._of(state).view(player)] for player in (0, 1))
