@@ -194,7 +194,9 @@ again="./rl_loop.sh --preset $preset"
 [[ -z $engine ]] || again+=" --engine $engine"
 ((tidy == 0)) || again+=" --tidy"
 [[ $PWD == "$root" ]] || again+=" --directory ${address:-$PWD}"
-if ((limit)); then
+if ((limit && elapsed < limit)); then
+    echo "  $again --minutes $minutes"
+elif ((limit)); then
     echo "  $again --minutes $((limit / 30 + 1))"
 else
     echo "  $again --generations $((generation + 5))"

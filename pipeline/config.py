@@ -421,7 +421,7 @@ class ArenaConfig(PlaySearchConfig):
     backend: Backend = "auto"
     seed: int = Field(0, ge=0, description="Seed of openings, random players and noise.")
     allow_engines: bool = Field(
-        False, description="Run the engines (gtp:COMMAND) that files name: members of a pool, settings of a preset."
+        False, description="Run the engines (gtp:, usi:) that files name: members of a pool, settings of a preset."
     )
 
 
@@ -429,7 +429,7 @@ class EvaluateConfig(WatchOptions, ArenaConfig):
     black_model: str = Field(
         "saved_models/best_model",
         description="The champion: a model (PATH, PATH@READOUTS, policy:PATH), random, heuristic, gtp:COMMAND, "
-        "gnubg:PLIES; handicap:N:PLAYER takes N stones in Go; NAME=PLAYER gives it a name.",
+        "usi:COMMAND, gnubg:PLIES; handicap:N:PLAYER takes N stones in Go; NAME=PLAYER gives it a name.",
     )
     white_model: str | None = Field(
         None, description="The challenger, written likewise [default: the newest model not yet evaluated]."

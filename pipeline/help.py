@@ -76,6 +76,8 @@ Any two players can meet; only models can be promoted:
   PATH, PATH@READOUTS, policy:PATH   a model, with search or with its raw policy
   random, heuristic                  built-in players
   gtp:COMMAND                        an engine, e.g. 'gtp:gnugo --mode gtp --level 1 --chinese-rules'
+  usi:COMMAND; NAME=VALUE; go LIMITS an engine of shogi, e.g. 'usi:fairy-stockfish; go nodes 500'
+  gnubg:PLIES                        GNU Backgammon
   handicap:N:PLAYER                  any of these in Go, black with N handicap stones in every game
   NAME=PLAYER                        any of these under a name of your choice
 

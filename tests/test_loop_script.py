@@ -187,6 +187,13 @@ def test_a_tidy_loop_packs_and_prunes_after_each_generation(loop: Loop) -> None:
     assert loop.run("--generations", "2", "--tidy")[0] == 1
 
 
+@pytest.mark.parametrize(("options", "named"), [(["--minutes", "60"], "60"), (["--minutes", "0.01"], "1")])
+def test_it_names_more_minutes_only_when_they_are_over(loop: Loop, options: list[str], named: str) -> None:
+    loop.plan(seconds=0.3)
+    said, _ = loop.start("--generations", "1", *options).communicate(timeout=60)
+    assert re.search(rf"--minutes {named}$", said, re.MULTILINE), said
+
+
 def test_a_newest_model_whose_match_is_over_is_not_evaluated_again(loop: Loop) -> None:
     loop.run("--generations", "1")
     match = loop.folder / "run/data/evaluate/000001-x-vs-000000-init"

@@ -157,7 +157,8 @@ def _engine_name(text: str, command: str) -> str:
     except ValueError as error:
         raise UsageError(f"player {text!r}: not readable as a command line ({error})") from error
     if not words or not words[0]:
-        raise UsageError(f"player {text!r}: no command; wanted e.g. 'gtp:gnugo --mode gtp --level 1'")
+        example = "usi:fairy-stockfish; go nodes 500" if "usi:" in text else "gtp:gnugo --mode gtp --level 1"
+        raise UsageError(f"player {text!r}: no command; wanted e.g. {example!r}")
     program = re.sub(r"[^A-Za-z0-9._]+", "-", os.path.basename(words[0])).strip("-._") or "engine"
     return layout.check_player_name(f"{program}-{hashlib.sha256(command.encode()).hexdigest()[:8]}")
 

@@ -157,8 +157,12 @@ def _recognised(lines: list[str]) -> str:
 def _decoded(data: bytes) -> str:
     try:
         return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return data.decode("cp932", "replace")
+    except UnicodeDecodeError:  # Shift JIS, or a file with damaged characters: that which explains more of them
+        return min((data.decode(encoding, "replace") for encoding in ("cp932", "utf-8")), key=_unreadable)
+
+
+def _unreadable(text: str) -> int:
+    return text.count("\ufffd")
 
 
 def _reading_game(size: int) -> Shogi:
@@ -205,7 +209,8 @@ class _Reader:
             move = game.parse_move(state[0], name)
             after = game.play(state, np.array([move], np.int32), self._history)
         except IllegalMove as error:
-            raise MuGoError(f"{told}: {error}") from error
+            why = str(error).removeprefix(f"{game.spec}: ").partition("; wanted")[0]
+            raise MuGoError(f"{told}: {why}") from error
         _, _, was, now = moved(state[0], after[0], game.size)
         for kind, found in zip(wanted, (was, now), strict=True):
             if kind is not None and kind != found:

@@ -167,6 +167,11 @@ def test_files_of_others(tmp_path: Path) -> None:
     text += "   3 ２二角成(88)+\n   4 同　銀(31)\n   5 投了\n\n変化：2手\n   2 ８四歩(83)\n"
     shift_jis.write_bytes(text.encode("cp932"))
     _, (old,) = read_kifu(shift_jis)
+    cut = tmp_path / "cut.kif"
+    cut.write_bytes(text.encode()[: len("手合割：平手\n先手：".encode()) - 1])  # within a character of UTF-8
+    with pytest.raises(FileError) as caught:
+        read_kifu(cut)
+    assert "�ｼ" not in str(caught.value)
     assert old.moves == first.moves and old.players == ("羽生", "?") and (old.points, old.end) == (-1, "resigned")
     lines = tmp_path / "lines.usi"
     lines.write_text("startpos moves 7g7f 3c3d\n\nposition startpos\nlnsgkgsnl/9/9/9/9/9/9/9/LNSGKGSNL w P 2\n")
