@@ -174,6 +174,18 @@ class Bucket:
     def remove(self, key: str) -> None:
         self._client.delete_object(Bucket=BUCKET, Key=key)
 
+    def once(self, action: str | int, method: str = "") -> None:
+        """The next request goes wrong, no other. method: only one of this method counts."""
+        struck: list[Request] = []
+
+        def plan(request: Request) -> str | int | None:
+            if struck or (method and request.method != method):
+                return None
+            struck.append(request)
+            return action
+
+        self.plan = plan
+
     @contextmanager
     def counted(self) -> Iterator[list[Request]]:
         """The requests that come while the block runs."""

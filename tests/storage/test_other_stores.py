@@ -16,7 +16,7 @@ from pipeline.errors import MuGoError
 from pipeline.storage import remote, working_copy
 from pipeline.storage.remote import Conflict, Object, Store, open_store
 from tests.runs import make_run
-from tests.storage.buckets import Bucket, Request, open_azure, open_gcs
+from tests.storage.buckets import Bucket, open_azure, open_gcs
 from tests.test_object_storage import faulty, outcome, undisturbed, whole_copy  # noqa: F401  a fixture
 
 pytest.importorskip("google.auth", reason="object storage needs the extra cloud")
@@ -38,19 +38,6 @@ def bucket(served: tuple[str, Bucket]) -> Iterator[Bucket]:
 @pytest.fixture
 def store(served: tuple[str, Bucket], bucket: Bucket, request: pytest.FixtureRequest) -> Store:
     return open_store(f"{served[0]}://bucket/{request.node.originalname}{time.monotonic_ns()}", patience=5)
-
-
-def once(bucket: Bucket, action: str | int, is_meant: Any = lambda request: True) -> None:
-    """The next request goes wrong, no other."""
-    struck: list[Request] = []
-
-    def plan(request: Request) -> str | int | None:
-        if struck or not is_meant(request):
-            return None
-        struck.append(request)
-        return action
-
-    bucket.plan = plan
 
 
 def test_an_object_is_written_once_or_in_place_of_what_was_read(store: Store) -> None:
@@ -84,16 +71,16 @@ def test_whatever_becomes_of_a_request_it_counts_once(
 ) -> None:
     monkeypatch.setattr(remote, "ANSWER_SECONDS", 0.5)
     bucket.late = 0.8  # longer than an attempt
-    once(bucket, action)
+    bucket.once(action)
     tag = store.put("one", b"new")
     assert store.get("one") == Object(b"new", tag)
-    once(bucket, action)
+    bucket.once(action)
     tag = store.put("one", b"changed", tag)
     latest = store.put("one", b"latest", tag)
     time.sleep(0.9 if action in ("late", "again") else 0)
-    once(bucket, action)
+    bucket.once(action)
     assert store.get("one") == Object(b"latest", latest)  # what came late or again changed nothing
-    once(bucket, action)
+    bucket.once(action)
     assert list(store.names("")) == ["one"]
 
 

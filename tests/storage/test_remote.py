@@ -13,7 +13,7 @@ import pytest
 from pipeline.errors import MuGoError, UsageError
 from pipeline.storage import remote, remote_s3, working_copy
 from pipeline.storage.remote import Conflict, Object, Store, open_store
-from tests.storage.buckets import Bucket, Request, open_bucket
+from tests.storage.buckets import Bucket, open_bucket
 
 
 @pytest.fixture(scope="module")
@@ -36,19 +36,6 @@ def store(bucket: Bucket) -> Store:
     return open_store("s3://bucket/run", patience=5)
 
 
-def once(bucket: Bucket, action: str | int, method: str = "PUT") -> None:
-    """The next request of this method goes wrong, no other."""
-    struck: list[Request] = []
-
-    def plan(request: Request) -> str | int | None:
-        if struck or request.method != method:
-            return None
-        struck.append(request)
-        return action
-
-    bucket.plan = plan
-
-
 def test_an_object_is_written_once_or_in_place_of_what_was_read(bucket: Bucket, store: Store) -> None:
     tag = store.put("one", b"first")
     with pytest.raises(Conflict, match=r"s3://bucket/run/one: another process has written it meanwhile"):
@@ -68,10 +55,10 @@ def test_an_object_is_written_once_or_in_place_of_what_was_read(bucket: Bucket, 
 @pytest.mark.parametrize("action", ["drop", "lose", "twice", "slow", "late", "again", 500, 503])
 def test_whatever_becomes_of_a_request_it_counts_once(bucket: Bucket, store: Store, action: str | int) -> None:
     bucket.late = 0.8  # longer than an attempt
-    once(bucket, action)
+    bucket.once(action, "PUT")
     tag = store.put("one", b"new")
     assert store.get("one") == Object(b"new", tag)
-    once(bucket, action)
+    bucket.once(action, "PUT")
     tag = store.put("one", b"changed", tag)
     assert store.get("one") == Object(b"changed", tag)
     latest = store.put("one", b"latest", tag)
@@ -82,11 +69,11 @@ def test_whatever_becomes_of_a_request_it_counts_once(bucket: Bucket, store: Sto
 @pytest.mark.parametrize("action", ["drop", "lose", "slow", 503])
 def test_reading_and_listing_are_tried_again(bucket: Bucket, store: Store, action: str | int) -> None:
     store.put("folder/one", b"1")
-    once(bucket, action, "GET")
+    bucket.once(action, "GET")
     assert store.get("folder/one") is not None
-    once(bucket, action, "GET")
+    bucket.once(action, "GET")
     assert list(store.names("folder")) == ["one"]
-    once(bucket, action, "HEAD")
+    bucket.once(action, "HEAD")
     assert store.look("folder/one") is not None
 
 
