@@ -168,7 +168,9 @@ def _scan(config: GatherConfig, skip: Callable[[FileError], None]) -> Window:
 
     def scanned(before: Counted) -> Window:
         bad.clear()
-        return scan_window(config.directory, capacity, before, config.holdout_fraction, bad.append, random_seed)
+        return scan_window(
+            config.directory, capacity, before, config.holdout_fraction, bad.append, random_seed, config.searched_only
+        )
 
     window = scanned(counted) if counted.total else None
     if window is None or (window.metas and not are_related(window.metas[0].game, game)):

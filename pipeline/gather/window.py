@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.counter_rng import key_of, uniforms
-from pipeline.errors import FileError, MuGoError
+from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.registry import are_related
 from pipeline.gather.sampling import PositionSampler, Spans
 from pipeline.methods.registry import method_named
@@ -114,14 +114,16 @@ def scan_window(
     holdout_fraction: float,
     on_damage: Callable[[FileError], None],
     random_seed: int | None = None,
+    searched_only: bool = False,
 ) -> Window:
     """The window of the shards under directory; see storage/order.py for the order, meta_of for on_damage.
 
     before       go on counting from there, beyond the window too
     random_seed  random eviction with this seed; None: fifo
+    searched_only  leave out positions that aren't policy targets: those of surprise 0; the capacity counts them
     Opens the sidecars of the window and of what is new, and lists the generations of this window and the last one,
     whatever is behind them.
-    Raises MuGoError if the window mixes games, naming both.
+    Raises MuGoError if the window mixes games, naming both, UsageError for searched_only of a method without searches.
     """
     metas: list[ShardMeta] = []
     numbers: dict[str, int] = {}
@@ -160,7 +162,7 @@ def scan_window(
         found += meta.positions
         new += meta.positions if is_new else 0
     size = capacity.at(total())
-    inside = _inside(metas, size, reach(), total(), random_seed)
+    inside = _inside(metas, size, reach(), total(), random_seed, searched_only)
     if inside:  # what the window has left is closed
         reached = generation_of(inside[-1][0].path.parts[-3])
         numbers = {place: number for place, number in numbers.items() if place_generation(place) >= reached}
@@ -173,7 +175,9 @@ Inside = list[tuple[ShardMeta, NDArray[np.bool_]]]
 """Shards with anything in the window, newest first, and [M] which of their positions that is."""
 
 
-def _inside(metas: list[ShardMeta], size: int, reach: int, total: int, random_seed: int | None) -> Inside:
+def _inside(
+    metas: list[ShardMeta], size: int, reach: int, total: int, random_seed: int | None, searched_only: bool
+) -> Inside:
     """What is left of the newest `reach` positions: all, or by chance; see "random" in the module docstring."""
     evictions = max(total - size, 0)  # nobody left while the window was filling
     inside: Inside = []
@@ -186,7 +190,10 @@ def _inside(metas: list[ShardMeta], size: int, reach: int, total: int, random_se
         if random_seed is not None:
             chance = (1.0 - 1.0 / size) ** np.minimum(others, evictions)
             stays &= uniforms(key_of(f"{random_seed} {meta.id}"), np.arange(meta.positions)) < chance
-        if method_named(meta.method).steps_only:
+        method = method_named(meta.method)
+        if searched_only and not method.searches:
+            raise UsageError(f"gather --searched-only: method {method.name} learns from all positions; leave it out")
+        if method.steps_only or searched_only:
             stays &= meta.surprises > 0
         if stays.any():
             inside.append((meta, stays))

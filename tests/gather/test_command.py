@@ -20,7 +20,7 @@ import pytest
 from scipy.stats import chisquare
 
 from pipeline.config import GatherConfig
-from pipeline.errors import FileError, MuGoError, NotYet
+from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.games.registry import parse_game
 from pipeline.gather import command as gather_module
 from pipeline.gather import extraction
@@ -717,6 +717,33 @@ def test_surprising_positions_are_drawn_more_often(tmp_path: Path) -> None:
         (tmp_path / "again" / name).unlink()
     gather(again)
     assert content(tmp_path / "again") == content(tmp_path / "chunks")
+
+
+def test_only_positions_that_were_searched_in_full(tmp_path: Path) -> None:
+    """Every third move here. None of the others is drawn or held out, and the window's capacity counts all."""
+    for number in range(20):
+        games = [
+            replace(record, surprises=np.where(np.arange(len(record.moves)) % 3 == 0, 1.5, 0.0))
+            for record in random_games(GAME, 8, number)
+        ]
+        write_shard(tmp_path / "selfplay", "000001-a", "w00", "tictactoe", games, {})
+    total = sum(meta.positions for meta in newest_shards(tmp_path / "selfplay"))
+    searched = sum(-(-int(n) // 3) for meta in newest_shards(tmp_path / "selfplay") for n in meta.lengths)
+    options = {"searched_only": True, "chunks_to_make": 9000, "as_many_as_possible": True}
+    summary = gather(config(tmp_path, **options))
+    assert (summary.window_positions, summary.total_positions) == (searched, total)
+    drawn = [position for chunk in chunks_of(tmp_path / "chunks") for position in positions(chunk)]
+    assert len(drawn) == len(set(drawn)) and len(drawn) > searched / 2 and all(ply % 3 == 0 for _, _, ply in drawn)
+    held_out = positions(holdout_of(tmp_path / "chunks"))
+    assert held_out and all(ply % 3 == 0 for _, _, ply in held_out)
+    half = gather(config(tmp_path, output_directory=tmp_path / "half", max_positions=total // 2, **options))
+    assert abs(half.window_positions - searched / 2) < 20
+
+
+def test_methods_without_searches_refuse_to_learn_from_searches_alone(tmp_path: Path) -> None:
+    write_shard(tmp_path / "selfplay", "000001-a", "w00", "tictactoe", random_games(GAME, 8, 0), {}, method="td")
+    with pytest.raises(UsageError, match="--searched-only: method td"):
+        gather(config(tmp_path, searched_only=True))
 
 
 def test_copies_only_of_what_weighs_more_than_one_carries(tmp_path: Path) -> None:
