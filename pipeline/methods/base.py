@@ -131,7 +131,7 @@ class ActorJob:
 
     seeds            may have games again after it had none, see Actor.resume
     config           how; its resign_threshold is the one in force, calibrated or given
-    current_player   asked once per new game, so that a promotion takes effect with the next one
+    current_player   asked once per new game, so that a promotion takes effect with the next one; trees go on with it
     on_finished      gets each game as it ends
     meet             asked once per new game for an opponent; None: the learner always plays itself
     leaves           of one tree that may be in a batch, for methods that have trees
@@ -277,6 +277,7 @@ class Method(ABC):
     name: str
     resigns = False  # whether its actor gives games up by the rule of methods/resignation.py
     steps_only = False  # whether examples are made of positions with a surprise above 0 alone: others are never sampled
+    searches = False  # whether policy targets come from searches, whose surprise its records keep for each position
     settled: Sequence[str] = ()  # the columns of examples that settle() fills in
     # What train's summary shows of its objective's metrics: terms beside the total, and shares of what is right, each
     # with what it is a share of, e.g. "of the moves".

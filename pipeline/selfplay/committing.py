@@ -12,6 +12,7 @@ from pipeline.config import SelfplayConfig
 from pipeline.games.base import AnyGame
 from pipeline.interrupts import held_back
 from pipeline.methods.base import FinishedGame, Method
+from pipeline.storage.layout import games_folder
 from pipeline.storage.shards import GameRecord, RunNumbers, write_shard
 
 
@@ -50,12 +51,12 @@ class Committer:
     _since: float = field(default=0.0, init=False)  # when the oldest waiting game came
 
     def add(self, finished: FinishedGame, game: AnyGame, generation: int, number: int) -> None:
-        """game: one of games; generation: the number of the newest model when it began; number: which of the worker's
-        games it is.
+        """game: one of games; generation: the number of the newest model when it began, but games that a later one went
+        on with are of that one's generation; number: which of the worker's games it is.
         """
         if not self._waiting:
             self._since = time.monotonic()
-        kind = _Kind(generation, finished.player, game.spec)
+        kind = _Kind(games_folder(finished.player, generation).generation, finished.player, game.spec)
         self._waiting[kind].append(_Waiting(number, finished.record))
 
     def due_in(self) -> float:

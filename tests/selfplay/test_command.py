@@ -246,7 +246,7 @@ def before_games(monkeypatch, number, act):
     monkeypatch.setattr(playing.ModelSource, "player", player)
 
 
-def test_a_promotion_takes_effect_with_the_next_game(tmp_path, monkeypatch):
+def test_a_promotion_takes_effect_when_the_next_game_begins_and_in_all_under_way(tmp_path, monkeypatch):
     models = tmp_path / "saved_models"
     make_champion(models, number=0)
     second = make_model(models, number=1, seed=9)
@@ -256,7 +256,7 @@ def test_a_promotion_takes_effect_with_the_next_game(tmp_path, monkeypatch):
     for meta in newest_shards(tmp_path / "selfplay"):
         by_model[meta.model] = by_model.get(meta.model, 0) + meta.games
     assert set(by_model) == {"000000-test", "000001-test"}
-    assert by_model["000001-test"] == 21
+    assert 21 < by_model["000001-test"] <= 28  # the twentieth and what comes then, and up to 7 under way
 
 
 def test_a_missing_model_is_an_error_and_plays_nothing(tmp_path):

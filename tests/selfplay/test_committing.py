@@ -103,3 +103,11 @@ def test_games_of_two_generations_are_two_shards(tmp_path: Path) -> None:
     assert sorted(found) == [
         ("000001-a", "000001-a", 1, 1), ("000002+000001-a", "000001-a", 2, 2), ("000002-b", "000002-b", 2, 1)
     ]  # fmt: skip
+
+
+def test_a_game_that_a_later_model_ended_is_of_that_ones_generation(tmp_path: Path) -> None:
+    one = committer(tmp_path, 1.0)
+    one.add(finished(0, "000002-b"), GAME, 1, 0)
+    one.commit()
+    (found,) = newest_shards(tmp_path)
+    assert (found.path.parts[-3], found.generation) == ("000002-b", 2)

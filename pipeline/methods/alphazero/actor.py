@@ -4,6 +4,9 @@ Actors share nothing: a game's moves depend on its seed, its network and the set
 beside it (as far as the backend's arithmetic doesn't depend on the batch). Kernels and networks release Python's lock,
 so that as many cores are busy as there are actors. Writes no files: finished games go to a callback.
 
+A promoted model goes on with the games under way, in its predecessor's trees, as KataGo's self-play does: they would
+otherwise be a generation old when they are learned from. A game counts as played by the model that ends it.
+
 In most games the model, the *learner*, plays both sides. In the others it plays one and an opponent, a
 pipeline.players Player, the other. The learner's search follows the opponent's moves too, so that its tree is kept as
 in a game against itself. Only the learner resigns.
@@ -83,6 +86,7 @@ class TreeActor(Actor):
         self.search = BatchSearch(game, num_rows, most_readouts(config), config, job.leaves)
         self._buffer = GameBuffer(config.resign_threshold)
         self._players: list[Learner | None] = [None] * num_rows
+        self._newest: Learner | None = None
         self._switched = False  # whether two networks may be playing at the same time
         self._start(np.arange(num_rows))
 
@@ -247,8 +251,8 @@ class TreeActor(Actor):
             if seed is None:
                 break
             player = self._job.current_player()
-            others = (other for other in self._players if other is not None)
-            self._switched = self._switched or any(other is not player for other in others)
+            if player is not self._newest:
+                self._switch(player)
             self._players[row] = player
             encounter = self._job.meet(seed, player) if self._job.meet else None
             if encounter is not None:
@@ -274,6 +278,15 @@ class TreeActor(Actor):
             if self._config.random_plies:
                 self._open(started)
             self._begin(started)
+
+    def _switch(self, player: Learner) -> None:
+        """Let a new player go on with the learner's games against itself; who met an opponent meets it to the end."""
+        for row, other in enumerate(self._players):
+            if other is not None and self._learner[row] == BOTH:
+                self._players[row] = player
+            elif other is not None:
+                self._switched = True
+        self._newest = player
 
     def _open(self, rows: Rows) -> None:
         """0 to random_plies uniformly random moves in each of rows [n], each number as likely as any.

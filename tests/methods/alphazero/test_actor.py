@@ -84,7 +84,8 @@ def test_without_readouts_the_raw_policys_own_move_is_the_target():
         assert (record.visit_actions == record.moves).all()
 
 
-def test_a_new_model_plays_the_next_games_and_old_games_keep_theirs():
+@pytest.mark.parametrize("opponents", [False, True])
+def test_a_new_model_goes_on_with_games_against_itself_and_not_with_those_against_others(opponents):
     game = parse_game("tictactoe")
     asked = {"old": 0, "new": 0}
 
@@ -101,28 +102,36 @@ def test_a_new_model_plays_the_next_games_and_old_games_keep_theirs():
     finished = []
     settings = SelfplayConfig(readouts=10, temperature_plies=4)
     current = [old]
-    actor = TreeActor(
-        ActorJob(game, 4, settings, game_seeds(7, iter(range(20)), 0.0), lambda: current[0], finished.append)
-    )
-    while len(finished) < 6:
+    meet = meeting(random_opponent(), None) if opponents else None
+    seeds = game_seeds(7, iter(range(20)), 0.0)
+    actor = TreeActor(ActorJob(game, 4, settings, seeds, lambda: current[0], finished.append, meet))
+    while len(finished) < 6 or actor.live < 4:
         actor.step()
-    started_by_old = len(finished) + actor.live
+    under_way, by_old, asked_before = actor.live, len(finished), asked["old"]
+    assert asked["new"] == 0 and {f.player for f in finished} == {"old"}
     current[0] = new
-    before = asked["new"]
+    while asked["new"] == 0:
+        actor.step()  # until the next game begins
+    ended_before = sum(f.player == "old" for f in finished)
     actor.run(lambda: False)
-    by_old = [f for f in finished if f.player == "old"]
-    assert before == 0 and asked["new"] > 0
-    assert len(by_old) == started_by_old and len(finished) == 20
-    # and the old games are what they would have been without the change
-    calm = {f.record.game_id: as_bytes(f.record) for f in play_with(game, settings, player("old", 1))}
-    assert all(calm[f.record.game_id] == as_bytes(f.record) for f in by_old)
+    later = finished[ended_before:]
+    assert len(finished) == 20 and ended_before - by_old <= under_way
+    mirror = [f.player for f in later if f.record.opponent is None]
+    against = [f.player for f in later if f.record.opponent is not None]
+    assert set(mirror) == {"new"} and len(mirror) > under_way
+    if opponents:
+        assert "new" in against and against.count("old") <= under_way
+        assert asked["old"] > asked_before
+    # what nobody went on with is what it would have been without the change
+    calm = {f.record.game_id: as_bytes(f.record) for f in play_with(game, settings, player("old", 1), meet)}
+    assert all(calm[f.record.game_id] == as_bytes(f.record) for f in finished if f.player == "old")
+    assert any(calm[f.record.game_id] != as_bytes(f.record) for f in finished if f.player == "new")
 
 
-def play_with(game, settings, player):
+def play_with(game, settings, player, meet=None):
     finished = []
-    TreeActor(ActorJob(game, 4, settings, game_seeds(7, iter(range(20)), 0.0), lambda: player, finished.append)).run(
-        lambda: False
-    )
+    seeds = game_seeds(7, iter(range(20)), 0.0)
+    TreeActor(ActorJob(game, 4, settings, seeds, lambda: player, finished.append, meet)).run(lambda: False)
     return finished
 
 
