@@ -245,6 +245,33 @@ def call_stage(name: str, config: StageConfig, as_json: bool, verbose: int) -> N
         raise KeyboardInterrupt
 
 
+def run_selfplay(name: str, kind: type[StageConfig], given: dict[str, Any]) -> None:
+    """Play so many games like any command, or with --background play on until stopped."""
+    config, as_json, verbose = configured(name, kind, given)
+    assert isinstance(config, SelfplayConfig)
+    if not config.background:
+        call_stage(name, config, as_json, verbose)
+        return
+    if config.wait or config.top_up:
+        raise UsageError("selfplay --background plays on; --wait and --top-up end it; choose one")
+    step_back(end_with_parent=True)
+    from pipeline.reports.progress import ConsoleProgress
+    from pipeline.selfplay.background import play_on
+
+    def settings_at(run_state: RunState) -> SelfplayConfig:
+        found, _, _ = configured(name, kind, given, run_state)
+        assert isinstance(found, SelfplayConfig)
+        return found
+
+    with ConsoleProgress(quiet=verbose == 0) as progress:
+        for summary in play_on(config, settings_at, progress):
+            if verbose > 0:
+                print_summary(summary, as_json, verbose)
+                sys.stdout.flush()
+    if INTERRUPTS.first is not None:
+        raise KeyboardInterrupt
+
+
 def run_evaluate(name: str, kind: type[StageConfig], given: dict[str, Any]) -> None:
     """Play a match like any command, or with --watch print every evaluation as it is finished."""
     config, as_json, verbose = configured(name, kind, given)
@@ -379,7 +406,7 @@ def print_summary(summary: Any, as_json: bool = False, verbose: int = 1) -> None
 
 
 for command_name, config_class in CONFIGS.items():
-    add_command(command_name, config_class, run_evaluate if command_name == "evaluate" else None)
+    add_command(command_name, config_class, {"selfplay": run_selfplay, "evaluate": run_evaluate}.get(command_name))
 add_command("bench", BenchConfig)
 add_command("engine", EngineConfig)
 add_command("export", ExportConfig)

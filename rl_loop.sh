@@ -5,7 +5,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 usage() {
     cat <<'HELP'
-usage: ./rl_loop.sh [--preset P] [--generations N] [--minutes M] [--directory D] [--engine E] [--tidy]
+usage: ./rl_loop.sh [--preset P] [--generations N] [--minutes M] [--directory D] [--engine E] [--overlap] [--tidy]
 
 Sets up .venv if that is missing, then trains generation after generation:
   selfplay   the champion plays games against itself       data/selfplay/
@@ -18,6 +18,8 @@ It ends with a summary of the run.
   --generations N   stop when this many trained models exist; 0 = never [default: 5; with --minutes 0]
   --minutes M       stop after the generation in which the loop's total time here reaches M minutes; `until_share` in a
                     preset means the share of this time
+  --overlap         go on playing while other commands run, at the lowest priority: no core is idle, and games go over
+                    from one generation to the next
   --tidy            after each generation pack the games of older ones, and remove what no window, training or report
                     needs: `python main.py compact`, `python main.py prune --apply`
   --engine E        where games are played: local, or ray: on all of a Ray cluster (docs/machines.md); gather and train
@@ -32,7 +34,7 @@ exit codes: 0 done, 1 a stage failed, 2 wrong usage, 75 another copy is running,
 HELP
 }
 
-preset=go9-tour generations= minutes= directory=$root engine= tidy=0
+preset=go9-tour generations= minutes= directory=$root engine= overlap=0 tidy=0
 while (($#)); do
     case $1 in
         --preset | --generations | --minutes | --directory | --engine)
@@ -40,8 +42,8 @@ while (($#)); do
             printf -v "${1#--}" %s "$2"
             shift 2
             ;;
-        --tidy)
-            tidy=1
+        --overlap | --tidy)
+            printf -v "${1#--}" 1
             shift
             ;;
         -h | --help)
@@ -124,7 +126,7 @@ note_time() {
     { echo "$elapsed" >data/.rl_loop.seconds.new && mv data/.rl_loop.seconds.new data/.rl_loop.seconds; } 2>/dev/null ||
         say "cannot write $PWD/data/.rl_loop.seconds: the next run here won't know of the last command's time"
 }
-trap note_time EXIT
+trap 'note_time; end_player' EXIT
 # time_share: sets $share to the option that says which share of the time has passed, to nothing without a limit.
 time_share() {
     local thousandths
@@ -159,6 +161,29 @@ main() {
     return "$code"
 }
 
+# play_beside: sees to it, with --overlap, that games are played beside all other commands. It ends with this shell.
+player=
+play_beside() {
+    local share=()
+    ((overlap)) || return 0
+    [[ -z $player ]] || ! kill -0 "$player" 2>/dev/null || return 0
+    time_share
+    "$python" "$root/main.py" selfplay --preset "$preset" --background --verbose 0 ${engine:+--engine "$engine"} ${share[@]+"${share[@]}"} &
+    player=$!
+}
+end_player() {
+    [[ -n $player ]] || return 0
+    kill -TERM "$player" 2>/dev/null || true
+    wait "$player" || true
+    player=
+}
+# more_games OPTION …: games of the next generation, by whoever plays already, or by a command of their own.
+more_games() {
+    play_beside
+    ((overlap == 0)) || ! main selfplay --preset "$preset" --wait || return 0
+    main selfplay --preset "$preset" "$@" || true # 75: nothing to play yet
+}
+
 [[ -n $minutes ]] || run "$python" "$root/main.py" presets "$preset" --generation 1 >/dev/null || {
     code=$?
     fail "the line above says why" $((code > 128 ? code : 2)) # an interrupt is no wrong usage
@@ -180,18 +205,20 @@ while true; do
     next="generation $((generation + 1))"
     ((generations == 0)) || next+=" of $generations"
     say "$next: selfplay"
-    main selfplay --preset "$preset" --top-up || true # 75: nothing to play yet
+    more_games --top-up
     say "$next: gather, train"
     until main gather --preset "$preset" && main train --preset "$preset"; do # 75: too few positions yet
         say "$next: more selfplay"
-        main selfplay --preset "$preset"
+        main selfplay --preset "$preset" || run sleep 1 # 75: somebody plays
     done
 done
 
+end_player
 [[ $PWD == "$root" ]] && shown=. || shown=$PWD
 run "$python" "$root/main.py" show "$shown"
 again="./rl_loop.sh --preset $preset"
 [[ -z $engine ]] || again+=" --engine $engine"
+((overlap == 0)) || again+=" --overlap"
 ((tidy == 0)) || again+=" --tidy"
 [[ $PWD == "$root" ]] || again+=" --directory ${address:-$PWD}"
 if ((limit && elapsed < limit)); then

@@ -97,13 +97,21 @@ LEAST_SHARE = 0.1  # of the points: a player that scored less isn't asked about 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run was asked for; must stay the same when it is resumed. changes: ``stage.line=value``."""
+    """What a run was asked for; must stay the same when it is resumed. changes: ``stage.line=value``; overlap: whether
+    games are played beside all other stages.
+    """
 
     preset: str
     changes: tuple[str, ...]
     seed: int
     cores: int
     anchors: tuple[str, ...]  # names, the strongest last: Elo is counted from it
+    overlap: bool = False
+
+    def stored(self) -> dict[str, Any]:
+        """As JSON keeps it; the youngest line only where it says something."""
+        lines: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return lines if self.overlap else {name: value for name, value in lines.items() if name != "overlap"}
 
 
 @dataclass(frozen=True)
@@ -148,11 +156,12 @@ def changed_preset(name: str, changes: Sequence[str], seed: int) -> dict[str, di
 def prepare(run: Path, settings: Settings) -> Path:
     """The run's preset, written when the run begins. Raises UsageError if the run was begun with other settings."""
     atomic.make_folder(run)
-    wanted, path = json.loads(json.dumps(asdict(settings))), run / SETTINGS
+    wanted, path = settings.stored(), run / SETTINGS
     if path.exists():
         found = atomic.read_json(path, "the settings of a run")
         if found != wanted:
-            different = ", ".join(f"{key} {found.get(key)!r}" for key in wanted if found.get(key) != wanted[key])
+            keys = sorted(wanted.keys() | found.keys())
+            different = ", ".join(f"{key} {found.get(key)!r}" for key in keys if found.get(key) != wanted.get(key))
             raise UsageError(f"{run}: begun with {different}; go on with that, or choose another folder")
         return run / "preset.yaml"
     preset = run / "preset.yaml"
@@ -164,10 +173,12 @@ def prepare(run: Path, settings: Settings) -> Path:
     return preset
 
 
-def train(run: Path, preset: Path, minutes: float, cores: int) -> Clock:
+def train(run: Path, preset: Path, minutes: float, cores: int, overlap: bool) -> Clock:
     """Let the loop run until it has had so many minutes. Raises MuGoError if it fails."""
     clock = Clock.read(run / CLOCK)
     command: list[str | Path] = [LOOP, "--preset", preset.resolve(), "--directory", run, "--minutes", str(minutes)]
+    if overlap:
+        command.append("--overlap")
     code = run_loop(command, list(CONFIGS), clock, minutes * 60, cores)
     if code:
         raise MuGoError(f"{LOOP.name} ended with exit code {code} after {clock.seconds / 60:.1f} minutes; see above")
@@ -314,6 +325,8 @@ def report(run: Path, clock: Clock, measurement: Measurement, verdict: Verdict, 
     for name, times in sorted(clock.stages.items(), key=lambda item: -item[1].seconds):
         busy = f"{times.cpu_seconds / times.seconds:.2f}" if times.seconds else "-"  # seen once: no time between
         print(f"{name:<16}{times.seconds / clock.seconds:>14.1%}{busy:>11}")
+    all_busy = sum(times.cpu_seconds for times in clock.stages.values()) / clock.seconds
+    print(f"{'all':<16}{'':>14}{all_busy:>11.2f} of {written['settings']['cores']}")
 
 
 # Commands
@@ -322,11 +335,11 @@ def report(run: Path, clock: Clock, measurement: Measurement, verdict: Verdict, 
 def run_command(options: argparse.Namespace, progress: Progress) -> None:
     game = changed_preset(options.preset, options.set, options.seed)["init"].get("game", InitConfig().game)
     names = tuple(name_of(one) for one in anchors(parse_game(game).spec))
-    settings = Settings(options.preset, tuple(options.set), options.seed, options.cores, names)
+    settings = Settings(options.preset, tuple(options.set), options.seed, options.cores, names, options.overlap)
     atomic.make_folder(options.run)
     with atomic.file_lock(options.run / SETTINGS, wait=False):
         preset = prepare(options.run, settings)
-        clock = train(options.run, preset, options.minutes, options.cores)
+        clock = train(options.run, preset, options.minutes, options.cores, options.overlap)
         if options.train_only:
             return
         measurement, verdict = measure(options.run, options, progress)
@@ -463,6 +476,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     run.add_argument("--seed", type=int, default=0, help="of the first weights; the games differ in any case")
     run.add_argument("--minutes", type=float, default=120, help="that the loop runs, in all")
     run.add_argument("--cores", type=int, default=available_cores(), help="that the loop has")
+    run.add_argument("--overlap", action="store_true", help="games are played beside all other stages")
     run.add_argument("--train-only", action="store_true", help="measure nothing yet: the same command without it does")
     run.add_argument("--every", type=int, default=4, help="measure every k-th champion")
     run.add_argument("--games", type=int, default=40, help="of every measured champion")

@@ -180,6 +180,17 @@ class SelfplayConfig(SearchConfig):
     top_up: bool = Field(
         False, description="Play only the missing games: those played since the newest model was trained count."
     )
+    background: bool = Field(
+        False,
+        description="Play on until stopped, with the settings that hold for each generation, at the lowest priority, "
+        "so that other commands can go on. Ends with the process that started it.",
+        json_schema_extra=LATER,
+    )
+    wait: bool = Field(
+        False,
+        description="Play nothing: wait until another process of this worker has played the missing games.",
+        json_schema_extra=LATER,
+    )
     parallel_games: int = Field(
         256, ge=1, description="Games that are played at once and share batches; ray: in each actor."
     )
@@ -293,6 +304,12 @@ class GatherConfig(StageConfig):
         ge=0,
         le=1,
         description="Share of the samples that goes to positions whose search surprised the network (KataGo: 0.5).",
+    )
+    searched_only: bool = Field(
+        False,
+        description="Sample only positions whose search was a full one, the policy's targets (KataGo does); the others "
+        "carried games on. Needs a method that searches.",
+        json_schema_extra=LATER,
     )
     td_lambda: float = Field(
         1.0,

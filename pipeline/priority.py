@@ -32,13 +32,17 @@ def groups_by_session() -> bool:
     return False
 
 
-def step_back() -> None:
+def step_back(end_with_parent: bool = False) -> None:
     """Give this process, and all that it starts, the lowest priority of the machine.
 
     Where the kernel groups by session and this process doesn't lead one, it goes on as a child in a session of its own;
     the process that was there before only passes signals on, waits, and ends as the child does. Call it before threads
     are started.
+    end_with_parent: SIGTERM ends it when the process that started it has ended, however that was (Linux).
     """
+    if end_with_parent:
+        with suppress(AttributeError):  # elsewhere than on Linux
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if groups_by_session() and os.getsid(0) != os.getpid():
         _go_on_in_own_session()
     os.nice(LOWEST)

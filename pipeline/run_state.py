@@ -10,7 +10,7 @@ from pipeline.config import EvaluateConfig, InitConfig, SelfplayConfig, StageCon
 from pipeline.players.specs import parse_player
 from pipeline.schedules import START, RunState
 from pipeline.storage import layout
-from pipeline.storage.models import newest_models, read_info, resolve_champion
+from pipeline.storage.models import ModelInfo, newest_models, read_info, resolve_champion
 
 
 def run_state_of(config: StageConfig) -> RunState:
@@ -56,12 +56,29 @@ def _newest(folder: Path) -> Path | None:
     return next(newest_models(folder), None)
 
 
+def state_of_model(info: ModelInfo, time_share: float | None = None) -> RunState:
+    """A model's own generation, samples and, as its manifest says, share of time; time_share: where it says nothing."""
+    trained = info.manifest.get("config")
+    share = trained.get("time_share") if isinstance(trained, dict) else None
+    if not isinstance(share, int | float) or isinstance(share, bool):
+        share = 0.0 if info.number == 0 else time_share
+    return RunState(info.number, int(info.manifest.get("total_samples", 0)), share)
+
+
+def state_of_next(folder: Path, time_share: float | None) -> RunState:
+    """The state in which the generation after the folder's newest model is made; time_share: as above."""
+    newest = _newest(folder)
+    if newest is None:
+        return RunState(1, 0, time_share)
+    state = state_of_model(read_info(newest), time_share)
+    return replace(state, generation=state.generation + 1)
+
+
 def _state_of(model: Path | None) -> RunState:
     """A model's own generation and samples; START without a model."""
     if model is None:
         return START
-    info = read_info(model)
-    return RunState(info.number, int(info.manifest.get("total_samples", 0)))
+    return replace(state_of_model(read_info(model)), share=START.share)
 
 
 def _next(newest: Path | None) -> RunState:

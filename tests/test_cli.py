@@ -93,7 +93,7 @@ def test_every_command_explains_itself(name: str) -> None:
 
 def test_what_runs_in_the_background_steps_back_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[bool] = []
-    monkeypatch.setattr(main, "step_back", lambda: steps.append(True))
+    monkeypatch.setattr(main, "step_back", lambda end_with_parent=False: steps.append(end_with_parent))
     module = types.ModuleType("pipeline.ratings.tournament")
     module.tournament = lambda config, progress: Summary()  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "pipeline.ratings.tournament", module)
@@ -103,6 +103,13 @@ def test_what_runs_in_the_background_steps_back_and_nothing_else(monkeypatch: py
     other.watch = lambda config, progress, settings_at: iter([Summary()])  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "pipeline.evaluate.watch", other)
     assert run("evaluate", "--watch").exit_code == 0 and len(steps) == 2
+    player = types.ModuleType("pipeline.selfplay.background")
+    player.play_on = lambda config, settings_at, progress: iter([Summary()])  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pipeline.selfplay.background", player)
+    assert run("selfplay", "--background").exit_code == 0 and steps == [False, False, True]
+    for option in ("--wait", "--top-up"):
+        refused = run("selfplay", "--background", option)
+        assert refused.exit_code == 2 and "choose one" in refused.output and len(steps) == 3
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -48,21 +48,21 @@ class Run:
         self.log = folder / "log"
         self.processes: list[subprocess.Popen[bytes]] = []
 
-    def start(self, generations: int) -> subprocess.Popen[bytes]:
+    def start(self, generations: int, *options: str) -> subprocess.Popen[bytes]:
         self.number += 1
         self.log = self.folder / f"log{self.number}"
         command = [str(ROOT / "rl_loop.sh"), "--preset", str(self.folder / "tiny.yaml")]
         with open(self.log, "wb") as log:
             process = subprocess.Popen(
-                [*command, "--directory", str(self.folder), "--generations", str(generations)],
+                [*command, "--directory", str(self.folder), "--generations", str(generations), *options],
                 env={**os.environ, "MUGO_PYTHON": sys.executable},
                 stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         self.processes.append(process)
         return process
 
-    def finish(self, generations: int) -> str:
-        process = self.start(generations)
+    def finish(self, generations: int, *options: str) -> str:
+        process = self.start(generations, *options)
         code = process.wait(timeout=300)
         said = self.log.read_text()
         assert code == 0, said
@@ -74,8 +74,8 @@ class Run:
             assert process.poll() is None and time.monotonic() < deadline, f"{text!r} not in: {self.log.read_text()}"
             time.sleep(0.02)
 
-    def check(self, generations: int) -> None:
-        """What must hold after a finished run, whatever happened on the way."""
+    def check(self, generations: int, overlap: bool = False) -> None:
+        """What must hold after a finished run, whatever happened on the way. overlap: somebody played on meanwhile."""
         models = list_models(self.folder / "saved_models")
         assert [int(path.name[:6]) for path in models] == list(range(generations + 1))
         for path in models:
@@ -89,7 +89,10 @@ class Run:
             shard = read_shard(meta.path, meta)
             games[meta.generation] += shard.num_games
             ids += shard.game_ids.tolist()
-        assert games == {generation: GAMES for generation in range(generations)}
+        if overlap:
+            assert all(games[generation] >= GAMES for generation in range(generations))
+        else:
+            assert games == {generation: GAMES for generation in range(generations)}
         assert len(set(ids)) == len(ids)
 
         chunks = newest_complete_set(self.folder / "data/training_data")
@@ -130,6 +133,18 @@ def test_a_generation_from_nothing_and_a_rerun(run: Run) -> None:
 
     for path in ("", "saved_models", "saved_models/best_model", "data/selfplay", "data/training_data", "data/evaluate"):
         assert list(show(run.folder / path))
+
+
+def test_games_go_on_beside_the_other_stages(run: Run) -> None:
+    said = run.finish(1, "--overlap")
+    run.check(generations=1, overlap=True)
+    process = run.start(4, "--overlap")
+    run.wait_until_said("generation 3 of 4: selfplay", process)
+    process.kill()  # whoever plays beside it ends with it, or the next loop would have to wait for ever
+    process.wait(timeout=30)
+    said += run.finish(4, "--overlap")
+    run.check(generations=4, overlap=True)
+    assert "failed" not in said and "nobody plays" not in said
 
 
 def test_killed_in_every_stage_and_run_again(run: Run) -> None:

@@ -62,7 +62,8 @@ if words[0] == "-m":
 command = words[1]
 if command == "presets":
     sys.exit(planned(command))
-note(command + (" --top-up" if "--top-up" in words else ""))
+wants = [word for word in words if word in ("--top-up", "--background", "--wait")]
+note(" ".join([command, *wants]))
 if "--time-share" in words:
     with open(home / "shares", "a") as shares:
         shares.write(f"{{command}} {{words[words.index('--time-share') + 1]}}\\n")
@@ -71,7 +72,9 @@ def stopped(number, frame):
     note(command + " stopped")
     sys.exit(143)
 signal.signal(signal.SIGTERM, stopped)
-code = planned(command)
+if "--background" in words:
+    command = "background"
+code = planned(" ".join([command, *["--wait"][: "--wait" in words]]))
 if code == "hang":
     note("hanging")
     while True:
@@ -125,9 +128,9 @@ class Loop:
     def forget(self) -> None:
         (self.folder / "notes").unlink()
 
-    def wait_for(self, note: str) -> None:
+    def wait_for(self, note: str, times: int = 1) -> None:
         deadline = time.monotonic() + 30
-        while note not in self.notes():
+        while self.notes().count(note) < times:
             assert time.monotonic() < deadline, f"{note!r} didn't come; notes: {self.notes()}"
             time.sleep(0.02)
 
@@ -219,6 +222,43 @@ def test_a_preset_that_wants_minutes_is_refused_before_anything_is_done(loop: Lo
     code, _ = loop.run("--generations", "1")
     assert code == 2 and loop.notes() == []
     assert loop.run("--minutes", "0.01")[0] == 0  # isn't asked
+
+
+def beside(loop: Loop) -> list[str]:
+    """The notes without those of the player in the background, which come at any time."""
+    return [note for note in loop.notes() if note not in ("selfplay --background", "hanging", "background stopped")]
+
+
+OVERLAPPED = ["selfplay --wait", "gather", "train"]
+
+
+def test_with_overlap_one_player_plays_beside_all_other_commands(loop: Loop) -> None:
+    loop.plan(background=["hang"], seconds=0.05)
+    said, _ = loop.start("--generations", "2", "--overlap").communicate(timeout=60)
+    assert beside(loop) == ["init", *OVERLAPPED, "evaluate", *OVERLAPPED, "evaluate", "show"]
+    notes = loop.notes()
+    assert notes.count("selfplay --background") == notes.count("background stopped") == 1
+    assert notes.index("background stopped") < notes.index("show")
+    assert "--generations 7" in said and "--overlap" in said
+
+
+def test_a_player_that_ends_is_started_again_and_if_nobody_plays_the_loop_does(loop: Loop) -> None:
+    loop.plan(background=[1, 1], **{"selfplay --wait": [75, 75]}, seconds=0.2)
+    code, said = loop.run("--generations", "2", "--overlap")
+    assert code == 0, said
+    played = ["selfplay --wait", "selfplay --top-up", "gather", "train"]
+    assert beside(loop) == ["init", *played, "evaluate", *played, "evaluate", "show"]
+    assert loop.notes().count("selfplay --background") == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_player_in_the_background_ends_with_the_loop(loop: Loop, number: signal.Signals) -> None:
+    loop.plan(background=["hang"], train=["hang"], seconds=0.1)
+    process = loop.start("--generations", "1", "--overlap")
+    loop.wait_for("hanging", 2)
+    process.send_signal(number)
+    process.communicate(timeout=30)
+    assert loop.notes()[-2:] == ["train stopped", "background stopped"]
 
 
 def test_too_few_positions_means_more_games(loop: Loop) -> None:

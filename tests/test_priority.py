@@ -74,6 +74,21 @@ def test_it_dies_with_whoever_stands_for_it() -> None:
     wait_for(lambda: not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text())
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent has ended")
+@pytest.mark.parametrize("new_session", [False, True])
+def test_it_can_end_with_whoever_started_it(new_session: bool) -> None:
+    """Also if that one is killed."""
+    words = [sys.executable, "-c", STEP_BACK.replace("step_back()", "step_back(end_with_parent=True)") + TELL]
+    words[-1] += "time.sleep(60)"
+    starting = f"import subprocess; subprocess.Popen({words!r}, start_new_session={new_session}).wait()"
+    parent = subprocess.Popen([sys.executable, "-c", starting], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    pid, _, niceness = said_by(parent)
+    assert niceness == 19
+    parent.kill()
+    parent.wait()
+    wait_for(lambda: not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text())
+
+
 @grouped
 def test_processes_with_sessions_of_their_own_keep_the_niceness() -> None:
     start = (

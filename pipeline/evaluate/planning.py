@@ -24,6 +24,7 @@ from pipeline.progress import SILENT, Progress
 from pipeline.ratings.command import rate, read_matches
 from pipeline.ratings.pool import choose, make_member, parse_mode, rating_of
 from pipeline.ratings.strength import ELO_START
+from pipeline.run_state import state_of_model
 from pipeline.schedules import RunState
 from pipeline.storage import layout
 from pipeline.storage.evaluations import Evaluation, Opponent, Plan, Skipped
@@ -87,16 +88,11 @@ class Candidate:
     def read(cls, path: Path, settings_at: SettingsAt, time_share: float | None = None) -> Candidate:
         """time_share: for a model whose manifest has none. Raises FileError for a model that can't be read."""
         info = read_info(path)
-        trained = info.manifest.get("config")
-        share = trained.get("time_share") if isinstance(trained, dict) else None
-        if not isinstance(share, int | float) or isinstance(share, bool):
-            share = 0.0 if info.number == 0 else time_share
-        state = RunState(info.number, int(info.manifest.get("total_samples", 0)), share)
         try:
             created: datetime | None = datetime.fromisoformat(info.created).astimezone(UTC)
         except (ValueError, OverflowError):
             created = None
-        return cls(path, info.number, created, settings_at(state), tuple(info.parents))
+        return cls(path, info.number, created, settings_at(state_of_model(info, time_share)), tuple(info.parents))
 
 
 def calendar(candidates: Sequence[Candidate], planned: Mapping[str, Sequence[Plan]]) -> dict[str, list[str]]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import importlib
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.config import SelfplayConfig, available_cores
-from pipeline.errors import FileError, NotYet, UsageError
+from pipeline.errors import FileError, UsageError
 from pipeline.games.base import AnyGame
 from pipeline.games.registry import parse_game
 from pipeline.methods import resignation
@@ -32,10 +32,10 @@ from pipeline.progress import SILENT, Progress
 from pipeline.selfplay.committing import Committer
 from pipeline.selfplay.numbering import Numbering, numbering
 from pipeline.selfplay.opponents import MIRROR, Mix, parse_mix
+from pipeline.selfplay.others import alone, check_lead, games_missing, wait_for_games
 from pipeline.selfplay.playing import Arrival, GamePool, LocalSource, Plan, Source
 from pipeline.selfplay.resignation import LEAST_GAMES, newest_games
 from pipeline.selfplay.variety import Variety
-from pipeline.storage import atomic
 from pipeline.storage.models import newest_number, read_info, resolve_champion
 from pipeline.storage.shards import (
     BOTH,
@@ -43,7 +43,6 @@ from pipeline.storage.shards import (
     GameRecord,
     ShardMeta,
     check_same_game,
-    newest_shards,
     prepare_folder,
     read_shard,
 )
@@ -199,45 +198,55 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
             f"selfplay --resign-lowest: {config.resign_lowest} is above --resign-highest ({config.resign_highest}); "
             "swap them"
         )
+    parse_mix(config.opponents)
+    network = resolve_champion(config.network)
+    skip = told_once(progress)
+    if config.wait:
+        wait_for_games(config, newest_number(network.parent), skip, progress)
+        return _nothing_to_play(config, network)
+    with alone(config):
+        return play(config, progress, skip)
+
+
+def play(
+    config: SelfplayConfig,
+    progress: Progress,
+    on_damage: Callable[[FileError], None],
+    ended: Callable[[], bool] = lambda: False,
+) -> SelfplaySummary:
+    """The same for whoever is alone. ended: asked again and again; True ends the run, and unfinished games are lost."""
     mix = parse_mix(config.opponents)
     network = resolve_champion(config.network)
     generation = newest_number(network.parent)
+    check_lead(config, generation, on_damage)
+    wanted = games_missing(config, generation, on_damage) if config.top_up else config.games
+    if wanted == 0:
+        return _nothing_to_play(config, network)
+    numbers = numbering(config.output_dir, config.worker, generation, wanted, on_damage)
+    with ExitStack() as held:
+        cluster = None
+        if config.engine == "ray":
+            from pipeline.workers.cluster import Cluster
+
+            cluster = held.enter_context(Cluster(progress))
+        return _Run(config, mix, numbers, progress, cluster).play(ended)
+
+
+def told_once(progress: Progress) -> Callable[[FileError], None]:
+    """What warns of a damaged file the first time."""
     told: set[str] = set()
 
-    def skip(error: FileError) -> None:
+    def tell(error: FileError) -> None:
         if str(error) not in told:
             progress.warn(f"not counted: {error}")
         told.add(str(error))
 
-    with _alone(config):
-        _check_lead(config, generation, skip)
-        wanted = _games_wanted(config, generation, skip)
-        if wanted == 0:
-            note = f"already has {config.games} games"
-            return _summary(network.name, _Tally(), config.resign_threshold, note=note)
-        numbers = numbering(config.output_dir, config.worker, generation, wanted, skip)
-        with ExitStack() as held:
-            cluster = None
-            if config.engine == "ray":
-                from pipeline.workers.cluster import Cluster
-
-                cluster = held.enter_context(Cluster(progress))
-            return _Run(config, mix, numbers, progress, cluster).play()
+    return tell
 
 
-@contextmanager
-def _alone(config: SelfplayConfig) -> Iterator[None]:
-    """As the only one who plays under this worker's name. Raises NotYet if another process does."""
-    with ExitStack() as held:
-        try:
-            held.enter_context(atomic.file_lock(config.output_dir / config.worker, wait=False))
-        except atomic.Busy as error:
-            raise NotYet(
-                f"{config.output_dir}: another process plays as worker {config.worker}; wait until it is done, or "
-                "choose another --worker",
-                missing=1,
-            ) from error
-        yield
+def _nothing_to_play(config: SelfplayConfig, network: Path) -> SelfplaySummary:
+    note = f"already has {config.games} games"
+    return _summary(network.name, _Tally(), config.resign_threshold, note=note)
 
 
 class _Run:
@@ -286,13 +295,13 @@ class _Run:
         self._tally = _Tally(source.game.result_names)
         self._started = self._shown = time.monotonic()
 
-    def play(self) -> SelfplaySummary:
+    def play(self, ended: Callable[[], bool]) -> SelfplaySummary:
         progress, committer = self._progress, self._committer
         self._started = time.monotonic()
         progress.start("selfplay", self._wanted, "games")
         self._pool = pool = self._begin()
         try:
-            self._take_games(pool)
+            self._take_games(pool, ended)
         finally:
             try:
                 pool.close()
@@ -309,9 +318,9 @@ class _Run:
             self._source.name, self._tally, self._threshold, self._calibration, self._evaluations(), seconds
         )
 
-    def _take_games(self, pool: GamePool) -> None:
-        """Commit games as they end until all have. Raises what the pool raises."""
-        while self._waiting or not pool.done:
+    def _take_games(self, pool: GamePool, ended: Callable[[], bool]) -> None:
+        """Commit games as they end until all have, or the run is ended. Raises what the pool raises."""
+        while (self._waiting or not pool.done) and not ended():
             if not self._waiting:
                 self._waiting.extend(pool.outcomes(max(0.0, min(self._committer.due_in(), SHOWN_EVERY))))
             if self._waiting:
@@ -399,35 +408,6 @@ def refuse_other_game(preset: str, spec: str, network: Path) -> None:
     if parse_game(spec).family != found:
         raise UsageError(
             f"preset {preset} is for {spec}, {network} plays {found}; choose another --preset, or a folder for {spec}"
-        )
-
-
-def _games_wanted(config: SelfplayConfig, generation: int, on_damage: Callable[[FileError], None]) -> int:
-    """How many games to play. Sidecars that can't be read count for nothing; on_damage is told."""
-    if not config.top_up:
-        return config.games
-    have = 0
-    for meta in newest_shards(config.output_dir, on_damage):
-        if meta.generation is None or meta.generation < generation:
-            break
-        have += meta.games
-    return max(0, config.games - have)
-
-
-def _check_lead(config: SelfplayConfig, generation: int, on_damage: Callable[[FileError], None]) -> None:
-    """Raises NotYet if train is behind: more than max_lead positions were played since the newest model was made."""
-    if not config.max_lead:
-        return
-    played = 0
-    for meta in newest_shards(config.output_dir, on_damage):
-        if meta.generation is None or meta.generation < generation:
-            break
-        played += meta.positions
-    if played > config.max_lead:
-        raise NotYet(
-            f"{config.output_dir}: {played:,} positions since model {generation:06d} was made, wanted at most "
-            f"{config.max_lead:,}; run `python main.py gather` and `train` first",
-            missing=played - config.max_lead,
         )
 
 

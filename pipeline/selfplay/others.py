@@ -1,0 +1,93 @@
+"""What other processes play into the same folder: one at a time as each worker, and what is still missing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+from pipeline.config import SelfplayConfig
+from pipeline.errors import FileError, NotYet
+from pipeline.progress import Progress
+from pipeline.storage import atomic
+from pipeline.storage.shards import newest_shards
+
+LOOK_SECONDS = 0.5  # between two looks at what others have played
+PATIENCE_SECONDS = 20.0  # that a process that was just started may need until it plays
+
+
+@contextmanager
+def alone(config: SelfplayConfig, patience: float = 0.0) -> Iterator[None]:
+    """As the only one who plays under this worker's name. Raises NotYet if another process does for so many seconds."""
+    deadline = time.monotonic() + patience
+    with ExitStack() as held:
+        while True:
+            try:
+                held.enter_context(atomic.file_lock(config.output_dir / config.worker, wait=False))
+                break
+            except atomic.Busy as error:
+                if time.monotonic() >= deadline:
+                    raise NotYet(
+                        f"{config.output_dir}: another process plays as worker {config.worker}; wait until it is done, "
+                        "or choose another --worker",
+                        missing=1,
+                    ) from error
+            time.sleep(LOOK_SECONDS / 5)
+        yield
+
+
+def games_missing(config: SelfplayConfig, generation: int, on_damage: Callable[[FileError], None]) -> int:
+    """How many of config.games nobody has played in this generation yet. Sidecars that can't be read count for
+    nothing; on_damage is told.
+    """
+    have = 0
+    for meta in newest_shards(config.output_dir, on_damage):
+        if meta.generation is None or meta.generation < generation:
+            break
+        have += meta.games
+    return max(0, config.games - have)
+
+
+def wait_for_games(
+    config: SelfplayConfig, generation: int, on_damage: Callable[[FileError], None], progress: Progress
+) -> None:
+    """Return when none is missing. Raises NotYet if nobody plays as this worker for PATIENCE_SECONDS."""
+    missing = games_missing(config, generation, on_damage)
+    progress.start("waiting", missing, "games")
+    last_seen = time.monotonic()
+    try:
+        while missing:
+            time.sleep(LOOK_SECONDS)
+            now = games_missing(config, generation, on_damage)
+            progress.advance(missing - now)
+            missing = now
+            try:
+                with alone(config):
+                    pass
+            except NotYet:
+                last_seen = time.monotonic()
+            if missing and time.monotonic() - last_seen > PATIENCE_SECONDS:
+                raise NotYet(
+                    f"{config.output_dir}: nobody plays as worker {config.worker}, and {missing} games are missing; "
+                    "start `python main.py selfplay --background`, or leave --wait out",
+                    missing=missing,
+                )
+    finally:
+        progress.finish()
+
+
+def check_lead(config: SelfplayConfig, generation: int, on_damage: Callable[[FileError], None]) -> None:
+    """Raises NotYet if train is behind: more than max_lead positions were played since the newest model was made."""
+    if not config.max_lead:
+        return
+    played = 0
+    for meta in newest_shards(config.output_dir, on_damage):
+        if meta.generation is None or meta.generation < generation:
+            break
+        played += meta.positions
+    if played > config.max_lead:
+        raise NotYet(
+            f"{config.output_dir}: {played:,} positions since model {generation:06d} was made, wanted at most "
+            f"{config.max_lead:,}; run `python main.py gather` and `train` first",
+            missing=played - config.max_lead,
+        )

@@ -1,0 +1,164 @@
+"""Games beside other commands: when they begin anew, when they end, and who waits for them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipeline.config import SelfplayConfig
+from pipeline.errors import NotYet
+from pipeline.progress import SILENT
+from pipeline.schedules import RunState
+from pipeline.selfplay import background, others
+from pipeline.selfplay.background import play_on
+from pipeline.selfplay.command import selfplay
+from pipeline.storage import atomic
+from pipeline.storage.models import set_champion
+from pipeline.storage.shards import newest_shards, read_shard
+from tests.helpers import make_champion, make_model
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def config_for(tmp_path: Path, **options: object) -> SelfplayConfig:
+    settings = {
+        "network": tmp_path / "saved_models/best_model",
+        "output_dir": tmp_path / "selfplay",
+        "parallel_games": 4,
+        "threads": 1,
+        "commit_seconds": 0.0,
+        "backend": "torch",
+    }
+    return SelfplayConfig(**(settings | options))
+
+
+def games(tmp_path: Path) -> Counter[tuple[str, int | None, int]]:
+    """By model, generation and readouts."""
+    found: Counter[tuple[str, int | None, int]] = Counter()
+    for meta in newest_shards(tmp_path / "selfplay"):
+        readouts = read_shard(meta.path, meta).header["provenance"]["config"]["readouts"]
+        found[meta.model, meta.generation, readouts] += meta.games
+    return found
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_it_plays_on_and_begins_anew_only_when_a_setting_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background, "LOOK_SECONDS", 0.02)
+    make_champion(tmp_path / "saved_models")
+    asked: list[RunState] = []
+
+    def settings_at(run_state: RunState) -> SelfplayConfig:
+        asked.append(run_state)
+        readouts, wanted = {1: (2, 5), 2: (2, 9)}.get(run_state.generation, (3, 9))
+        return config_for(tmp_path, readouts=readouts, games=wanted, top_up=True)
+
+    def events() -> None:
+        """Meanwhile: a model is trained and promoted, then another one."""
+        try:
+            wait_for(lambda: games(tmp_path)["000000-test", 0, 2] > 8)  # more than those that a command would play
+            set_champion(tmp_path / "saved_models", make_model(tmp_path / "saved_models", 1), {"reason": "test"})
+            wait_for(lambda: games(tmp_path)["000001-test", 1, 2] > 3)
+            make_model(tmp_path / "saved_models", 2)
+            wait_for(lambda: games(tmp_path)["000001-test", 2, 3] > 3)
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    meanwhile = threading.Thread(target=events)
+    meanwhile.start()
+    rounds = play_on(config_for(tmp_path, time_share=0.25), settings_at, SILENT)
+    first = next(rounds)  # ended by the second new model, not by the first
+    with pytest.raises(KeyboardInterrupt):
+        next(rounds)
+    meanwhile.join()
+    found = games(tmp_path)
+    assert first.games == sum(count for (*_, readouts), count in found.items() if readouts == 2)
+    first_model, second_model = "000000-test", "000001-test"
+    assert set(found) <= {
+        *((first_model, generation, 2) for generation in (0, 1)),
+        *((second_model, *how) for how in ((1, 2), (2, 2), (2, 3))),
+    }
+    assert [state.generation for state in asked] == [1, 2, 3, 3]
+    assert {state.share for state in asked} == {0.0, 0.25}  # of the first model none of the time; others don't say
+    shards = [read_shard(meta.path, meta) for meta in newest_shards(tmp_path / "selfplay")]
+    assert len({one for shard in shards for one in shard.game_ids.tolist()}) == sum(found.values())
+
+
+def test_a_threshold_that_is_calibrated_is_found_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "LOOK_SECONDS", 0.0)
+    make_champion(tmp_path / "saved_models")
+    over: list[bool] = []
+    for rate in (0.0, 0.05):
+        config = config_for(tmp_path, resign_false_rate=rate)
+        current = background._Round(config, lambda _, config=config: config, lambda error: None)  # type: ignore[misc]
+        for number in range(1, 6):
+            make_model(tmp_path / "saved_models", number)
+            over.append(current.over())
+        for path in (tmp_path / "saved_models").glob("00000[1-9]-test"):
+            path.rename(tmp_path / f"{rate}-{path.name}")
+    assert over == [False] * 5 + [True, True, False, True, False]
+
+
+def test_it_ends_when_train_falls_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "LOOK_SECONDS", 0.02)
+    make_champion(tmp_path / "saved_models")
+    config = config_for(tmp_path, max_lead=100)
+    with pytest.raises(NotYet, match="wanted at most 100"):
+        list(play_on(config, lambda _: config, SILENT))
+    assert sum(meta.positions for meta in newest_shards(tmp_path / "selfplay")) > 100
+
+
+def test_whoever_waits_gets_the_games_of_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(others, "LOOK_SECONDS", 0.02)
+    make_champion(tmp_path / "saved_models")
+    words = ["--network", "saved_models/best_model", "--output-dir", "selfplay", "--threads", "1", "--backend", "torch"]
+    player = subprocess.Popen(
+        [sys.executable, str(ROOT / "main.py"), "selfplay", "--background", *words], cwd=tmp_path,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        found = selfplay(config_for(tmp_path, games=30, wait=True))
+        assert "nothing to play" in found.lines()[0]
+        assert sum(meta.games for meta in newest_shards(tmp_path / "selfplay")) >= 30 and player.poll() is None
+        with pytest.raises(NotYet, match="another process plays as worker w00"):
+            selfplay(config_for(tmp_path))
+    finally:
+        player.terminate()
+        _, said = player.communicate(timeout=60)
+    assert player.returncode == 143 and "finished games are kept" in said
+
+
+def test_whoever_waits_for_nobody_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(others, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(others, "PATIENCE_SECONDS", 0.2)
+    make_champion(tmp_path / "saved_models")
+    with pytest.raises(NotYet, match="nobody plays as worker w00, and 30 games are missing"):
+        selfplay(config_for(tmp_path, games=30, wait=True))
+    selfplay(config_for(tmp_path, games=30))
+    assert "nothing to play" in selfplay(config_for(tmp_path, games=30, wait=True)).lines()[0]
+
+
+def test_it_is_patient_with_who_only_looks_whether_somebody_plays(tmp_path: Path) -> None:
+    make_champion(tmp_path / "saved_models")
+    config = config_for(tmp_path)
+    looking = atomic.file_lock(config.output_dir / config.worker)
+    looking.__enter__()
+    threading.Timer(0.2, looking.__exit__, (None, None, None)).start()
+    with others.alone(config, patience=10):
+        pass
