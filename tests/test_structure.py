@@ -46,8 +46,8 @@ FOUNDATION = {
 FLOORS: list[set[str]] = [
     {"main"},
     {"bench", "verify", "retention"},
-    {"selfplay", "gather", "train", "evaluate", "protocols", "reports", "run_state", "command_line"},
-    {"ratings"},
+    {"selfplay", "gather", "train", "evaluate", "protocols", "reports", "command_line"},
+    {"ratings", "run_state"},
     {"matches"},
     {"methods"},
     {"players", "workers"},

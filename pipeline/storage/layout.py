@@ -4,7 +4,7 @@
     saved_models/.000018-name.training/  the checkpoint of a training run that will become it
     saved_models/best_model              the champion, a relative symlink; promotions.jsonl beside it
     data/selfplay/000018-name/WORKER/20261121T131500.123456-000001.gz    a shard; .meta beside it commits it
-    data/selfplay/000021+000018-name/WORKER/…                            games that model 18 began in generation 21
+    data/selfplay/000021+000018-name/WORKER/…                            games that model 18 ended in generation 21
     data/selfplay/…/WORKER/20261121T131500.123456-002000x01998.gz        a pack: 1998 shards, of which this is the last
     data/training_data/000007-1a2b3c4d-0003-of-0190.h5            chunk 3 of 190 of set 000007-1a2b3c4d
     data/training_data/000007-1a2b3c4d-holdout.h5                 its hold-out
@@ -21,7 +21,8 @@ made in its folder, so that age shows even between two sets of one model; the ha
 The age of a game is its *generation*: the number of the newest model in saved_models/ when it began. The folder of
 games carries it: a model's name begins with its number, and where it plays in a later generation, that one stands
 before it with a "+", which no model's name has. So games sort by when they were begun in the run, also those of a
-champion that nobody replaced or that was called back. Folders of one generation are of one age; see order.py.
+champion that nobody replaced or that was called back. A game that a promoted model went on with is of that one's
+generation, if it has the higher number. Folders of one generation are of one age; see order.py.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ def parse_checkpoint_name(name: str) -> str | None:
 
 @dataclass(frozen=True, order=True)
 class GamesFolder:
-    """The folder of the games that a model began in a generation."""
+    """The folder of a model's games of a generation."""
 
     generation: int  # UNNUMBERED: earlier versions wrote none for a model whose name has no number
     model: str
@@ -216,7 +217,7 @@ def parse_pack_name(name: str) -> PackName | None:
 
 
 def shard_folder(directory: Path, model: str, worker: str, generation: int | None = None) -> Path:
-    """Where a worker puts the games that a model began in a generation; None: in the model's own.
+    """Where a worker puts a model's games of a generation; None: of the model's own.
 
     Raises UsageError for a model or worker whose name a folder can't have.
     """
