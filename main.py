@@ -258,18 +258,9 @@ def run_selfplay(name: str, kind: type[StageConfig], given: dict[str, Any]) -> N
     from pipeline.reports.progress import ConsoleProgress
     from pipeline.selfplay.background import play_on
 
-    def settings_at(run_state: RunState) -> SelfplayConfig:
-        found, _, _ = configured(name, kind, given, run_state)
-        assert isinstance(found, SelfplayConfig)
-        return found
-
     with ConsoleProgress(quiet=verbose == 0) as progress:
-        for summary in play_on(config, settings_at, progress):
-            if verbose > 0:
-                print_summary(summary, as_json, verbose)
-                sys.stdout.flush()
-    if INTERRUPTS.first is not None:
-        raise KeyboardInterrupt
+        rounds = play_on(config, settings_of(name, kind, given), progress)
+        print_each((one for one in rounds if verbose > 0), as_json, verbose)
 
 
 def run_evaluate(name: str, kind: type[StageConfig], given: dict[str, Any]) -> None:
@@ -286,17 +277,23 @@ def run_evaluate(name: str, kind: type[StageConfig], given: dict[str, Any]) -> N
     from pipeline.evaluate.watch import watch
     from pipeline.reports.progress import ConsoleProgress
 
-    def settings_at(run_state: RunState) -> EvaluateConfig:
-        found, _, _ = configured(name, kind, given, run_state)
-        assert isinstance(found, EvaluateConfig)
-        return found
-
     preset = given.get("preset")
     follows_schedule = preset and scheduled_lines(kind, read_preset(preset).get(name, {}))
     with ConsoleProgress(quiet=verbose == 0) as progress:
-        for evaluation in watch(config, progress, settings_at if follows_schedule else None):
-            print_summary(evaluation, as_json, verbose)
-            sys.stdout.flush()
+        settings_at = settings_of(name, kind, given) if follows_schedule else None
+        print_each(watch(config, progress, settings_at), as_json, verbose)
+
+
+def settings_of(name: str, kind: type[StageConfig], given: dict[str, Any]) -> Callable[[RunState], Any]:
+    """What gives a command's config, of this kind, in a state of the run."""
+    return lambda run_state: configured(name, kind, given, run_state)[0]
+
+
+def print_each(summaries: Iterable[Any], as_json: bool, verbose: int) -> None:
+    """Print summaries as they come, those of a command that goes on until it is interrupted."""
+    for summary in summaries:
+        print_summary(summary, as_json, verbose)
+        sys.stdout.flush()
     if INTERRUPTS.first is not None:
         raise KeyboardInterrupt
 

@@ -177,11 +177,11 @@ end_player() {
     wait "$player" || true
     player=
 }
-# more_games OPTION …: games of the next generation, by whoever plays already, or by a command of their own.
+# more_games: what is missing of the next generation's games, by whoever plays already, or by a command of its own.
 more_games() {
     play_beside
     ((overlap == 0)) || ! main selfplay --preset "$preset" --wait || return 0
-    main selfplay --preset "$preset" "$@" || true # 75: nothing to play yet
+    main selfplay --preset "$preset" --top-up || true # 75: nothing to play yet
 }
 
 [[ -n $minutes ]] || run "$python" "$root/main.py" presets "$preset" --generation 1 >/dev/null || {
@@ -205,7 +205,7 @@ while true; do
     next="generation $((generation + 1))"
     ((generations == 0)) || next+=" of $generations"
     say "$next: selfplay"
-    more_games --top-up
+    more_games
     say "$next: gather, train"
     until main gather --preset "$preset" && main train --preset "$preset"; do # 75: too few positions yet
         say "$next: more selfplay"

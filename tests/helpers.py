@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from pipeline.games.registry import parse_game
@@ -39,3 +41,11 @@ def make_champion(folder: Path, **kwargs) -> Path:
     path = make_model(folder, **kwargs)
     set_champion(folder, path, {"reason": "test"})
     return path
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Return when it holds. Fails after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

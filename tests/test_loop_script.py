@@ -74,7 +74,7 @@ def stopped(number, frame):
 signal.signal(signal.SIGTERM, stopped)
 if "--background" in words:
     command = "background"
-code = planned(" ".join([command, *["--wait"][: "--wait" in words]]))
+code = planned(command + (" --wait" if "--wait" in words else ""))
 if code == "hang":
     note("hanging")
     while True:

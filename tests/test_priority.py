@@ -6,13 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pipeline.priority import groups_by_session, session_niceness, share_niceness
+from tests.helpers import wait_for
 
 ROOT = Path(__file__).parent.parent
 STEP_BACK = "from pipeline.priority import step_back; import os, signal, sys, time; step_back(); "
@@ -30,13 +29,6 @@ def said_by(process: subprocess.Popen[str]) -> list[int]:
 
 
 TELL = "print(os.getpid(), os.getsid(0), os.getpriority(os.PRIO_PROCESS, 0), flush=True); "
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @grouped

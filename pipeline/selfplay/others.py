@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import takewhile
 
 from pipeline.config import SelfplayConfig
 from pipeline.errors import FileError, NotYet
 from pipeline.progress import Progress
 from pipeline.storage import atomic
-from pipeline.storage.shards import newest_shards
+from pipeline.storage.shards import ShardMeta, newest_shards
 
 LOOK_SECONDS = 0.5  # between two looks at what others have played
 PATIENCE_SECONDS = 20.0  # that a process that was just started may need until it plays
@@ -40,12 +41,7 @@ def games_missing(config: SelfplayConfig, generation: int, on_damage: Callable[[
     """How many of config.games nobody has played in this generation yet. Sidecars that can't be read count for
     nothing; on_damage is told.
     """
-    have = 0
-    for meta in newest_shards(config.output_dir, on_damage):
-        if meta.generation is None or meta.generation < generation:
-            break
-        have += meta.games
-    return max(0, config.games - have)
+    return max(0, config.games - sum(meta.games for meta in _of_generation(config, generation, on_damage)))
 
 
 def wait_for_games(
@@ -80,14 +76,21 @@ def check_lead(config: SelfplayConfig, generation: int, on_damage: Callable[[Fil
     """Raises NotYet if train is behind: more than max_lead positions were played since the newest model was made."""
     if not config.max_lead:
         return
-    played = 0
-    for meta in newest_shards(config.output_dir, on_damage):
-        if meta.generation is None or meta.generation < generation:
-            break
-        played += meta.positions
+    played = sum(meta.positions for meta in _of_generation(config, generation, on_damage))
     if played > config.max_lead:
         raise NotYet(
             f"{config.output_dir}: {played:,} positions since model {generation:06d} was made, wanted at most "
             f"{config.max_lead:,}; run `python main.py gather` and `train` first",
             missing=played - config.max_lead,
         )
+
+
+def _of_generation(
+    config: SelfplayConfig, generation: int, on_damage: Callable[[FileError], None]
+) -> Iterator[ShardMeta]:
+    """Whatever anybody has played in this generation or a later one."""
+
+    def belongs(meta: ShardMeta) -> bool:
+        return meta.generation is not None and meta.generation >= generation
+
+    return takewhile(belongs, newest_shards(config.output_dir, on_damage))

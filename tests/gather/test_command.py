@@ -692,14 +692,19 @@ def test_an_output_that_cannot_be_written_is_noticed_before_anything_is_read(
 # Surprise
 
 
-def test_surprising_positions_are_drawn_more_often(tmp_path: Path) -> None:
-    """Every third move surprised: it weighs .5 + .5 · 3 = 2, the others 1/2."""
+def write_every_third_surprised(directory: Path) -> None:
+    """20 shards of 8 games, where every third move surprised the network."""
     for number in range(20):
         games = [
             replace(record, surprises=np.where(np.arange(len(record.moves)) % 3 == 0, 1.5, 0.0))
             for record in random_games(GAME, 8, number)
         ]
-        write_shard(tmp_path / "selfplay", "000001-a", "w00", "tictactoe", games, {})
+        write_shard(directory, "000001-a", "w00", "tictactoe", games, {})
+
+
+def test_surprising_positions_are_drawn_more_often(tmp_path: Path) -> None:
+    """Every third move surprised: it weighs .5 + .5 · 3 = 2, the others 1/2."""
+    write_every_third_surprised(tmp_path / "selfplay")
     options = {"surprise_weight": 0.5, "holdout_fraction": 0.0, "chunks_to_make": 4}
     gather(config(tmp_path, **options))
     seen = [position for chunk in chunks_of(tmp_path / "chunks") for position in positions(chunk)]
@@ -721,12 +726,7 @@ def test_surprising_positions_are_drawn_more_often(tmp_path: Path) -> None:
 
 def test_only_positions_that_were_searched_in_full(tmp_path: Path) -> None:
     """Every third move here. None of the others is drawn or held out, and the window's capacity counts all."""
-    for number in range(20):
-        games = [
-            replace(record, surprises=np.where(np.arange(len(record.moves)) % 3 == 0, 1.5, 0.0))
-            for record in random_games(GAME, 8, number)
-        ]
-        write_shard(tmp_path / "selfplay", "000001-a", "w00", "tictactoe", games, {})
+    write_every_third_surprised(tmp_path / "selfplay")
     total = sum(meta.positions for meta in newest_shards(tmp_path / "selfplay"))
     searched = sum(-(-int(n) // 3) for meta in newest_shards(tmp_path / "selfplay") for n in meta.lengths)
     options = {"searched_only": True, "chunks_to_make": 9000, "as_many_as_possible": True}
@@ -748,12 +748,7 @@ def test_methods_without_searches_refuse_to_learn_from_searches_alone(tmp_path: 
 
 def test_copies_only_of_what_weighs_more_than_one_carries(tmp_path: Path) -> None:
     """All positions drawn, every third heavy: they stand twice, and others stay away for it. A damaged shard too."""
-    for number in range(20):
-        games = [
-            replace(record, surprises=np.where(np.arange(len(record.moves)) % 3 == 0, 1.5, 0.0))
-            for record in random_games(GAME, 8, number)
-        ]
-        write_shard(tmp_path / "selfplay", "000001-a", "w00", "tictactoe", games, {})
+    write_every_third_surprised(tmp_path / "selfplay")
     flip(sorted((tmp_path / "selfplay").rglob("*.gz"))[4])
     gather(config(tmp_path, surprise_weight=0.5, holdout_fraction=0.0, chunks_to_make=16))
     copies = Counter(position for chunk in chunks_of(tmp_path / "chunks") for position in positions(chunk))

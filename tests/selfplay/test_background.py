@@ -7,9 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,7 +22,7 @@ from pipeline.selfplay.command import selfplay
 from pipeline.storage import atomic
 from pipeline.storage.models import set_champion
 from pipeline.storage.shards import newest_shards, read_shard
-from tests.helpers import make_champion, make_model
+from tests.helpers import make_champion, make_model, wait_for
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -50,13 +48,6 @@ def games(tmp_path: Path) -> Counter[tuple[str, int | None, int]]:
     return found
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def test_it_plays_on_and_begins_anew_only_when_a_setting_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,11 +63,11 @@ def test_it_plays_on_and_begins_anew_only_when_a_setting_changes(
     def events() -> None:
         """Meanwhile: a model is trained and promoted, then another one."""
         try:
-            wait_for(lambda: games(tmp_path)["000000-test", 0, 2] > 8)  # more than those that a command would play
+            wait_for(lambda: games(tmp_path)["000000-test", 0, 2] > 8, 60)  # more than those that a command would play
             set_champion(tmp_path / "saved_models", make_model(tmp_path / "saved_models", 1), {"reason": "test"})
-            wait_for(lambda: games(tmp_path)["000001-test", 1, 2] > 3)
+            wait_for(lambda: games(tmp_path)["000001-test", 1, 2] > 3, 60)
             make_model(tmp_path / "saved_models", 2)
-            wait_for(lambda: games(tmp_path)["000001-test", 2, 3] > 3)
+            wait_for(lambda: games(tmp_path)["000001-test", 2, 3] > 3, 60)
         finally:
             os.kill(os.getpid(), signal.SIGINT)
 
