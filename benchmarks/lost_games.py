@@ -1,0 +1,200 @@
+"""Where a player loses its games: what a stronger judge thinks of its lost games, ply by ply, beside what it thought.
+
+    python -m benchmarks.lost_games --judge runs/go9/saved_models/best_model runs/go9/measured/*gnugo-10*
+
+Each argument is the folder of a match of games that the player lost some of: the challenger, or the side whose name
+has --player in it. The judge, a model, searches every position of up to --games lost games behind the opening with
+--readouts. It should be stronger than the player, or look much further: what neither of them sees isn't found here.
+
+A game is *lost for good* at the first ply from which on the judge's value for the player stays below -LOST; the player
+was *ahead* if that value was above LOST before. For each stretch of plies is printed:
+
+lost         games that were lost for good there
+judge, own   the means of the judge's value and of what the player itself thought (recorded at its moves), both for the
+             player; where own is the higher one, the player doesn't see what is coming
+given away   what the player's own moves there cost, by the judge, in a game: the sum of drops from its value before the
+             move to the one after it. Searches are noisy, so moves that cost nothing sum to something, too: compare
+             with `by them`, the same of the opponent's moves
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.strength import HelpFormatter, ending
+from benchmarks.targets import NO_NOISE, ROWS, parts
+from pipeline.errors import MuGoError
+from pipeline.games.base import FloatArray, Game
+from pipeline.games.registry import parse_game
+from pipeline.games.replay import handicap_start, replay
+from pipeline.matches.statistics import measured_games
+from pipeline.players.loading import load_evaluators
+from pipeline.players.searching import Evaluate
+from pipeline.progress import Progress
+from pipeline.reports.progress import ConsoleProgress
+from pipeline.search.batch import BatchSearch
+from pipeline.storage.matches import SIDES, Match, MatchGame, read_match
+from pipeline.storage.models import read_model, resolve_champion
+
+LOST = 0.5  # a value beyond this, three quarters of the points, is a decision
+STRETCH = 8  # plies that are counted together
+
+
+@dataclass(frozen=True)
+class Course:
+    """A lost game, seen by the player who lost it.
+
+    first: the ply behind the opening. judged [T + 1]: values of the positions before plies first to first + T, the last
+    one the result. own [T]: what the player thought at its moves, NaN at others. by_player [T]: whose moves those are.
+    """
+
+    first: int
+    judged: FloatArray
+    own: FloatArray
+    by_player: np.ndarray
+
+    @property
+    def lost_at(self) -> int:
+        """The first ply from which on the judge sees the game lost."""
+        holding = np.flatnonzero(self.judged > -LOST)
+        return self.first + (int(holding[-1]) + 1 if len(holding) else 0)
+
+    @property
+    def was_ahead(self) -> bool:
+        return bool((self.judged > LOST).any())
+
+    @property
+    def drops(self) -> FloatArray:
+        """[T] what each move cost whoever made it."""
+        steps = self.judged[:-1] - self.judged[1:]
+        return np.maximum(np.where(self.by_player, steps, -steps), 0)
+
+
+def lost_games(match: Match, player: str) -> list[tuple[MatchGame, int]]:
+    """The games that count and that this side lost, and which player it was in them. player: part of its name; "": the
+    challenger. Raises MuGoError unless it is the name of one side.
+    """
+    names = [match.header.challenger, match.header.champion]
+    sides = [side for side, name in enumerate(names) if player in name][: None if player else 1]
+    if len(sides) != 1:
+        raise MuGoError(f"{match.folder}: --player {player!r} fits {len(sides)} of {' and '.join(names)}; wanted one")
+    sign = 1 if SIDES[sides[0]] == "challenger" else -1
+    lost = [game for game in measured_games(match) if game.challenger_result * sign < 0]
+    return [(game, game.challenger_player if sign == 1 else 1 - game.challenger_player) for game in lost]
+
+
+def course(game: Game, evaluate: Evaluate, played: MatchGame, player: int, readouts: int) -> Course:
+    """Judge a game that this player (0 or 1) lost."""
+    moves = np.array(played.moves, np.int32).reshape(-1, 1)
+    positions = []
+    for states, history in replay(game, moves, np.array([len(moves)]), handicap_start(game, played.stones)):
+        positions.append((states[0].copy(), history.keys[0, : history.lengths[0]].copy()))
+    positions = positions[played.opening_plies : len(moves)]
+    values = np.empty(len(positions) + 1, np.float32)
+    movers = np.empty(len(positions), np.int8)
+    for part in parts(len(positions)):
+        rows = np.arange(len(positions[part]))
+        search = BatchSearch(game, len(rows), readouts, NO_NOISE)
+        search.new_games(rows, np.arange(1, len(rows) + 1, dtype=np.uint64))
+        for row, position in enumerate(positions[part]):
+            search.place(row, *position)
+        movers[part] = search.to_move(rows)
+        search.begin(rows, np.full(len(rows), readouts, np.int32), np.zeros(len(rows), np.bool_))
+        while len(search.finished()) < len(rows):
+            search.expand(*evaluate(search.leaves()))
+        values[:-1][part] = np.where(movers[part] == player, 1, -1) * search.root_values(rows)
+    values[-1] = -1
+    by_player = movers == player
+    thought = np.array(played.values_to_move[played.opening_plies :], np.float32)  # None becomes NaN
+    return Course(played.opening_plies, values, np.where(by_player, thought, np.nan), by_player)
+
+
+def table(courses: Sequence[Course]) -> list[str]:
+    """The lines described above."""
+    last = max(one.first + len(one.own) for one in courses)
+    found = [f"{'plies':>9} {'games':>6} {'lost':>5} {'judge':>7} {'own':>7} {'given away':>11} {'by them':>8}"]
+    for start in range(min(one.first for one in courses) // STRETCH * STRETCH, last, STRETCH):
+        lost = sum(start <= one.lost_at < start + STRETCH for one in courses)
+        cuts = [(one, slice(max(start - one.first, 0), max(start + STRETCH - one.first, 0))) for one in courses]
+        cuts = [(one, cut) for one, cut in cuts if len(one.own[cut])]
+        mine = [one.by_player[cut] for one, cut in cuts]
+        judged = np.concatenate([one.judged[:-1][cut][by] for (one, cut), by in zip(cuts, mine, strict=True)])
+        own = np.concatenate([one.own[cut] for one, cut in cuts])
+        drops = [one.drops[cut] for one, cut in cuts]
+        given = [
+            sum(drop[moved].sum() for drop, moved in zip(drops, whose, strict=True)) / len(cuts)
+            for whose in (mine, [~by for by in mine])
+        ]
+        values = [f"{np.nanmean(one):+.2f}" if np.isfinite(one).any() else "" for one in (judged, own)]
+        found.append(
+            f"{f'{start}-{start + STRETCH - 1}':>9} {len(cuts):>6} {lost or '':>5} {values[0]:>7} {values[1]:>7} "
+            f"{given[0]:>11.2f} {given[1]:>8.2f}"
+        )
+    return found
+
+
+def summary(courses: Sequence[Course]) -> str:
+    plies = np.array([one.lost_at for one in courses])
+    low, middle, high = np.percentile(plies, [25, 50, 75])
+    ahead = sum(one.was_ahead for one in courses)
+    return (
+        f"{len(courses)} lost games: for good at ply {middle:.0f} (half of them between {low:.0f} and {high:.0f}); "
+        f"ahead before in {ahead}"
+    )
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.lost_games", description=__doc__, formatter_class=HelpFormatter
+    )
+    parser.add_argument("matches", nargs="+", type=Path, metavar="MATCH", help="a folder with games.jsonl")
+    parser.add_argument("--judge", type=Path, required=True, help="a model")
+    parser.add_argument("--player", default="", help="part of the name of who lost (default: the challenger)")
+    parser.add_argument("--readouts", type=int, default=800, help="of the judge's searches")
+    parser.add_argument("--games", type=int, default=50, help="lost ones that are judged, at most")
+    options = parser.parse_args(arguments)
+    for name in ("readouts", "games"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name} {getattr(options, name)}: wanted at least 1")
+    return options
+
+
+def judged_games(options: argparse.Namespace, progress: Progress) -> list[Course]:
+    """Those of the command line's matches. Raises MuGoError where nothing is lost, or the judge plays another game."""
+    model = read_model(resolve_champion(options.judge))
+    game = parse_game(model.info.game)
+    lost = []
+    for folder in options.matches:
+        match = read_match(folder)
+        if parse_game(match.header.game).spec != game.spec:
+            raise MuGoError(f"{folder}: a match of {match.header.game}; the judge plays {game.spec}")
+        lost += lost_games(match, options.player)
+    if not lost:
+        raise MuGoError(f"{', '.join(map(str, options.matches))}: no lost game")
+    evaluate = load_evaluators(model, ROWS, 1, "auto", progress)[0]
+    lost = lost[: options.games]
+    progress.start("judging games", len(lost), "games")
+    found = []
+    for played, player in lost:
+        found.append(course(game, evaluate, played, player, options.readouts))
+        progress.advance(1)
+    progress.finish()
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parse(arguments)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.lost_games")
+    with ending(parser), ConsoleProgress() as progress:
+        courses = judged_games(options, progress)
+    print(summary(courses))
+    print("\n".join(table(courses)))
+
+
+if __name__ == "__main__":
+    main()
