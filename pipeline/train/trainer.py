@@ -51,6 +51,7 @@ from pipeline.errors import MuGoError
 from pipeline.games.base import FloatArray
 from pipeline.methods.base import Objective, Weights
 from pipeline.networks.backends import has_fast_bfloat16
+from pipeline.train.allocation import keep_freed_memory
 from pipeline.train.muon import Muon
 
 if TYPE_CHECKING:
@@ -104,6 +105,8 @@ class Trainer:
         self._config = config
         self._group, self._rank, self._processes = group, *((group.rank, group.count) if group else (0, 1))
         self._device = group.device if group else torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        if self._device.type == "cpu":
+            keep_freed_memory()
         raw = weights if optimizer is None else _raw_weights(weights, optimizer) or weights
         self._network = objective.network(raw).to(self._device)
         # The network that is returned and measured: the trained one, or another that holds the average.
