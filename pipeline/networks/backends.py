@@ -209,8 +209,11 @@ class _Layers:
         return self.flat(self.ops.add(y, self._constant(f"{name}.bias", (1, -1, 1, 1))))
 
     def pooled(self, x: Any) -> Any:
-        board = np.array([2, 3])
-        return self.ops.concat([self.ops.reduce_mean(x, board, False), self.ops.reduce_max(x, board, False)], 1)
+        """[B, 2C] means and maxima; as layers of pooling, which take a third of the time of reductions."""
+        board, ones, nothing = [int(side) for side in x.shape][2:], [1, 1], [0, 0]
+        mean = self.ops.avg_pool(x, ones, nothing, nothing, board, True)
+        maximum = self.ops.max_pool(x, ones, ones, nothing, nothing, board, "floor", "explicit").output(0)
+        return self.flat(self.ops.concat([mean, maximum], 1))
 
     def at_first_point(self, x: Any) -> Any:
         """[B, C] of [B, C, H, W]"""
