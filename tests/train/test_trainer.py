@@ -150,6 +150,29 @@ def test_weight_decay_spares_biases_and_norms() -> None:
         np.testing.assert_allclose(after[name], factor * array, rtol=1e-5, err_msg=name)
 
 
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+def test_moments_of_a_unit_that_no_gradient_reaches_end_at_0(optimizer: str) -> None:
+    """And not below 1e-38, where processors take a hundred times as long for a number."""
+    weights = random_weights(ARCHITECTURE, 0)
+    weights["value_hidden.bias"][3] = -1e4
+    weights["blocks.0.first.norm.weight"][5] = 0
+    weights["blocks.0.first.norm.bias"][5] = -1e4
+    dead = {"value_hidden.weight": 3, "value_hidden.bias": 3, "blocks.0.first.conv.weight": 5}
+    batch, config = examples(128), FLOAT32.model_copy(update={"optimizer": optimizer})
+    first = trainer_of(ARCHITECTURE, weights, config)
+    first.step(batch)
+    state = first.optimizer_state
+    for name, unit in dead.items():
+        assert not state[f"exp_avg.{name}"][unit].any()
+        state[f"exp_avg.{name}"][unit] = 1e-38
+    subject = trainer_of(ARCHITECTURE, first.weights, config, state)
+    for _ in range(2):
+        subject.step(batch)
+    for name, unit in dead.items():
+        assert not subject.optimizer_state[f"exp_avg.{name}"][unit].any(), name
+    assert np.float32(1e-39) * np.float32(0.5) != 0  # nothing else is changed in this thread
+
+
 def test_gradients_are_clipped() -> None:
     batch = examples(16)._replace(value=torch.full((16,), 1e4))
     steps = [trainer(gradient_clip=clip, learning_rate=0.1).step(batch).gradient_norm for clip in (1e-3, 5.0)]
