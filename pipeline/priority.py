@@ -5,6 +5,10 @@ only: sessions get equal shares of the processor, whatever the niceness of what 
 of its own, in ``/proc/PID/autogroup`` (sched(7)). It is set here only for sessions that this program has made: a
 terminal's would count for everything that is ever started there.
 
+Niceness says how much of a core a thread gets, not which core others are put on: to Linux a core that a thread of
+niceness 19 uses is busy, so threads that wake up together may be put on another one, together. A core that only runs
+threads of the policy SCHED_IDLE counts as idle (sched(7)), so that is the policy here.
+
 Sets priorities; knows nothing of what runs with them. Where the kernel has no autogroups it is plain niceness.
 """
 
@@ -47,6 +51,8 @@ def step_back(end_with_parent: bool = False) -> None:
         _go_on_in_own_session()
     os.nice(LOWEST)
     share_niceness(os.getpid())
+    with suppress(AttributeError, OSError):  # Linux alone has it
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def share_niceness(leader: int) -> None:

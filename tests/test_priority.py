@@ -44,6 +44,17 @@ def test_the_session_is_its_own_and_has_the_lowest_niceness(new_session: bool) -
     assert process.wait() == -signal.SIGTERM
 
 
+@pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="Linux alone has this policy")
+def test_its_threads_and_processes_leave_their_cores_to_others() -> None:
+    """Also those that it starts later."""
+    ours = os.sched_getscheduler(0)
+    asked = "import subprocess, threading; "
+    asked += "threading.Thread(target=lambda: print(os.sched_getscheduler(0), end=' ', flush=True)).start(); "
+    asked += "subprocess.run([sys.executable, '-c', 'import os; print(os.sched_getscheduler(0))'])"
+    assert said_by(started(asked)) == [os.SCHED_IDLE, os.SCHED_IDLE]
+    assert os.sched_getscheduler(0) == ours
+
+
 @grouped
 def test_exit_codes_and_signals_go_through() -> None:
     process = started("sys.exit(75)")
@@ -117,6 +128,7 @@ def test_without_autogroups_it_is_plain_niceness(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(priority, "SWITCH", tmp_path / "none")
     given: list[int] = []
     monkeypatch.setattr(os, "nice", given.append)
+    monkeypatch.setattr(os, "sched_setscheduler", lambda *given: None)
     monkeypatch.setattr(os, "fork", lambda: pytest.fail("there is no need for another process"))
     priority.step_back()
     assert given == [19] and not groups_by_session()

@@ -32,7 +32,9 @@ Weights = dict[str, FloatArray]
 
 NORM_EPSILON = 1e-5  # of every batch norm; folding needs the same number
 MAX_BLOCKS, MIN_CHANNELS, MAX_CHANNELS = 64, 4, 1024
-VALUE_HIDDEN = 32  # width of the value head's hidden layer
+# Width of the value head's hidden layer, in new networks and in those that don't say: half of 32 units die within
+# minutes of training (LOG.md, 2026-11-25).
+VALUE_HIDDEN, FORMER_VALUE_HIDDEN = 64, 32
 # Passes start e³ times less likely than points. From a uniform policy, search in the first games learns to pass
 # whenever komi puts a player ahead, and the first generations pass themselves to death (LOG.md, 2026-11-21).
 EXTRA_ACTION_LOGIT = -3.0
@@ -57,6 +59,7 @@ class Architecture:
     value_head: str = "scalar"  # one of VALUE_OUTPUTS
     global_planes: int = 0  # the last of the planes, each the same everywhere; 0: a network for one board
     kinds_per_point: int = 1  # of moves: action k·P + p is one of kind k to point p
+    value_hidden: int = FORMER_VALUE_HIDDEN  # units of the value head's hidden layer
 
     @staticmethod
     def for_game(size: str, game: Game, value_head: str = "scalar") -> Architecture:
@@ -65,13 +68,13 @@ class Architecture:
         height, width = game.board_shape
         return Architecture(
             blocks, channels, game.num_planes, height, width, game.num_actions, value_head, game.num_global_planes,
-            game.kinds_per_point,
+            game.kinds_per_point, VALUE_HIDDEN,
         )  # fmt: skip
 
     @staticmethod
     def from_dict(values: dict[str, Any]) -> Architecture:
         """The inverse of to_dict; without a value_head it is scalar, without global_planes there are none, without
-        kinds_per_point it is one.
+        kinds_per_point it is one, without value_hidden it has 32.
 
         Raises MuGoError that names the first field that is missing, unknown or of a wrong value.
         """
@@ -90,6 +93,9 @@ class Architecture:
         if not isinstance(kinds, int) or isinstance(kinds, bool) or not 1 <= kinds <= most:
             found = f"kinds_per_point is {kinds!r}"
             raise MuGoError(f"architecture: {found}; wanted 1 to {most}, as it has {values['actions']} actions")
+        width = values.get("value_hidden", FORMER_VALUE_HIDDEN)
+        if not isinstance(width, int) or isinstance(width, bool) or not 1 <= width <= MAX_CHANNELS:
+            raise MuGoError(f"architecture: value_hidden is {width!r}; wanted 1 to {MAX_CHANNELS}")
         last = values.get("global_planes", 0)
         if not isinstance(last, int) or isinstance(last, bool) or not 0 <= last < values["planes"]:
             found = f"global_planes is {last!r}"
@@ -105,6 +111,8 @@ class Architecture:
             del values["global_planes"]
         if self.kinds_per_point == 1:
             del values["kinds_per_point"]
+        if self.value_hidden == FORMER_VALUE_HIDDEN:
+            del values["value_hidden"]
         return values
 
     def at(self, height: int, width: int) -> Architecture:
@@ -217,10 +225,10 @@ def weight_shapes(architecture: Architecture) -> dict[str, tuple[int, ...]]:
         if architecture.extra_actions:
             linear(f"{policy}_extra", groups * head, architecture.extra_actions)
     convolution("value_features", channels, head, 1)
-    linear("value_hidden", groups * head, VALUE_HIDDEN)
-    linear("value_output", VALUE_HIDDEN, VALUE_OUTPUTS[architecture.value_head])
+    linear("value_hidden", groups * head, architecture.value_hidden)
+    linear("value_output", architecture.value_hidden, VALUE_OUTPUTS[architecture.value_head])
     linear("ownership", head, 1)
-    linear("score", VALUE_HIDDEN, 1)
+    linear("score", architecture.value_hidden, 1)
     return shapes
 
 

@@ -27,7 +27,6 @@ from torch.nn import functional as F
 from pipeline.networks.architecture import (
     NORM_EPSILON,
     POLICY_HEADS,
-    VALUE_HIDDEN,
     VALUE_OUTPUTS,
     Architecture,
     Weights,
@@ -125,10 +124,10 @@ class Network(nn.Module):
             if architecture.extra_actions:
                 self.add_module(f"{policy}_extra", nn.Linear(groups * head, architecture.extra_actions))
         self.value_features = NormedConvolution(channels, head, 1)
-        self.value_hidden = nn.Linear(groups * head, VALUE_HIDDEN)
-        self.value_output = nn.Linear(VALUE_HIDDEN, VALUE_OUTPUTS[architecture.value_head])
+        self.value_hidden = nn.Linear(groups * head, architecture.value_hidden)
+        self.value_output = nn.Linear(architecture.value_hidden, VALUE_OUTPUTS[architecture.value_head])
         self.ownership = nn.Linear(head, 1)
-        self.score = nn.Linear(VALUE_HIDDEN, 1)
+        self.score = nn.Linear(architecture.value_hidden, 1)
 
     def forward(self, planes: Tensor) -> Outputs:
         """planes [B, C, H, W] uint8 of 0 and 1 (or already a float type)."""

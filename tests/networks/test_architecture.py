@@ -55,8 +55,16 @@ def test_kinds_of_moves_are_outputs_of_every_point() -> None:
 @pytest.mark.parametrize(("value_head", "outputs"), [("scalar", 1), ("wdl", 3)])
 def test_the_value_head_has_one_output_or_three(value_head: str, outputs: int) -> None:
     architecture = Architecture.for_game("b1c8", parse_game("connect4"), value_head)
-    assert weight_shapes(architecture)["value_output.weight"] == (outputs, 32)
+    assert weight_shapes(architecture)["value_output.weight"] == (outputs, 64)
     assert random_weights(architecture, 0)["value_output.bias"].shape == (outputs,)
+
+
+def test_a_dict_of_an_earlier_version_has_the_value_head_of_that_time() -> None:
+    new = Architecture.for_game("b1c8", parse_game("connect4"))
+    assert Architecture.from_dict(new.to_dict()) == new and new.to_dict()["value_hidden"] == 64
+    earlier = {name: value for name, value in new.to_dict().items() if name != "value_hidden"}
+    found = Architecture.from_dict(earlier)
+    assert weight_shapes(found)["value_hidden.weight"][0] == 32 and found.to_dict() == earlier
 
 
 def test_every_policy_head_has_the_policy_s_shape() -> None:
@@ -91,6 +99,8 @@ def test_a_model_older_than_the_auxiliary_heads_is_refused() -> None:
         ({"value_head": None}, "value_head"),
         ({"kinds_per_point": 2}, "kinds_per_point is 2; wanted 1 to 1, as it has 21 actions"),
         ({"kinds_per_point": True}, "kinds_per_point"),
+        ({"value_hidden": 0}, "value_hidden is 0; wanted 1 to 1024"),
+        ({"value_hidden": "64"}, "value_hidden is '64'"),
     ],
 )
 def test_a_wrong_dict_is_refused_by_field(change: dict, named: str) -> None:
