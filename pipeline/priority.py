@@ -18,6 +18,7 @@ import ctypes
 import errno
 import os
 import signal
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -51,8 +52,9 @@ def step_back(end_with_parent: bool = False) -> None:
         _go_on_in_own_session()
     os.nice(LOWEST)
     share_niceness(os.getpid())
-    with suppress(AttributeError, OSError):  # Linux alone has it
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    if sys.platform == "linux":
+        with suppress(OSError):  # a policy that this user may not have: niceness remains
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def share_niceness(leader: int) -> None:
