@@ -40,7 +40,7 @@ def test_the_value_head_is_the_model_s_own(tmp_path: Path) -> None:
         model = read_model(init(config(tmp_path, new_model=path, value_head=value_head)).model)
         assert model.info.architecture["value_head"] == value_head
         architecture = Architecture.from_dict(model.info.architecture)
-        assert model.weights["value_output.weight"].shape == (1 if value_head == "scalar" else 3, 32)
+        assert model.weights["value_output.weight"].shape == (1 if value_head == "scalar" else 3, 64)
         _, value = make_evaluators(architecture, model.weights, 16, 1, "torch")[0](planes)
         assert np.abs(value).max() < 0.5
 
