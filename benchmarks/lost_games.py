@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.strength import HelpFormatter, ending
-from benchmarks.targets import NO_NOISE, ROWS, parts
+from benchmarks.targets import NO_NOISE, ROWS, parts, search_rows
 from pipeline.errors import MuGoError
 from pipeline.games.base import FloatArray, Game
 from pipeline.games.registry import parse_game
@@ -83,9 +83,10 @@ def lost_games(match: Match, player: str) -> list[tuple[MatchGame, int]]:
     sides = [side for side, name in enumerate(names) if player in name][: None if player else 1]
     if len(sides) != 1:
         raise MuGoError(f"{match.folder}: --player {player!r} fits {len(sides)} of {' and '.join(names)}; wanted one")
-    sign = 1 if SIDES[sides[0]] == "challenger" else -1
-    lost = [game for game in measured_games(match) if game.challenger_result * sign < 0]
-    return [(game, game.challenger_player if sign == 1 else 1 - game.challenger_player) for game in lost]
+    games = measured_games(match)
+    if SIDES[sides[0]] == "challenger":
+        return [(game, game.challenger_player) for game in games if game.challenger_result < 0]
+    return [(game, 1 - game.challenger_player) for game in games if game.challenger_result > 0]
 
 
 def course(game: Game, evaluate: Evaluate, played: MatchGame, player: int, readouts: int) -> Course:
@@ -104,9 +105,7 @@ def course(game: Game, evaluate: Evaluate, played: MatchGame, player: int, reado
         for row, position in enumerate(positions[part]):
             search.place(row, *position)
         movers[part] = search.to_move(rows)
-        search.begin(rows, np.full(len(rows), readouts, np.int32), np.zeros(len(rows), np.bool_))
-        while len(search.finished()) < len(rows):
-            search.expand(*evaluate(search.leaves()))
+        search_rows(search, evaluate, rows, readouts)
         values[:-1][part] = np.where(movers[part] == player, 1, -1) * search.root_values(rows)
     values[-1] = -1
     by_player = movers == player

@@ -30,7 +30,7 @@ from benchmarks.strength import HelpFormatter, ending
 from benchmarks.tune import changed
 from pipeline.config import SearchConfig
 from pipeline.errors import UsageError
-from pipeline.games.base import BoolArray, FloatArray, Game
+from pipeline.games.base import BoolArray, FloatArray, Game, Rows
 from pipeline.games.registry import parse_game
 from pipeline.matches.openings import make_openings
 from pipeline.players.loading import load_evaluators
@@ -80,11 +80,15 @@ def searched(
     for ply in range(max(map(len, games))):
         there = np.flatnonzero([len(moves) > ply for moves in games])
         search.advance(there, np.array([games[row][ply] for row in there], np.int32))
-    rows = rows[~search.over(rows)]
+    search_rows(search, evaluate, rows[~search.over(rows)], readouts)
+    return search
+
+
+def search_rows(search: BatchSearch, evaluate: Evaluate, rows: Rows, readouts: int) -> None:
+    """Search the positions in rows [n], with the search's noise, to the end; no other row may be under way."""
     search.begin(rows, np.full(len(rows), readouts, np.int32), np.ones(len(rows), np.bool_))
     while len(search.finished()) < len(rows):
         search.expand(*evaluate(search.leaves()))
-    return search
 
 
 def make_positions(game: Game, evaluate: Evaluate, count: int, deep: int, seed: int, progress: Progress) -> Positions:
