@@ -76,19 +76,20 @@ plays_text() {
     grep -qsE '^ *game: *.?text:' "$file"
 }
 
-# One copy at a time: a lock on file descriptor 9. In its file: process, command (or -), and where both are. Numbers of
-# processes mean something on one machine only, and there in one container: its space of them has an inode of its own.
+# One copy at a time: a lock on file descriptor 9. The last line of its file: process, command (or -), and where both are.
+# Lines are only added while commands run: whoever looks, or is killed, between two writes finds no empty file. Numbers
+# of processes mean something on one machine only, and there in one container: its space of them has an inode of its own.
 base=$(base_python)
 mkdir -p data
 exec 9>>data/.rl_loop.lock
 here=$(uname -n)/$(readlink /proc/self/ns/pid || true)
-started() { printf '%s %s %s\n' "$$" "${1:--}" "$here" >data/.rl_loop.lock || true; }
+started() { printf '%s %s %s\n' "$$" "${1:--}" "$here" >&9 || true; }
 # may_stop PROCESS: whether it holds the lock: its number may have gone to another one. Without /proc nobody can tell.
 may_stop() { [[ $1 =~ ^[0-9]+$ && (! -d /proc/$1 || /proc/$1/fd/9 -ef data/.rl_loop.lock) ]]; }
 locked=0
 take_lock "$base" 9 try || locked=$?
 if ((locked == 75)); then
-    read -r other command there <data/.rl_loop.lock || true
+    read -r other command there < <(tail -n 1 data/.rl_loop.lock) || true
     if [[ ${there:-} != "$here" ]] || kill -0 "$other" 2>/dev/null; then
         fail "another copy is running here already (process ${other:-unknown}${there:+ on ${there%%/*}}, in $PWD); nothing to do" 75
     fi
@@ -99,6 +100,7 @@ if ((locked == 75)); then
     run take_lock "$base" 9 wait || locked=$?
 fi
 ((locked == 0)) || fail "cannot lock $PWD/data/.rl_loop.lock; the line above says why"
+: >data/.rl_loop.lock # what older loops noted; none of their commands runs any more
 started ""
 
 extras=fast

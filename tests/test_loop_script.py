@@ -320,12 +320,24 @@ def test_command_left_by_a_killed_loop_is_stopped_by_the_next(loop: Loop) -> Non
     assert notes[notes.index("hanging") + 1 :] == ["train stopped", *FIRST_PASS, "evaluate", "show"]
 
 
+def test_the_lock_always_names_its_holder(loop: Loop) -> None:
+    loop.plan(train=["hang"])
+    process = loop.start("--generations", "1")
+    loop.wait_for("init")
+    lock, seen = loop.folder / "run/data/.rl_loop.lock", set()
+    while "hanging" not in loop.notes():
+        seen.add(lock.read_text().rpartition("\n")[0].rpartition("\n")[2].split(" ")[0])
+    process.terminate()
+    process.communicate(timeout=30)
+    assert seen == {str(process.pid)}
+
+
 def pretend_killed(loop: Loop, command: int) -> None:
     """Let the lock file name a process that has ended, and this one as the command that it left."""
     dead = subprocess.Popen(["true"])
     dead.wait()
     lock = loop.folder / "run/data/.rl_loop.lock"
-    lock.write_text(" ".join([str(dead.pid), str(command), *lock.read_text().split()[2:]]) + "\n")
+    lock.write_text(" ".join([str(dead.pid), str(command), *lock.read_text().splitlines()[-1].split()[2:]]) + "\n")
 
 
 def test_a_copy_on_another_machine_is_left_alone_and_so_is_who_has_its_number_here(loop: Loop) -> None:
