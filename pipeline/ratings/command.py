@@ -7,9 +7,10 @@ don't count. Plays nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from pipeline.config import RatingsConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
@@ -19,7 +20,7 @@ from pipeline.progress import SILENT, Progress
 from pipeline.ratings import strength
 from pipeline.storage import atomic, layout
 from pipeline.storage.match_results import MatchResults, read_results
-from pipeline.storage.matches import PlayerInfo, UnknownGame, list_matches
+from pipeline.storage.matches import PlayerKind, UnknownGame, list_matches
 from pipeline.storage.ratings import RatedPlayer, Ratings, read_ratings, write_ratings
 
 NAMES_SHOWN = 3
@@ -65,14 +66,42 @@ class RatingsSummary:
     left_out: int = 0  # rated players who aren't in rows
 
 
+class RatedSide(NamedTuple):
+    """Who played a side of a match. name: as it is rated."""
+
+    name: str
+    kind: PlayerKind
+    weights: str
+    parents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RatedMatch:
+    """What ratings know of a match. There may be a hundred thousand, so it keeps no games and no openings.
+
+    points: the challenger's, of games that count more than 1, else empty; early: see ended_by_time
+    """
+
+    folder: Path
+    created: str
+    game: str
+    sides: tuple[RatedSide, RatedSide]
+    result: strength.MatchResult
+    points: tuple[float, ...]
+    early: bool
+
+
 @dataclass(frozen=True)
 class Rated:
-    """The ratings of all players, and what they were computed from. matches, results: in order of time."""
+    """The ratings of all players, and what they were computed from. matches: in order of time."""
 
     ratings: Ratings
-    matches: Sequence[Record[Played]]
-    results: list[strength.MatchResult]
+    matches: Sequence[RatedMatch]
     fit: strength.BradleyTerry  # anchored
+
+    @property
+    def results(self) -> list[strength.MatchResult]:
+        return [match.result for match in self.matches]
 
 
 def ratings(config: RatingsConfig, progress: Progress = SILENT) -> RatingsSummary:
@@ -114,9 +143,10 @@ def rate_and_write(
 def _rated(config: RatingsConfig, progress: Progress) -> tuple[Rated, int]:
     """(ratings, the number of damaged matches)."""
     anchor = strength.parse_anchor(config.anchor) if config.anchor is not None else None
-    matches, skipped = read_matches(config.directory, progress, keep=True)
+    skipped: list[Path] = []
+    matches = _rated_matches(_each_match(config.directory, progress, True, skipped))
     _refuse_none(matches, config)
-    return rate(matches, anchor), skipped
+    return _rate(matches, anchor), len(skipped)
 
 
 def _refuse_none(matches: Sequence[object], config: RatingsConfig) -> None:
@@ -146,22 +176,36 @@ def read_matches(
     played is damaged. Where the rules aren't known, games count as they stand, and a warning says so.
     A damaged summary is named, too, but the games count. keep: as in read_results.
     """
-    matches, skipped = [], 0
-    folders = {folder.resolve(): folder for directory in directories for folder in list_matches(directory)}
+    skipped: list[Path] = []
+    matches = list(_each_match(directories, progress, keep, skipped))
+    return sorted(matches, key=lambda match: (match.header.created, match.folder.name)), len(skipped)
+
+
+def _each_match(
+    directories: Sequence[Path], progress: Progress, keep: bool, skipped: list[Path]
+) -> Iterator[MatchResults]:
+    """Like read_matches, one after the other, by folder. skipped: those of damaged ones are added."""
+    folders = {place: folder for directory in directories for place, folder in _match_places(directory)}
     for folder in folders.values():
         try:
             match = checked_results(folder, keep, progress)
         except FileError as error:
             progress.warn(f"skipped {error}")
-            skipped += 1
+            skipped.append(folder)
             continue
         try:
             match = match.with_summary()
         except FileError as error:
             progress.warn(f"{error}; the games count all the same; remove that file, nothing is lost with it")
         if len(match.rows):
-            matches.append(match)
-    return sorted(matches, key=lambda match: (match.header.created, match.folder.name)), skipped
+            yield match
+
+
+def _match_places(directory: Path) -> Iterator[tuple[Path, Path]]:
+    """(where it really lies, as it is named here) of each match, which may be a link."""
+    home = directory.resolve()
+    for folder in list_matches(directory):
+        yield folder.resolve() if folder.is_symlink() else home / folder.name, folder
 
 
 def checked_results(folder: Path, keep: bool, progress: Progress = SILENT) -> MatchResults:
@@ -181,26 +225,49 @@ def match_result(match: Record[Played]) -> strength.MatchResult:
     return strength.MatchResult(challenger.rated_as, champion.rated_as, signs)
 
 
-def points_per_game(matches: Sequence[Record[Played]]) -> dict[str, float]:
+def _rated_matches(matches: Iterable[Record[Played]]) -> list[RatedMatch]:
+    """In order of time. Needs one match at a time."""
+    known: dict[RatedSide, RatedSide] = {}  # a champion meets many
+    found = []
+    for match in matches:
+        sides = [RatedSide(one.rated_as, one.kind, one.weights, tuple(one.parents)) for one in match.header.players]
+        counted_more = match.header.max_result > 1
+        found.append(
+            RatedMatch(
+                folder=match.folder,
+                created=match.header.created,
+                game=match.header.game,
+                sides=(known.setdefault(sides[0], sides[0]), known.setdefault(sides[1], sides[1])),
+                result=match_result(match),
+                points=tuple(game.challenger_result for game in measured_games(match)) if counted_more else (),
+                early=ended_by_time(match),
+            )
+        )
+    return sorted(found, key=lambda match: (match.created, match.folder.name))
+
+
+def points_per_game(matches: Sequence[RatedMatch]) -> dict[str, float]:
     """Of every player in matches whose games count more than 1, over all games that they are measured by."""
     found: dict[str, list[float]] = {}
     for match in matches:
-        if match.header.max_result > 1:
-            for player, sign in zip(match.header.players, (1, -1), strict=True):
-                results = [sign * game.challenger_result for game in measured_games(match)]
-                found.setdefault(player.rated_as, []).extend(results)
-    return {name: sum(results) / len(results) for name, results in found.items() if results}
+        for side, sign in zip(match.sides, (1, -1), strict=True):
+            found.setdefault(side.name, []).extend(sign * points for points in match.points)
+    return {name: sum(points) / len(points) for name, points in found.items() if points}
 
 
-def rate(matches: Sequence[Record[Played]], anchor: tuple[str, float] | None = None) -> Rated:
-    """The ratings of all players of these matches, which must be in order of time; at least one must have games.
+def rate(matches: Iterable[Record[Played]], anchor: tuple[str, float] | None = None) -> Rated:
+    """The ratings of all players of these matches, of which at least one must have games.
 
     anchor: (name, Elo) for Bradley-Terry; None: random at 0, or the oldest model if random didn't play.
     Raises UsageError for an anchor that isn't rated, MuGoError if the matches are of several games.
     """
+    return _rate(_rated_matches(matches), anchor)
+
+
+def _rate(matches: Sequence[RatedMatch], anchor: tuple[str, float] | None) -> Rated:
     game = _one_game(matches)
-    results = [match_result(match) for match in matches]
-    infos = {info.rated_as: info for match in matches for info in match.header.players}
+    results = [match.result for match in matches]
+    infos = {side.name: side for match in matches for side in match.sides}
     scores = strength.total_scores(results)
     if not scores:
         raise NotYet("no player has met another one yet", missing=1)
@@ -218,7 +285,9 @@ def rate(matches: Sequence[Record[Played]], anchor: tuple[str, float] | None = N
             name=one,
             kind=infos[one].kind,
             games=score.games,
-            **asdict(score),
+            wins=score.wins,
+            draws=score.draws,
+            losses=score.losses,
             bradley_terry=ratings_of[one],
             bradley_terry_error=errors[one],
             group=groups[one],
@@ -236,21 +305,21 @@ def rate(matches: Sequence[Record[Played]], anchor: tuple[str, float] | None = N
         games=sum(score.games for score in scores.values()) // 2,
         players=players,
     )
-    return Rated(record, matches, results, fit)
+    return Rated(record, matches, fit)
 
 
-def _one_game(matches: Sequence[Record[Played]]) -> str:
+def _one_game(matches: Sequence[RatedMatch]) -> str:
     first = matches[0]
     for match in matches:
-        if match.header.game != first.header.game:
+        if match.game != first.game:
             raise MuGoError(
-                f"matches of several games: {first.folder} is {first.header.game}, {match.folder} is "
-                f"{match.header.game}; wanted one game; move the others away, or name folders with --directory"
+                f"matches of several games: {first.folder} is {first.game}, {match.folder} is "
+                f"{match.game}; wanted one game; move the others away, or name folders with --directory"
             )
-    return first.header.game
+    return first.game
 
 
-def _default_anchor(names: Collection[str], infos: dict[str, PlayerInfo]) -> str:
+def _default_anchor(names: Collection[str], infos: dict[str, RatedSide]) -> str:
     if "random" in names:
         return "random"
     numbers = {name: layout.parse_model_name(name.rpartition("@")[0]) for name in names}
@@ -296,13 +365,18 @@ def _rows(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> list[Ra
         elif method == "bradley-terry" and len(group) > 1:  # relative to itself, a single player's says nothing
             errors |= rated.fit.errors_among(group)
         for rank, name in enumerate(sorted(group, key=lambda name: -rating[name]), start=1):
-            copied = players[name].model_dump(include={"name", "kind", "games", "wins", "draws", "losses"})
+            player = players[name]
             rows.append(
                 RatingRow(
-                    **copied,
                     rank=rank,
+                    name=name,
+                    kind=player.kind,
                     rating=rating[name],
                     error=errors[name],
+                    games=player.games,
+                    wins=player.wins,
+                    draws=player.draws,
+                    losses=player.losses,
                     average_opponent=opponents[name],
                     group=number,
                     points_per_game=points.get(name),
@@ -317,7 +391,7 @@ def _warnings(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> lis
         f"no games connect {_some(group)} with the players above: their ratings don't compare; one match mends that"
         for group in groups[1:]
     ]
-    early = sum(map(ended_by_time, rated.matches))
+    early = sum(match.early for match in rated.matches)
     if early:
         found.append(
             f"{counted(early, 'match', 'matches')} of an earlier version ended with whichever games were over first: "
@@ -330,9 +404,9 @@ def _warnings(rated: Rated, method: str, groups: Sequence[Sequence[str]]) -> lis
             found.append(f"{_some(lopsided)} won or lost every game: how far above or below is a guess of the prior")
     weights: dict[str, set[str]] = {}
     for match in rated.matches:
-        for info in match.header.players:
-            if info.rated_as in shown:
-                weights.setdefault(info.rated_as, set()).add(info.weights)
+        for side in match.sides:
+            if side.name in shown:
+                weights.setdefault(side.name, set()).add(side.weights)
     for name, versions in weights.items():
         if len(versions) > 1:
             found.append(f"{name} played with {len(versions)} different sets of weights, and is rated as one player")

@@ -240,13 +240,7 @@ def load_json(data: bytes | str) -> Any:
     """
     text = data if isinstance(data, str) else data.decode()
     try:
-        value = json.loads(
-            text,
-            parse_int=_parse_int,
-            parse_float=_parse_float,
-            parse_constant=_refuse_constant,
-            object_pairs_hook=_without_doubles,
-        )
+        value = _DECODER.decode(text)
     except RecursionError as error:
         raise ValueError(TOO_DEEP) from error
     if text.count("[") + text.count("{") > MOST_NESTED:
@@ -281,6 +275,14 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         double, _ = Counter(name for name, _ in pairs).most_common(1)[0]
         raise ValueError(f"the name {double[:40]!r} stands twice")
     return value
+
+
+_DECODER = json.JSONDecoder(
+    parse_int=_parse_int,
+    parse_float=_parse_float,
+    parse_constant=_refuse_constant,
+    object_pairs_hook=_without_doubles,
+)
 
 
 def _check_depth(value: Any) -> None:

@@ -179,8 +179,8 @@ def _kept(found: MatchLines, data: bytes, first: int) -> tuple[KeptResults | Non
         return none
     if kept.seal != kept.sealed() or not first <= kept.num_bytes <= len(data):
         return none
-    num_games = _num_games(found, kept)
-    if (np.diff(rows["index"].astype(np.int64), append=num_games) <= 0).any():
+    numbers = rows["index"]
+    if (numbers[1:] <= numbers[:-1]).any() or (numbers[-1:] >= _num_games(found, kept)).any():
         return none
     if (rows["end"] >= len(kept.ends)).any() or not (np.abs(rows["result"]) <= found.header.max_result).all():
         return none

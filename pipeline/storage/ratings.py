@@ -117,4 +117,4 @@ def pool_lock(path: Path) -> Iterator[None]:
 
 def _write(path: Path, record: BaseModel) -> None:
     atomic.make_folder(path.parent)
-    atomic.write_json(path, record.model_dump(mode="json"), indent=2)
+    atomic.write_text(path, record.model_dump_json(indent=2) + "\n")
