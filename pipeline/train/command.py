@@ -424,7 +424,7 @@ class _Run:
                     self._save()  # so that a kill between the files below doesn't count these steps twice
                 metrics = self._metrics()
                 self._show_measured(metrics, curves, holdout_curves)
-            info = self._info(new_model, metrics)
+            info = self._info(new_model, metrics, samples / seconds)
             if self._writes:
                 optimizer = self._trainer.optimizer_state
                 write_model(new_model, info, self._trainer.weights, optimizer, self._calibration)
@@ -559,7 +559,8 @@ class _Run:
         if self._of_set:
             holdout_curves({"overfitting/value_gap": _value_gap(metrics)}, last)
 
-    def _info(self, path: Path, metrics: Metrics) -> ModelInfo:
+    def _info(self, path: Path, metrics: Metrics, speed: float) -> ModelInfo:
+        """speed: in samples/s, of this process's steps."""
         parsed = layout.parse_model_name(path.name)
         return ModelInfo(
             name=path.name,
@@ -578,6 +579,7 @@ class _Run:
                 "steps_cut": self._steps_cut,
                 "total_steps": self._trainer.total_steps,
                 "seconds": round(self._done.seconds + time.perf_counter() - self._started, 1),
+                "samples_per_second": round(speed, 1),
                 "total_samples": _samples(self._model.info) + int(self._sizes.sum()),
                 "metrics": metrics,
                 "value_gap": _value_gap(metrics),

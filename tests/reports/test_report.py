@@ -78,8 +78,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     models = folder / "saved_models"
     models.mkdir()
     names = [make_model(models, 0, [], {})]
-    names.append(make_model(models, 1, [names[0]], {"metrics": metrics(0.75), "seconds": 30.0}))
-    names.append(make_model(models, 2, [names[1]], {"metrics": metrics(0.5), "seconds": 30.0}))
+    names.append(make_model(models, 1, [names[0]], {"metrics": metrics(0.75), "seconds": 30.0, "samples_per_second": 1234.5}))
+    names.append(make_model(models, 2, [names[1]], {"metrics": metrics(0.5), "seconds": 30.0, "samples_per_second": 1234.5}))
     set_champion(models, models / names[0], {"reason": "init"})
     game = parse_game("tictactoe")
     for number in (0, 1):
@@ -158,7 +158,7 @@ def test_games_at_the_move_limit(tmp_path: Path) -> None:
 
 
 def training(number: int, minutes: float, seconds: float | None) -> Training:
-    return Training(f"00000{number}-m", number, NOW + timedelta(minutes=minutes), seconds, "b1c8", {})
+    return Training(f"00000{number}-m", number, NOW + timedelta(minutes=minutes), seconds, None, "b1c8", {})
 
 
 def test_time_is_shared_out_between_the_stages() -> None:
@@ -263,7 +263,7 @@ def test_the_page_of_a_run(run: Path, tmp_path: Path) -> None:
     assert all(one.startswith("a href=#") for one in found.loads)
     for heading in ("Elo", "Matches against the champion", "Ratings", "Policy loss", "Value error", "How games end",
                     "Agreement of policy and search", "Policy entropy and surprise", "Game length", "Colour balance",
-                    "Where the time went"):  # fmt: skip
+                    "Where the time went", "Speed of training"):  # fmt: skip
         assert f"<h3>{heading}</h3>" in html, heading
     shown = json.loads(re.search(r'id="replays">(.*?)</script>', html)[1])  # type: ignore[index]
     assert len(shown) >= 6 and not {"Warnings"} & set(re.findall(r"<h2>(.*?)</h2>", html))

@@ -82,6 +82,7 @@ class Training:
     number: int
     created: datetime | None
     seconds: float | None
+    samples_per_second: float | None
     size: str
     metrics: dict[str, dict[str, float]]
 
@@ -160,13 +161,14 @@ def _readable(facts: Facts, read: Callable[[], T]) -> T | None:
 
 def _training(info: ModelInfo) -> Training:
     metrics = info.manifest.get("metrics")
-    seconds = info.manifest.get("seconds")
+    seconds, speed = (info.manifest.get(name) for name in ("seconds", "samples_per_second"))
     size = "b{blocks}c{channels}".format_map({"blocks": "?", "channels": "?", **info.architecture})
     return Training(
         model=info.name,
         number=info.number,
         created=time_in(info.created),
         seconds=float(seconds) if isinstance(seconds, int | float) else None,
+        samples_per_second=float(speed) if isinstance(speed, int | float) and speed > 0 else None,
         size=size,
         metrics={k: v for k, v in metrics.items() if isinstance(v, dict)} if isinstance(metrics, dict) else {},
     )

@@ -394,6 +394,22 @@ def _time(facts: Facts) -> Iterator[str]:
         y_name="minutes",
         number=lambda y: f"{y:.3g}",
     ).html()
+    speeds = [
+        Point(one.number, one.samples_per_second, note=f"{one.model}: {one.samples_per_second:,.0f} samples/s")
+        for one in facts.trainings
+        if one.samples_per_second is not None
+    ]
+    if speeds:
+        yield Chart(
+            "Speed of training",
+            "Samples per second. It falls where the network grows, and beside self-play on the same cores; where it "
+            "falls for long without either, something is wrong.",
+            [Series("training", speeds)],
+            x_name="model",
+            y_name="samples/s",
+            number=lambda y: f"{y:,.0f}",
+            y_from=0.0,
+        ).html()
     total = {name: sum(of_one[name] for of_one in spent.values()) for name in names}
     whole = sum(total.values())
     if whole:
