@@ -66,6 +66,9 @@ def record(
     )
 
 
+SPEED = {"seconds": 30.0, "samples_per_second": 1234.5}
+
+
 def metrics(value: float) -> dict[str, dict[str, float]]:
     names = ("total", "policy", "value", "value_mse", "policy_accuracy", "value_sign_accuracy", "policy_entropy")
     return {part: dict.fromkeys(names, value) for part in ("train", "holdout_before", "holdout_after")}
@@ -78,8 +81,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     models = folder / "saved_models"
     models.mkdir()
     names = [make_model(models, 0, [], {})]
-    names.append(make_model(models, 1, [names[0]], {"metrics": metrics(0.75), "seconds": 30.0, "samples_per_second": 1234.5}))
-    names.append(make_model(models, 2, [names[1]], {"metrics": metrics(0.5), "seconds": 30.0, "samples_per_second": 1234.5}))
+    names.append(make_model(models, 1, [names[0]], {"metrics": metrics(0.75), **SPEED}))
+    names.append(make_model(models, 2, [names[1]], {"metrics": metrics(0.5), **SPEED}))
     set_champion(models, models / names[0], {"reason": "init"})
     game = parse_game("tictactoe")
     for number in (0, 1):
