@@ -30,7 +30,7 @@ gather: {max_positions: 2000, positions_per_chunk: 16, as_many_as_possible: true
 train: {epochs: 1, batch_size: 16, checkpoint_seconds: 0}
 evaluate: {games: 4, threshold: 0.25, readouts: 2, opening_plies: 2, backend: torch, threads: 1, parallel_games: 4}
 """
-VARYING = {"created", "time", "decided", "finished", "seconds", "commit", "versions"}  # in JSON
+VARYING = {"created", "time", "decided", "finished", "seconds", "samples_per_second", "commit", "versions"}  # in JSON
 
 
 @dataclass(frozen=True)
