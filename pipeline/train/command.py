@@ -420,11 +420,12 @@ class _Run:
             with self._curves(logs / "train") as curves, self._curves(logs / "holdout") as holdout_curves:
                 samples = self._steps_to_go(curves)
                 seconds = time.perf_counter() - self._started
+                speed = samples / seconds
                 if self._replay:
                     self._save()  # so that a kill between the files below doesn't count these steps twice
                 metrics = self._metrics()
                 self._show_measured(metrics, curves, holdout_curves)
-            info = self._info(new_model, metrics, samples / seconds)
+            info = self._info(new_model, metrics, speed)
             if self._writes:
                 optimizer = self._trainer.optimizer_state
                 write_model(new_model, info, self._trainer.weights, optimizer, self._calibration)
@@ -451,7 +452,7 @@ class _Run:
             holdout_policy_accuracy_before=before.get("policy_accuracy", 0.0),
             holdout_policy_accuracy_after=after.get("policy_accuracy", 0.0),
             seconds=seconds,
-            samples_per_second=samples / seconds,
+            samples_per_second=speed,
             method=self._method.name,
             metrics={"train": trained, "holdout_before": before, "holdout_after": after},
         )
