@@ -4,7 +4,7 @@ Needs its own environment (``pip install jax pgx mctx``); MuGo doesn't use it. P
 simulations per second of PUCT search (mctx.muzero_policy) on 9×9 Go with a residual network of the size given, games in
 one batch, moves sampled from the visits, finished games replaced.
 
-    python benchmarks/pgx_mctx.py --network-size b4c64 --games 256 --readouts 32 --seconds 20
+    python benchmarks/pgx_mctx.py --network-size b4c64 --games 256 --readouts 32 --seconds 20 [--precision bfloat16]
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ import mctx
 import pgx
 
 
-def init_network(key: jax.Array, blocks: int, channels: int, planes: int, actions: int) -> dict[str, Any]:
+def init_network(
+    key: jax.Array, blocks: int, channels: int, planes: int, actions: int, precision: str
+) -> dict[str, Any]:
     keys = iter(jax.random.split(key, 4 + 2 * blocks))
 
     def weights(*shape: int) -> jax.Array:
         fan_in = shape[0] if len(shape) == 2 else shape[0] * shape[1] * shape[2]
-        return jax.random.normal(next(keys), shape) * (2 / fan_in) ** 0.5
+        return (jax.random.normal(next(keys), shape) * (2 / fan_in) ** 0.5).astype(precision)
 
     return {
         "stem": weights(3, 3, planes, channels),
@@ -41,11 +43,11 @@ def network(params: dict[str, Any], planes: jax.Array) -> tuple[jax.Array, jax.A
     def conv(x: jax.Array, w: jax.Array) -> jax.Array:
         return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
-    x = jax.nn.relu(conv(planes.astype(jnp.float32), params["stem"]))
+    x = jax.nn.relu(conv(planes.astype(params["stem"].dtype), params["stem"]))
     for first, second in params["blocks"]:
         x = jax.nn.relu(x + conv(jax.nn.relu(conv(x, first)), second))
     logits = jax.nn.relu(x @ params["policy"]).reshape(len(x), -1) @ params["policy_out"]
-    return logits, jnp.tanh((x @ params["value"]).mean((1, 2, 3)))
+    return logits.astype(jnp.float32), jnp.tanh((x @ params["value"]).mean((1, 2, 3)).astype(jnp.float32))
 
 
 def main() -> None:
@@ -54,10 +56,11 @@ def main() -> None:
     parser.add_argument("--games", type=int, default=256)
     parser.add_argument("--readouts", type=int, default=32)
     parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
     options = parser.parse_args()
     blocks, channels = map(int, re.fullmatch(r"b(\d+)c(\d+)", options.network_size).groups())
     env = pgx.make("go_9x9")
-    params = init_network(jax.random.PRNGKey(0), blocks, channels, 17, env.num_actions)
+    params = init_network(jax.random.PRNGKey(0), blocks, channels, 17, env.num_actions, options.precision)
     initial, step = jax.vmap(env.init), jax.vmap(env.step)
 
     def recurrent(params: Any, key: jax.Array, action: jax.Array, state: Any) -> tuple[Any, Any]:
@@ -98,7 +101,8 @@ def main() -> None:
         state = jax.block_until_ready(move(state, move_key))
         moves += 1
     rate = moves * options.games * options.readouts / (time.perf_counter() - started)
-    print(json.dumps({"system": "pgx+mctx", "network_size": options.network_size, "simulations_per_second": rate}))
+    named = {"system": "pgx+mctx", "network_size": options.network_size, "precision": options.precision}
+    print(json.dumps({**named, "games": options.games, "simulations_per_second": rate}))
 
 
 if __name__ == "__main__":

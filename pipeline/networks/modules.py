@@ -50,8 +50,9 @@ class Outputs(NamedTuple):
 
 def pooled(x: Tensor) -> Tensor:
     """[B, 2C]: mean and maximum of each channel over the board."""
-    # As a pooling layer the maximum is 13 times as fast as amax() in bfloat16 on a processor.
-    return torch.cat([x.mean((2, 3)), F.max_pool2d(x, x.shape[2:]).flatten(1)], dim=1)
+    # The pooling layer is 13 times as fast as amax() in bfloat16 on a processor, and a seventh as fast on a GPU.
+    maxima = x.amax((2, 3)) if x.is_cuda else F.max_pool2d(x, x.shape[2:]).flatten(1)
+    return torch.cat([x.mean((2, 3)), maxima], dim=1)
 
 
 def split_planes(architecture: Architecture, x: Tensor) -> tuple[Tensor, Tensor | None]:

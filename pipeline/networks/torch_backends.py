@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,10 @@ from pipeline.games.base import Evaluate, Evaluation, Planes
 from pipeline.networks.architecture import Architecture, Weights
 from pipeline.networks.backends import Backend
 from pipeline.networks.modules import per_point_logits, pooled, split_planes, value_of
+
+
+EIGHT = 8  # numbers of 16 bits are a complex128
+WARM_UPS = 3  # before a pass is recorded: libraries choose their kernels and take their memory
 
 
 class FoldedNetwork(nn.Module):
@@ -35,16 +40,12 @@ class FoldedNetwork(nn.Module):
         """[B, A + 1] float32, policy logits and value_to_move side by side, of planes [B, C, H, W] uint8."""
         x = planes.to(self.dtype, memory_format=torch.channels_last)
         local, told = split_planes(self.architecture, x)
-        x = self._convolution(local, "stem")
-        if told is not None:
-            x = x + self._linear(told, "stem_globals")[:, :, None, None]
-        x = F.relu(x)
+        x = self._rectified(local, "stem", None if told is None else self._linear(told, "stem_globals"))
         for block in range(self.architecture.blocks):
-            y = self._convolution(x, f"blocks_{block}_first")
-            if self.architecture.has_pooling(block):
-                y = y + self._linear(pooled(x), f"blocks_{block}_pooling")[:, :, None, None]
-            x = F.relu(x + self._convolution(F.relu(y), f"blocks_{block}_second"))
-        policy, value = F.relu(self._convolution(x, "heads")).chunk(2, dim=1)
+            board = self._linear(pooled(x), f"blocks_{block}_pooling") if self.architecture.has_pooling(block) else None
+            y = self._rectified(x, f"blocks_{block}_first", board)
+            x = self._rectified(y, f"blocks_{block}_second", x)
+        policy, value = self._rectified(x, "heads").chunk(2, dim=1)
         if not self.architecture.point_policy:
             logits = self._linear(policy.flatten(1), "policy_dense")
         else:
@@ -58,12 +59,34 @@ class FoldedNetwork(nn.Module):
     def _layer(self, name: str) -> tuple[Tensor, Tensor]:
         return getattr(self, f"{name}_weight"), getattr(self, f"{name}_bias")
 
-    def _convolution(self, x: Tensor, name: str) -> Tensor:
+    def _rectified(self, x: Tensor, name: str, added: Tensor | None = None) -> Tensor:
+        """The positive part of a convolution plus added, [B, C, H, W] or, the same at all points, [B, C]."""
         weight, bias = self._layer(name)
-        return F.conv2d(x, weight, bias, padding=weight.shape[-1] // 2)
+        padding = weight.shape[-1] // 2
+        if x.is_cuda and self.dtype != torch.float32:  # in one kernel of cuDNN's, which reads and writes the board once
+            shape: tuple[Any, ...] = ((1, 1), (padding, padding), (1, 1), 1)
+            if added is None:
+                return torch.cudnn_convolution_relu(x, weight, bias, *shape)
+            everywhere = added if added.ndim == 4 else _at_all_points(added, x)
+            return torch.cudnn_convolution_add_relu(x, weight, everywhere, 1.0, bias, *shape)
+        y = F.conv2d(x, weight, bias, padding=padding)
+        if added is not None:
+            y += added if added.ndim == 4 else added[:, :, None, None]
+        return y.relu_()
 
     def _linear(self, x: Tensor, name: str) -> Tensor:
         return F.linear(x, *self._layer(name))
+
+
+def _at_all_points(values: Tensor, board: Tensor) -> Tensor:
+    """[B, C, H, W] channels-last: values [B, C] of a 16-bit type at each point of board [B, …, H, W]."""
+    size = *values.shape[:1], *board.shape[2:], values.shape[1]
+    if values.shape[1] % EIGHT == 0:  # copied as one: a kernel of torch's for single ones takes four times as long
+        wide = values.contiguous().view(torch.complex128)
+        found = wide[:, None, None].expand(*size[:3], -1).contiguous().view(values.dtype)
+    else:
+        found = values[:, None, None].expand(size).contiguous()
+    return found.permute(0, 3, 1, 2)
 
 
 class TorchBackend(Backend):
@@ -113,11 +136,55 @@ class CompiledBackend(TorchBackend):
         return self._network(planes)
 
 
-class CudaBackend(Backend):
-    """Torch on a CUDA device: one stream and one pair of pinned buffers per thread, so that threads overlap.
+class _Pass:
+    """The way of one batch size to the device, through the network and back, for one thread.
 
-    device: "cpu" takes the same way without streams and pinned memory, for tests; no GPU has run it yet.
+    On a GPU it is recorded once as a CUDA graph: starting it takes one call instead of some fifty, each of which needs
+    Python's lock, which the other threads want too.
     """
+
+    def __init__(self, network: FoldedNetwork, size: int, stream: torch.cuda.Stream | None, device: torch.device) -> None:
+        shape, pinned = network.architecture, stream is not None
+        planes = size, shape.planes, shape.height, shape.width
+        self._given = torch.zeros(planes, dtype=torch.uint8, pin_memory=pinned)
+        self._found = torch.empty((size, shape.actions + 1), dtype=torch.float32, pin_memory=pinned)
+        self._network, self._stream, self._device = network, stream, device
+        self._graph: torch.cuda.CUDAGraph | None = None
+        if stream is not None:
+            with torch.inference_mode(), torch.cuda.device(device), torch.cuda.stream(stream):
+                for _ in range(WARM_UPS):
+                    self._run()
+                stream.synchronize()
+                graph = torch.cuda.CUDAGraph()
+                graph.capture_begin(capture_error_mode="thread_local")  # others' work goes on meanwhile
+                try:
+                    self._run()
+                finally:
+                    graph.capture_end()
+                self._graph = graph
+
+    def __call__(self, planes: Planes) -> Evaluation:
+        self._given.numpy()[...] = planes
+        if self._graph is None:
+            with torch.inference_mode():
+                self._run()
+        else:
+            with torch.cuda.device(self._device), torch.cuda.stream(self._stream):
+                self._graph.replay()
+            self._stream.synchronize()
+        return _split(self._found)
+
+    def _run(self) -> None:
+        self._found.copy_(self._network(self._given.to(self._device, non_blocking=True)), non_blocking=True)
+
+
+class CudaBackend(Backend):
+    """Torch on a CUDA device: each thread has a stream, and buffers and a recorded pass for each batch size.
+
+    device: "cpu" takes the same way without streams, pinned memory and recording, for tests.
+    """
+
+    fractions = tuple(1 / 2**halvings for halvings in range(12))  # few sizes: each is recorded
 
     def __init__(self, architecture: Architecture, folded: Weights, precision: str, device: str) -> None:
         self._device = torch.device(device)
@@ -125,30 +192,23 @@ class CudaBackend(Backend):
 
     def for_thread(self, index: int) -> Evaluate:
         stream = torch.cuda.Stream(self._device) if self._device.type == "cuda" else None
-        buffers: dict[int, tuple[Tensor, Tensor]] = {}
+        passes: dict[int, _Pass] = {}
 
         def run(planes: Planes) -> Evaluation:
-            with ExitStack() as held:
-                held.enter_context(torch.inference_mode())
-                if stream is not None:
-                    held.enter_context(torch.cuda.device(self._device))
-                    held.enter_context(torch.cuda.stream(stream))
-                if len(planes) not in buffers:
-                    outputs, pinned = self._network.architecture.actions + 1, stream is not None
-                    buffers[len(planes)] = (
-                        torch.empty(planes.shape, dtype=torch.uint8, pin_memory=pinned),
-                        torch.empty((len(planes), outputs), dtype=torch.float32, pin_memory=pinned),
-                    )
-                given, found = buffers[len(planes)]
-                given.numpy()[...] = planes
-                found.copy_(self._network(given.to(self._device, non_blocking=True)), non_blocking=True)
-                if stream is not None:
-                    stream.synchronize()
-                return _split(found.clone())
+            size = len(planes)
+            if size not in passes:
+                passes[size] = _recorder().submit(_Pass, self._network, size, stream, self._device).result()
+            return passes[size](planes)
 
         return run
 
 
+@cache
+def _recorder() -> ThreadPoolExecutor:
+    """The one thread that records: cuDNN looks for its fastest kernels once for each thread, which takes seconds."""
+    return ThreadPoolExecutor(1, "recorder", lambda: setattr(torch.backends.cudnn, "benchmark", True))
+
+
 def _split(outputs: Tensor) -> Evaluation:
     array = outputs.numpy()
-    return np.ascontiguousarray(array[:, :-1]), np.ascontiguousarray(array[:, -1])
+    return array[:, :-1].copy(), array[:, -1].copy()

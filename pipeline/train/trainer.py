@@ -54,6 +54,7 @@ from pipeline.methods.base import Objective, Weights
 from pipeline.networks.backends import has_fast_bfloat16
 from pipeline.train.allocation import keep_freed_memory
 from pipeline.train.muon import Muon
+from pipeline.train.recorded import Pass, RecordedPass
 
 if TYPE_CHECKING:
     from pipeline.train.process_group import ProcessGroup
@@ -126,6 +127,11 @@ class Trainer:
         named = self._network.named_parameters()
         self._parameters = {name: parameter for name, parameter in named if parameter.requires_grad}
         self._optimizers = _make_optimizers(self._parameters, config)
+        self._pass: Pass = self._pass_eagerly
+        if self._device.type == "cuda":
+            torch.backends.cudnn.benchmark = True  # looks for the fastest kernels of each shape
+            if group is None:
+                self._pass = RecordedPass(self._pass_eagerly, list(self._parameters.values()), self._device)
         self.learning_rate = config.learning_rate  # from the next step on, after the warm-up
         self.total_steps = 0
         if optimizer is not None:
@@ -175,7 +181,8 @@ class Trainer:
         if self._config.ema_decay and AVERAGED in arrays:
             self._averaged_steps = _stored_steps(arrays, AVERAGED)
         for name, parameter in self._parameters.items():
-            state: dict[str, Any] = {STEP: torch.tensor(float(self.total_steps))}
+            # Fused updates count on the device that they run on.
+            state: dict[str, Any] = {STEP: torch.tensor(float(self.total_steps), device=self._device)}
             for moment in MOMENTS[type(self._optimizers[name])]:
                 found = _stored(arrays, f"{moment}.{name}", tuple(parameter.shape))
                 # In the parameter's own memory format, so that the update runs through the same kernel as before.
@@ -184,24 +191,10 @@ class Trainer:
 
     def step(self, batch: Any) -> StepResult:
         """One update. Raises NotFinite, before changing any weight, if the loss or its gradient isn't finite."""
-        batch = batch._make(part.to(self._device, non_blocking=True) for part in batch)
-        inputs, objective = batch[0], self._objective
-        shares = inputs.tensor_split(max(1, min(self._num_replicas, len(inputs) // REPLICA_ROWS)))
-        mine = slice(self._rank, None, self._processes)  # of the shares: replica i is one of process i mod processes
-        replicas = self._replicas[: len(shares[mine])]
-        parts: list[Any] = list(self._each(self._forward, replicas, shares[mine]))
-        whole = self._gather_outputs(parts, inputs, [len(share) for share in shares])
-        outputs = whole._make(field.requires_grad_() for field in whole)
-        terms = objective.losses(outputs, batch)
-        terms["total"].backward()
-        gradients = list(_parts_of_gradients(outputs, [len(share) for share in shares]))
-        list(self._each(_backward, parts, gradients[mine]))
-        self._gather_replicas(replicas, len(shares))
-        norm = torch.nn.utils.clip_grad_norm_(self._parameters.values(), self._config.gradient_clip)
-        with torch.no_grad():
-            found = {**terms, **objective.accuracies(outputs, batch)}
-            *values, gradient_norm = torch.stack([*(found[name].detach() for name in objective.metrics), norm]).tolist()
-            value_errors = objective.errors(outputs, batch).cpu().numpy()
+        objective = self._objective
+        found, errors = self._pass(batch)
+        *values, gradient_norm = found.tolist()
+        value_errors = errors.cpu().numpy()
         metrics = dict(zip(objective.metrics, values, strict=True))
         if not math.isfinite(metrics["total"]) or not math.isfinite(gradient_norm):
             listed = ", ".join(f"{name} {metrics[name]:.4g}" for name in objective.terms)
@@ -220,6 +213,31 @@ class Trainer:
             if self._config.ema_decay:
                 self._average()
         return StepResult(metrics, gradient_norm, rate, value_errors)
+
+    def _pass_eagerly(self, batch: Any) -> tuple[torch.Tensor, ...]:
+        """Leave the clipped gradients of a batch in the parameters. -> the metrics and the gradient's norm, [M + 1];
+        the errors, [B].
+        """
+        batch = batch._make(part.to(self._device, non_blocking=True) for part in batch)
+        inputs, objective = batch[0], self._objective
+        shares = inputs.tensor_split(max(1, min(self._num_replicas, len(inputs) // REPLICA_ROWS)))
+        mine = slice(self._rank, None, self._processes)  # of the shares: replica i is one of process i mod processes
+        replicas = self._replicas[: len(shares[mine])]
+        parts: list[Any] = list(self._each(self._forward, replicas, shares[mine]))
+        whole = self._gather_outputs(parts, inputs, [len(share) for share in shares])
+        outputs = whole._make(field.requires_grad_() for field in whole)
+        terms = objective.losses(outputs, batch)
+        terms["total"].backward()
+        gradients = list(_parts_of_gradients(outputs, [len(share) for share in shares]))
+        list(self._each(_backward, parts, gradients[mine]))
+        self._gather_replicas(replicas, len(shares))
+        norm = torch.nn.utils.clip_grad_norm_(self._parameters.values(), self._config.gradient_clip)
+        with torch.no_grad():
+            found = {**terms, **objective.accuracies(outputs, batch)}
+            return (
+                torch.stack([*(found[name].detach() for name in objective.metrics), norm]),
+                objective.errors(outputs, batch),
+            )
 
     def _forward(self, replica: Module, inputs: torch.Tensor) -> Any:
         replica.train()
