@@ -197,6 +197,13 @@ class SelfplayConfig(SearchConfig):
     threads: int = Field(
         0, ge=0, description="Threads that play; 0 = one per core. ray: threads and CPUs of each actor; 0 = 1."
     )
+    workers: int = Field(
+        0,
+        ge=0,
+        description="Processes that the threads are divided among; 0 = this one. Python lets one thread of a process "
+        "run at a time, so six cores are as many as one keeps busy.",
+        json_schema_extra=LATER,
+    )
     engine: str = ENGINE
     worker: str = Field(
         DEFAULT_WORKER,

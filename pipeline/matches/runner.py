@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import sys
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -52,6 +50,7 @@ from pipeline.storage.models import Model, check_game, game_as_seen, read_model,
 from pipeline.storage.openings import read_openings
 from pipeline.storage.sgf import SgfText, game_sgf, sgf_name
 from pipeline.workers.pool import Models
+from pipeline.workers.processes import beat_seconds, child_command
 
 if TYPE_CHECKING:
     from pipeline.workers.cluster import Cluster
@@ -63,8 +62,7 @@ PLACEMENTS = 8  # of handicap stones that are tried for a game, for one that no 
 STONES = 0x57  # keeps the seeds of placements apart from those of games and openings
 DIGEST = 16  # characters that tell one file of openings from another
 GAMES_NAMED = 8  # of those that failed for the same reason, in a warning
-PLAY = "pipeline.matches.worker:MatchPlaying"  # a job's line "play"
-BEAT_SECONDS = 1.0  # the longest time between two reports of a worker's progress
+PLAY = "pipeline.matches.playing:MatchPlaying"  # a job's line "play"
 
 
 @dataclass(frozen=True)
@@ -412,15 +410,12 @@ class MatchRunner:
         rows = min(rows, -(-config.parallel_games // (workers * each)))
         job = {
             **self._job(writer, entrants, each, rows),
-            "beat_seconds": min(BEAT_SECONDS, config.hang_seconds / 4),
+            "play": PLAY,
+            "beat_seconds": beat_seconds(config.hang_seconds),
         }
-        root = Path(__file__).parent.parent.parent
-        path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
-        command = [sys.executable, "-m", "pipeline.matches.worker"]
+        command, environment = child_command()
         self._progress.say(f"starting {workers} workers")
-        return ProcessPool(
-            command, [job] * workers, each * rows, config.hang_seconds, {**os.environ, "PYTHONPATH": path}
-        )
+        return ProcessPool(command, [job] * workers, each * rows, config.hang_seconds, environment)
 
     def _cluster_pool(
         self, cluster: Cluster, writer: MatchWriter, entrants: tuple[Entrant, Entrant], num_games: int

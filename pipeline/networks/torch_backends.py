@@ -18,7 +18,6 @@ from pipeline.networks.architecture import Architecture, Weights
 from pipeline.networks.backends import Backend
 from pipeline.networks.modules import per_point_logits, pooled, split_planes, value_of
 
-
 EIGHT = 8  # numbers of 16 bits are a complex128
 WARM_UPS = 3  # before a pass is recorded: libraries choose their kernels and take their memory
 
@@ -143,7 +142,9 @@ class _Pass:
     Python's lock, which the other threads want too.
     """
 
-    def __init__(self, network: FoldedNetwork, size: int, stream: torch.cuda.Stream | None, device: torch.device) -> None:
+    def __init__(
+        self, network: FoldedNetwork, size: int, stream: torch.cuda.Stream | None, device: torch.device
+    ) -> None:
         shape, pinned = network.architecture, stream is not None
         planes = size, shape.planes, shape.height, shape.width
         self._given = torch.zeros(planes, dtype=torch.uint8, pin_memory=pinned)
@@ -165,7 +166,7 @@ class _Pass:
 
     def __call__(self, planes: Planes) -> Evaluation:
         self._given.numpy()[...] = planes
-        if self._graph is None:
+        if self._graph is None or self._stream is None:
             with torch.inference_mode():
                 self._run()
         else:

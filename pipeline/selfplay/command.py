@@ -215,6 +215,8 @@ def play(
     ended: Callable[[], bool] = lambda: False,
 ) -> SelfplaySummary:
     """The same for whoever is alone. ended: asked again and again; True ends the run, and unfinished games are lost."""
+    if config.engine == "ray" and config.workers:
+        raise UsageError(f"--workers {config.workers}: processes of this machine; leave it out with --engine ray")
     mix = parse_mix(config.opponents)
     network = resolve_champion(config.network)
     generation = newest_number(network.parent)
@@ -259,13 +261,17 @@ class _Run:
         self._config = config
         self._wanted = wanted = numbers.wanted
         self._progress = progress
-        num_threads = max(1, min(config.threads or (1 if cluster else available_cores()), wanted))
-        rows = -(-min(config.parallel_games, wanted) // num_threads)  # that each thread plays at a time
+        workers = min(config.workers, wanted)  # processes; 0: this one
+        threads = config.threads or (1 if cluster else available_cores())
+        num_threads = max(1, min(threads // max(1, workers), wanted))  # of each worker
+        rows = -(-min(config.parallel_games, wanted) // (num_threads * max(1, workers)))  # of each thread at a time
         leaves = leaves_per_tree(rows, _least_readouts(config))
-        if cluster is None:
+        if cluster is None and not workers:
             source: Source = LocalSource(config, mix, rows, leaves, num_threads, progress)
         else:
-            source = importlib.import_module("pipeline.selfplay.remote").ClusterSource(cluster, config, mix, progress)
+            remote = importlib.import_module("pipeline.selfplay.remote")
+            pool = partial(remote.ProcessGames, workers) if cluster is None else partial(remote.ClusterGames, cluster)
+            source = remote.RemoteSource(config, mix, progress, pool)
         self._source = source
         if config.end_settled and not source.game.can_settle:
             raise UsageError(
@@ -285,7 +291,7 @@ class _Run:
             "seed": seed,
             resignation.EFFECTIVE: self._threshold,
             "resign_calibration": self._calibration,
-            "config": config.stored({"output_dir", "network", "verbose", "backend", "threads", "engine"}),
+            "config": config.stored({"output_dir", "network", "verbose", "backend", "threads", "workers", "engine"}),
         }
         self._committer = Committer(config, variety.games, source.method, provenance, self._evaluations, numbers.run)
         plan = Plan(config.model_copy(update={"resign_threshold": self._threshold}), seed, variety, rows, leaves)

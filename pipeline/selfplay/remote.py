@@ -1,8 +1,8 @@
-"""Self-play in a worker of a cluster, and what its workers must hear of the driver's disk.
+"""Self-play in workers: processes of this machine, or actors of a cluster, and what they must hear of the run's disk.
 
-``RemoteGames`` is the worker's side: GameThreads on models and news that came as bytes. ``ClusterGames`` is the
-driver's. It looks at the disk now and then, as the threads of a local run do for every game, and tells the workers what
-has changed.
+``RemoteGames`` is the worker's side: GameThreads on models and news that others send. ``ProcessGames`` and
+``ClusterGames`` are the driver's. They look at the disk now and then, as the threads of a local run do for every game,
+and tell the workers what has changed.
 
 News, as JSON: {"learner": the path of the model that plays, "generation": of a game that starts now, "others": whom it
 may meet (Others.to_json); null: it plays itself}.
@@ -10,6 +10,9 @@ may meet (Others.to_json); null: it plays itself}.
 
 from __future__ import annotations
 
+import base64
+import json
+import os
 import queue
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -31,11 +34,14 @@ from pipeline.stalls import HANG_SECONDS
 from pipeline.storage.models import Model, check_game, newest_number, read_info, read_model, resolve_champion
 from pipeline.workers.cluster import Cluster, RayPool
 from pipeline.workers.pool import Counts, Models, Playing, Reading
+from pipeline.workers.processes import ProcessPool, beat_seconds, child_command
 
 AHEAD = 2  # times the games that it plays at once an actor is given, so that none waits for the next
 NEWS_SECONDS = 1.0  # between two looks at the disk
 WAIT_SECONDS = 0.2
 PLAY = f"{__name__}:RemoteGames"  # a job's line "play"
+PLAY_IN_LINES = f"{__name__}:GamesInLines"
+ARRIVAL = "arrival"  # a line's only entry
 
 
 class _Queued(Supply):
@@ -118,20 +124,28 @@ class RemoteGames(Playing):
         self._threads.close()
 
     def _read(self, path: Path) -> Model:
-        return read_model(path, self._models[str(path)])
+        return read_model(path, self._models.get(str(path)))
+
+
+class GamesInLines(RemoteGames):
+    """The same for a worker that writes lines."""
+
+    def outcomes(self, seconds: float) -> list[bytes]:
+        games = super().outcomes(seconds)
+        return [json.dumps({ARRIVAL: base64.b64encode(game).decode()}).encode() for game in games]
 
 
 # The driver's side
 
 
-class ClusterSource:
-    """A Source: actors of a cluster. Knows the model that new games are played with, and whom it may meet, as the
+class RemoteSource:
+    """A Source: workers, which a pool has. Knows the model that new games are played with, and whom it may meet, as the
     driver's disk says.
     """
 
-    def __init__(self, cluster: Cluster, config: SelfplayConfig, mix: Mix, progress: Progress) -> None:
+    def __init__(self, config: SelfplayConfig, mix: Mix, progress: Progress, make_pool: MakePool) -> None:
         """Raises as ModelSource does for a model that can't play."""
-        self._cluster, self._config, self._progress = cluster, config, progress
+        self._config, self.progress, self._make_pool = config, progress, make_pool
         self._path = resolve_champion(config.network)
         model = read_model(self._path)
         self.name = model.info.name
@@ -147,7 +161,7 @@ class ClusterSource:
         self.news = self._find_news()
 
     def begin(self, plan: Plan, num_threads: int, numbers: Callable[[int, int], Iterator[int]]) -> GamePool:
-        pool = ClusterGames(self._cluster, self, plan, num_threads)
+        pool = self._make_pool(self, plan, num_threads)
         pool.give(list(numbers(0, 1)))
         return pool
 
@@ -164,7 +178,7 @@ class ClusterSource:
             check_same(model, self.game, self.method)
             self._path, self.name = path, model.info.name
             self._others = self._find_others()
-            self._progress.say(f"new games are played by {self.name}")
+            self.progress.say(f"new games are played by {self.name}")
         before, self.news = self.news, self._find_news()
         return self.news != before
 
@@ -181,36 +195,98 @@ class ClusterSource:
         return others
 
 
+MakePool = Callable[[RemoteSource, Plan, int], GamePool]
+"""Of the threads of each worker."""
+
+
+class _Look:
+    """Looks at the disk now and then."""
+
+    def __init__(self, source: RemoteSource) -> None:
+        self._source, self._looked = source, time.monotonic()
+
+    def finds_news(self) -> bool:
+        now = time.monotonic()
+        if now - self._looked <= NEWS_SECONDS:
+            return False
+        self._looked = now
+        return self._source.has_changed()
+
+
 class ClusterGames(RayPool[Arrival], GamePool):
     """A run's games, played by the actors of a cluster, with the champion that is the champion when they start."""
 
-    def __init__(self, cluster: Cluster, source: ClusterSource, plan: Plan, num_threads: int) -> None:
+    def __init__(self, cluster: Cluster, source: RemoteSource, plan: Plan, num_threads: int) -> None:
         """num_threads: of each actor."""
-        job = {
-            "play": PLAY,
-            "config": plan.config.model_dump(mode="json"),
-            "seed": plan.seed,
-            "threads": num_threads,
-            "rows": plan.rows,
-            "leaves": plan.leaves,
-            "news": source.news,
-        }
-        games = {game.spec: game for game in plan.variety.games}
-
-        def read(data: bytes) -> tuple[int, Arrival]:
-            arrival = arrival_of(data, games)
-            return arrival.number, arrival
-
-        reading = Reading[Arrival](read, lambda number, problem: None)
-        capacity = AHEAD * plan.rows * num_threads
-        super().__init__(cluster, reading, job, source.models, capacity, HANG_SECONDS)
-        self._source = source
-        self._asked = time.monotonic()
+        job = {**_job(source, plan, num_threads), "play": PLAY}
+        super().__init__(cluster, _reading(plan, bytes), job, source.models, _capacity(plan, num_threads), HANG_SECONDS)
+        self._source, self._look = source, _Look(source)
 
     def outcomes(self, seconds: float) -> list[Arrival]:
-        now = time.monotonic()
-        if now - self._asked > NEWS_SECONDS and not self._closed:
-            self._asked = now
-            if self._source.has_changed():
-                self.follow(self._source.news, self._source.models)
+        if not self._closed and self._look.finds_news():
+            self.follow(self._source.news, self._source.models)
         return super().outcomes(seconds)
+
+
+class ProcessGames(ProcessPool[Arrival], GamePool):
+    """The same, played by processes of this machine. Each keeps to its share of the cores, where there are enough."""
+
+    def __init__(self, workers: int, source: RemoteSource, plan: Plan, num_threads: int) -> None:
+        """num_threads: of each process."""
+        job = {**_job(source, plan, num_threads), "play": PLAY_IN_LINES, "beat_seconds": beat_seconds(HANG_SECONDS)}
+        jobs = [{**job, "cores": cores} for cores in _shares_of_cores(workers)]
+        self._told: set[str] = set()
+        self._source, self._look = source, _Look(source)
+        command, environment = child_command()
+        super().__init__(
+            _reading(plan, _from_line), command, jobs, _capacity(plan, num_threads), HANG_SECONDS, environment
+        )
+
+    def outcomes(self, seconds: float) -> list[Arrival]:
+        if not self._closed and self._look.finds_news():
+            self.follow(self._source.news)
+        return super().outcomes(seconds)
+
+    def warned(self, text: str) -> None:
+        """Once: all workers see the same."""
+        if text not in self._told:
+            self._told.add(text)
+            self._source.progress.warn(text)
+
+
+def _job(source: RemoteSource, plan: Plan, num_threads: int) -> dict[str, Any]:
+    return {
+        "config": plan.config.model_dump(mode="json"),
+        "seed": plan.seed,
+        "threads": num_threads,
+        "rows": plan.rows,
+        "leaves": plan.leaves,
+        "news": source.news,
+    }
+
+
+def _capacity(plan: Plan, num_threads: int) -> int:
+    return AHEAD * plan.rows * num_threads
+
+
+def _reading(plan: Plan, decoded: Callable[[bytes], bytes]) -> Reading[Arrival]:
+    """decoded: what the worker's bytes were made of."""
+    games = {game.spec: game for game in plan.variety.games}
+
+    def read(data: bytes) -> tuple[int, Arrival]:
+        arrival = arrival_of(decoded(data), games)
+        return arrival.number, arrival
+
+    return Reading(read, lambda number, problem: None)
+
+
+def _from_line(line: bytes) -> bytes:
+    return base64.b64decode(json.loads(line)[ARRIVAL], validate=True)
+
+
+def _shares_of_cores(workers: int) -> list[list[int]]:
+    """The cores of each worker; [] is all of them, where there are fewer cores than workers."""
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    if len(cores) < workers:
+        return [[] for _ in range(workers)]
+    return [cores[number * len(cores) // workers : (number + 1) * len(cores) // workers] for number in range(workers)]

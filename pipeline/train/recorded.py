@@ -22,7 +22,7 @@ class RecordedPass:
     """Calls a function that leaves gradients in parameters, for batches of tensors of this machine's memory."""
 
     def __init__(self, function: Pass, parameters: Sequence[Tensor], device: torch.device) -> None:
-        """function: of a batch on the device. It must depend on nothing but the batch and on what stays in its place."""
+        """function: of a batch on the device; may depend on nothing but the batch and on what stays in its place."""
         self._function, self._parameters, self._device = function, parameters, device
         self._calls: dict[Any, int] = {}
         self._recorded: dict[Any, _Recording] = {}

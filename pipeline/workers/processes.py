@@ -1,42 +1,62 @@
 """``ProcessPool``: workers that are processes of this machine, spoken with through their pipes.
 
 A worker is any command that reads a job and then numbers of games as JSON lines, and writes JSON lines:
-    stdin   the job, then {"play": [0, 1, …]} any number of times; end of file: stop at once
+    stdin   the job, then {"play": [0, 1, …]} and {"news": …} (see Playing.follow) any number of times; end of file:
+            stop at once
     stdout  an outcome, as the job's Playing gives it
-            {"beat": [steps of each thread], "live": [games of each thread]}
+            {"beat": [steps of each thread], "live": [games of each thread]}, and where there are any "totals" (see
+            Counts) and "warnings"
             {"error": one line}: the job itself is impossible
-A worker that writes anything else is ended: a line that can't be read may have been a game.
+A worker that writes anything else is ended: a line that can't be read may have been a game. The usual command is
+``child_command``, which plays any job's Playing.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import queue
 import signal
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from pipeline.errors import MuGoError
 from pipeline.priority import share_niceness
-from pipeline.workers.pool import Reading, RemotePool, Worker
+from pipeline.workers.pool import Counts, Reading, RemotePool, Worker
 
 O = TypeVar("O")  # noqa: E741  an outcome
 
 LAST_WORDS_SECONDS = 1.0  # for reading what is left in the pipe of a worker that has ended
 GRACE_SECONDS = 5.0  # for a worker that is asked to stop to close its players
+BEAT_SECONDS = 1.0  # the longest time between two reports of a worker's progress
+
+
+def child_command() -> tuple[list[str], dict[str, str]]:
+    """The command of workers/child.py, and the environment that it needs to find this program."""
+    path = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))
+    return [sys.executable, "-m", "pipeline.workers.child"], {**os.environ, "PYTHONPATH": path}
+
+
+def beat_seconds(hang_seconds: float) -> float:
+    """A job's line of that name, where a worker that makes no step for so long is replaced."""
+    return min(BEAT_SECONDS, hang_seconds / 4)
 
 
 @dataclass(eq=False, kw_only=True)
 class WorkerProcess(Worker):
-    """ended: when its process was first found to have ended; 0: not yet."""
+    """ended: when its process was first found to have ended; 0: not yet. totals: as it last said."""
 
     process: subprocess.Popen[bytes]
     ended: float = 0.0
+    totals: Mapping[str, int] = field(default_factory=dict)
     listener: threading.Thread | None = None
 
     def send(self, numbers: Sequence[int]) -> None:
@@ -59,7 +79,8 @@ class ProcessPool(RemotePool[O, WorkerProcess]):
         super().__init__(reading, capacity, hang_seconds)
         self._environment = environment
         self._command = list(command)
-        self._jobs = jobs
+        self._jobs = list(jobs)
+        self._totals: Counter[str] = Counter()  # of workers that are no more
         self._arrived: queue.SimpleQueue[tuple[WorkerProcess, bytes | None]] = queue.SimpleQueue()  # None: pipe's end
         try:
             for number in range(len(jobs)):
@@ -67,6 +88,28 @@ class ProcessPool(RemotePool[O, WorkerProcess]):
         except BaseException:
             self.close()
             raise
+
+    @property
+    def done(self) -> bool:
+        """Whether all games that were given have come to an end."""
+        return not self._waiting and not any(worker.games for worker in self.workers)
+
+    def counts(self) -> Counts:
+        """Totals over all workers, those that are no more included."""
+        totals = Counter(self._totals)
+        for worker in self.workers:
+            totals.update(worker.totals)
+        steps = [count for worker in self.workers for count in worker.steps]
+        return Counts(steps, [len(worker.games) for worker in self.workers], totals)
+
+    def follow(self, news: Any) -> None:
+        """What has changed of the jobs, for games that start from now on (Playing.follow). It becomes their "news"."""
+        self._jobs = [{**job, "news": news} for job in self._jobs]
+        for worker in self.workers:
+            _send(worker.process, {"news": news})
+
+    def warned(self, text: str) -> None:
+        """A worker's user should read this."""
 
     def close(self) -> None:
         self._closed = True
@@ -134,6 +177,9 @@ class ProcessPool(RemotePool[O, WorkerProcess]):
             self._problem = MuGoError(f"worker {worker.number}: {message['error']}")
             return []
         if "beat" in message:
+            worker.totals = message.get("totals", {})
+            for text in message.get("warnings", ()):
+                self.warned(text)
             self._beaten(worker, message["beat"], message["live"])
             return []
         return [self._read(worker, line)]
@@ -142,6 +188,7 @@ class ProcessPool(RemotePool[O, WorkerProcess]):
         """End a worker, take its games from it, and start another in its place."""
         _end(worker.process, 0.0)
         lost = self._taken_from(worker, f"worker {worker.number}: {problem}")
+        self._totals.update(worker.totals)
         if self._problem is None:
             self.workers[worker.number] = self._start(worker.number)
             self._feed(self.workers[worker.number])

@@ -27,9 +27,7 @@ def examples(count: int, seed: int) -> Batch:
 
 
 def trainer(config: TrainConfig, state: Any = None, weights: Any = None) -> Trainer:
-    return Trainer(
-        AlphaZeroObjective(ARCHITECTURE, config), weights or random_weights(ARCHITECTURE, 0), config, state
-    )
+    return Trainer(AlphaZeroObjective(ARCHITECTURE, config), weights or random_weights(ARCHITECTURE, 0), config, state)
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])

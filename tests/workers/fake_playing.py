@@ -1,7 +1,7 @@
 """A Playing for tests that plays nothing: its games come at once, and it misbehaves as its job tells it.
 
 job: {"mode": …, "games": which make it misbehave}. Needs nothing but the standard library, so its actors start quickly.
-An outcome is JSON: {"number", "pid", "news"}.
+An outcome is JSON: {"number", "pid", "news", "models", "cores"}. It warns of what its job's "warnings" say.
 
 modes  play   nothing else                         die    kills itself when it is to play one of those games
        stop   stops itself (SIGSTOP) there, once   stuck  goes on answering, but makes no step there, once
@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pipeline.config import available_cores
 from pipeline.errors import MuGoError
 from pipeline.workers.pool import Counts, Models, Playing, Reading
 
@@ -52,6 +53,7 @@ class FakePlaying(Playing):
             self._played += 1
             self._live -= 1
             said = {"number": number, "pid": os.getpid(), "news": self._news, "models": sorted(self._models)}
+            said["cores"] = available_cores()
             self._arrived.put(json.dumps(said).encode())
 
     def _misbehaves(self) -> bool:
@@ -77,6 +79,9 @@ class FakePlaying(Playing):
 
     def counts(self) -> Counts:
         return Counts([self._steps], [self._live], {"played": self._played})
+
+    def warnings(self) -> list[str]:
+        return self._job.pop("warnings", [])
 
     def close(self) -> None:
         pass

@@ -11,32 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import EvaluateConfig, SelfplayConfig, TournamentConfig
+from pipeline.config import EvaluateConfig, TournamentConfig
 from pipeline.evaluate.command import evaluate
-from pipeline.progress import Progress
 from pipeline.ratings.tournament import tournament
 from pipeline.selfplay.command import selfplay
 from pipeline.storage.models import set_champion
 from pipeline.storage.shards import newest_shards, read_shard
 from pipeline.workers import cluster as module
 from tests.helpers import make_champion, make_model
+from tests.workers.selfplay_runs import Acting, numbers, selfplay_config, shards
 
 ROOT = Path(__file__).parent.parent.parent
-
-
-class Acting(Progress):
-    """Calls act() once so many games have come to an end, and then until it says that it is done."""
-
-    def __init__(self, number=10**9, act=lambda: True) -> None:
-        self.left, self.act, self.done = number, act, False
-        self.warnings: list[str] = []
-
-    def advance(self, count=1) -> None:
-        self.left -= count
-        self.done = self.done or (self.left <= 0 and self.act())
-
-    def warn(self, text: str) -> None:
-        self.warnings.append(text)
 
 
 @pytest.fixture
@@ -65,24 +50,6 @@ def busiest_dies(nodes, pools, extra):
         return True
 
     return act
-
-
-def shards(folder: Path) -> Counter[bytes]:
-    """What stands in the shards of a folder; each has one game."""
-    return Counter(meta.path.read_bytes() for meta in newest_shards(folder))
-
-
-def numbers(folder: Path) -> list[int]:
-    return sorted(number for meta in newest_shards(folder) for number in meta.numbers.tolist())
-
-
-def selfplay_config(folder: Path, name: str, **options) -> SelfplayConfig:
-    settings = {
-        "network": folder / "saved_models" / "best_model", "output_dir": folder / name, "games": 60, "readouts": 16,
-        "parallel_games": 24, "backend": "torch", "seed": 5, "commit_seconds": 0, "threads": 1,
-        "opponents": "mirror=2,random=1,previous=1", "pool": folder / "pool.json",
-    }  # fmt: skip
-    return SelfplayConfig(**(settings | options))
 
 
 def test_selfplay_writes_the_same_shards_though_the_busiest_node_dies(nodes, pools, tmp_path):

@@ -1,8 +1,12 @@
-"""What plays a match in a worker, and the worker of --workers itself: ``python -m pipeline.matches.worker``.
+"""A worker process: ``python -m pipeline.workers.child``.
 
-That process reads a job and numbers of games on its standard input, plays them in threads, and writes the outcomes to
-its standard output; workers/processes.py describes the lines. It writes no files, so it may be killed at any moment,
-and it ends by itself when its standard input does: then its parent needs it no longer, or is gone.
+It reads a job on its standard input, then numbers of games, plays them by the job's Playing, and writes what became of
+them to its standard output; ``processes.py`` describes the lines. It writes no files, so it may be killed at any
+moment, and it ends by itself when its standard input does: then its parent needs it no longer, or is gone.
+
+    job: "play"          what plays, see pool.playing_of; models it names are read from this machine's disk
+         "beat_seconds"  how often it says how far it is
+         "cores"         the cores that it keeps to, if it is to keep to some
 """
 
 from __future__ import annotations
@@ -13,13 +17,16 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TextIO
 
-from pipeline.workers.pool import Counts, Models, Playing
+from pipeline.workers.pool import playing_of
 
 GRACE_SECONDS = 3.0  # for closing players, engines above all, before the process just ends
+OUTCOME_SECONDS = 0.1  # between two looks for orders
+
+Orders = queue.SimpleQueue[dict[str, Any] | None]
 
 
 def main() -> None:
@@ -45,7 +52,9 @@ def main() -> None:
     if not line.endswith("\n"):  # its writer is gone
         return
     job = json.loads(line)
-    orders: queue.SimpleQueue[list[int] | None] = queue.SimpleQueue()
+    if job.get("cores") and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, job["cores"])
+    orders: Orders = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(orders_in, orders), daemon=True).start()
     from pipeline.errors import MuGoError
 
@@ -56,57 +65,44 @@ def main() -> None:
         sys.exit(1)
 
 
-class MatchPlaying(Playing):
-    """See Playing. Plays the games of one match in threads; outcomes are lines of worker_pool.line_of."""
-
-    def __init__(self, job: dict[str, Any], models: Models) -> None:
-        from pipeline.matches.runner import job_pairing
-        from pipeline.matches.worker_pool import ThreadPool
-
-        self._pool = ThreadPool(job_pairing(job, models), job["threads"], job["rows"], watched=False)
-
-    def give(self, numbers: Sequence[int]) -> None:
-        self._pool.give(numbers)
-
-    def outcomes(self, seconds: float) -> list[bytes]:
-        from pipeline.matches.worker_pool import line_of
-
-        return [line_of(outcome) for outcome in self._pool.outcomes(seconds)]
-
-    def counts(self) -> Counts:
-        threads = self._pool.match_threads
-        return Counts([one.steps if one else 0 for one in threads], [one.live if one else 0 for one in threads])
-
-    def close(self) -> None:
-        self._pool.close()
-
-
-def _play(job: dict[str, Any], orders: queue.SimpleQueue[list[int] | None], say: Callable[[bytes], None]) -> None:
+def _play(job: dict[str, Any], orders: Orders, say: Callable[[bytes], None]) -> None:
     """Play until the orders end. Raises MuGoError if players can't be made."""
-    playing = MatchPlaying(job, {})
+    playing = playing_of(job, {})
+
+    def say_how_far() -> None:
+        steps, live, totals = playing.counts()
+        said: dict[str, Any] = {"beat": list(steps), "live": list(live), "totals": dict(totals)}
+        if warnings := playing.warnings():
+            said["warnings"] = warnings
+        say(json.dumps(said).encode())
 
     def beat() -> None:
         while True:
-            counts = playing.counts()
-            say(json.dumps({"beat": counts.steps, "live": counts.live}).encode())
+            say_how_far()
             time.sleep(job["beat_seconds"])
 
     threading.Thread(target=beat, daemon=True).start()
     while True:
         with suppress(queue.Empty):
             while (order := orders.get_nowait()) is not None:
-                playing.give(order)
+                if "news" in order:
+                    playing.follow(order["news"])
+                else:
+                    playing.give(order["play"])
             playing.close()
+            for outcome in playing.outcomes(0.0):  # what had ended before
+                say(outcome)
+            say_how_far()
             return
-        for outcome in playing.outcomes(0.1):
+        for outcome in playing.outcomes(OUTCOME_SECONDS):
             say(outcome)
 
 
-def _listen(orders_in: TextIO, orders: queue.SimpleQueue[list[int] | None]) -> None:
+def _listen(orders_in: TextIO, orders: Orders) -> None:
     """Read orders until standard input ends; then make sure that this process ends, whatever it is doing."""
     for line in orders_in:
         if line.endswith("\n"):
-            orders.put(json.loads(line)["play"])
+            orders.put(json.loads(line))
     orders.put(None)
     time.sleep(GRACE_SECONDS)
     os._exit(0)

@@ -1,0 +1,43 @@
+"""Runs of self-play with a seed, and what they wrote: for comparing runs by whoever plays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from pipeline.config import SelfplayConfig
+from pipeline.progress import Progress
+from pipeline.storage.shards import newest_shards
+
+
+class Acting(Progress):
+    """Calls act() once so many games have come to an end, and then until it says that it is done."""
+
+    def __init__(self, number=10**9, act=lambda: True) -> None:
+        self.left, self.act, self.done = number, act, False
+        self.warnings: list[str] = []
+
+    def advance(self, count=1) -> None:
+        self.left -= count
+        self.done = self.done or (self.left <= 0 and self.act())
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+
+def shards(folder: Path) -> Counter[bytes]:
+    """What stands in the shards of a folder; each has one game."""
+    return Counter(meta.path.read_bytes() for meta in newest_shards(folder))
+
+
+def numbers(folder: Path) -> list[int]:
+    return sorted(number for meta in newest_shards(folder) for number in meta.numbers.tolist())
+
+
+def selfplay_config(folder: Path, name: str, **options) -> SelfplayConfig:
+    settings = {
+        "network": folder / "saved_models" / "best_model", "output_dir": folder / name, "games": 60, "readouts": 16,
+        "parallel_games": 24, "backend": "torch", "seed": 5, "commit_seconds": 0, "threads": 1,
+        "opponents": "mirror=2,random=1,previous=1", "pool": folder / "pool.json",
+    }  # fmt: skip
+    return SelfplayConfig(**(settings | options))
