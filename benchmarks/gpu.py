@@ -1,13 +1,13 @@
 """How busy self-play and training keep a GPU: the shares that the networks of `go9-gpu` and `go19-gpu` should reach.
 
-    python -m benchmarks.gpu [--boards 9 19] [--sizes b6c96 b10c128] [--batches 1024 2048] [--threads 16] [--readouts 64]
+    python -m benchmarks.gpu [--boards 9 19] [--sizes b6c96 b10c128] [--batches 1024 2048] [--threads 16]
 
 A line for each board, network and batch: evaluations/s of the bare network, in batches as self-play makes them and by
 as many threads; those of self-play and their share (wanted: 0.80); samples/s of training from chunks and their share of
 a batch in memory (wanted: 0.90). What is measured, and how, is `main.py bench`'s: each window of self-play lies between
-two of the network. A thread has one batch of games; while it is on the GPU other threads walk their trees. One for each core, the
-default, was best on the one GPU that was tried (docs/machines.md). For a comparison with Pgx and mctx on the same GPU: `python -m benchmarks.pgx_mctx`, beside `main.py bench
---network-size b4c64 --readouts 32`.
+two of the network. A thread has one batch of games; while it is on the GPU other threads walk their trees. One for each
+core, the default, was best on the one GPU that was tried (docs/machines.md). For a comparison with Pgx and mctx on the
+same GPU: `python -m benchmarks.pgx_mctx`, beside `main.py bench --network-size b4c64 --readouts 32`.
 
 Without a CUDA device it ends with a line; --device cpu tries it out on processors.
 """

@@ -48,6 +48,7 @@ STARTING_SECONDS = 30.0  # an actor that has just been started will soon take it
 SUSPECT_SECONDS = 30.0  # no actor is started on a node that has just lost one, until Ray knows whether it lives
 GRACE_SECONDS = 5.0  # for actors to stop
 IDLE_SECONDS = 0.2
+GPU_UNIT = 0.0001  # the smallest part of a GPU that Ray knows
 AT_ONCE = 8  # calls of an actor that may run side by side
 WHO = "Ray cluster"
 STATES = ("asked", "checked", "gone")  # of a node: it was asked who it is; it fits; it is gone, though Ray lists it
@@ -55,15 +56,21 @@ STATES = ("asked", "checked", "gone")  # of a node: it was asked who it is; it f
 
 @dataclass
 class _Node:
-    """A node: its name, and how many CPUs it has. state: one of STATES, or why it isn't used."""
+    """A node: its name, and how many CPUs and GPUs it has. state: one of STATES, or why it isn't used."""
 
     id: str
     host: str
     cpus: float
+    gpus: float = 0.0
     state: str = "asked"
     answer: Any = None
     since: float = field(default_factory=time.monotonic)
     suspect_until: float = 0.0
+
+    def gpus_of(self, cpus: int) -> float:
+        """The part of its GPUs that belongs to so many of its CPUs. From 1 on a whole number, as Ray wants it."""
+        share = self.gpus * min(1.0, cpus / self.cpus)
+        return float(int(share)) if share >= 1 else int(share / GPU_UNIT) * GPU_UNIT
 
 
 @dataclass(eq=False)
@@ -128,7 +135,8 @@ class Cluster:
             if actor.node is node and actor.threads == threads:
                 self.idle.remove(actor)
                 return actor
-        options = {"num_cpus": threads, "max_restarts": 0, "max_concurrency": AT_ONCE, **self._on(node)}
+        resources = {"num_cpus": threads, "num_gpus": node.gpus_of(threads)}
+        options = {**resources, "max_restarts": 0, "max_concurrency": AT_ONCE, **self._on(node)}
         return _Actor(self._ray.remote(PlayingActor).options(**options).remote(), node, threads)
 
     def kill(self, actor: _Actor) -> None:
@@ -186,9 +194,9 @@ class Cluster:
         there = {node["NodeID"]: node for node in self._ray.nodes() if node["Alive"]}
         self._nodes = {name: node for name, node in self._nodes.items() if name in there}
         for name, found in there.items():
-            cpus = found["Resources"].get("CPU", 0.0)
+            cpus, gpus = (found["Resources"].get(kind, 0.0) for kind in ("CPU", "GPU"))
             if name not in self._nodes and cpus > 0:
-                node = _Node(name, found["NodeManagerHostname"] or found["NodeManagerAddress"], cpus)
+                node = _Node(name, found["NodeManagerHostname"] or found["NodeManagerAddress"], cpus, gpus)
                 # No CPU: who it is can be asked while others compute there.
                 node.answer = self._identity.options(num_cpus=0, max_retries=0, **self._on(node)).remote()
                 self._nodes[name] = node

@@ -22,8 +22,9 @@ class Nodes:
         self._cluster = Cluster(initialize_head=True, head_node_args={**options, "_system_config": quickly})
         self.address = self._cluster.address
 
-    def add(self, cpus: int = 1) -> Any:
-        return self._cluster.add_node(num_cpus=cpus, object_store_memory=OBJECT_STORE)
+    def add(self, cpus: int = 1, gpus: int = 0) -> Any:
+        """gpus: that the node only says it has."""
+        return self._cluster.add_node(num_cpus=cpus, num_gpus=gpus, object_store_memory=OBJECT_STORE)
 
     def kill(self, node: Any) -> None:
         """As when its power fails."""

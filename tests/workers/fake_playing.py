@@ -1,7 +1,7 @@
 """A Playing for tests that plays nothing: its games come at once, and it misbehaves as its job tells it.
 
 job: {"mode": …, "games": which make it misbehave}. Needs nothing but the standard library, so its actors start quickly.
-An outcome is JSON: {"number", "pid", "news", "models", "cores"}. It warns of what its job's "warnings" say.
+An outcome is JSON: {"number", "pid", "news", "models", "cores", "gpus"}. It warns of what its job's "warnings" say.
 
 modes  play   nothing else                         die    kills itself when it is to play one of those games
        stop   stops itself (SIGSTOP) there, once   stuck  goes on answering, but makes no step there, once
@@ -53,7 +53,7 @@ class FakePlaying(Playing):
             self._played += 1
             self._live -= 1
             said = {"number": number, "pid": os.getpid(), "news": self._news, "models": sorted(self._models)}
-            said["cores"] = available_cores()
+            said |= {"cores": available_cores(), "gpus": os.environ.get("CUDA_VISIBLE_DEVICES")}
             self._arrived.put(json.dumps(said).encode())
 
     def _misbehaves(self) -> bool:

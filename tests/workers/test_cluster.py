@@ -94,6 +94,22 @@ def test_a_node_that_joins_gets_games_and_one_that_dies_loses_none(nodes):
         pool.close()
 
 
+def test_actors_share_the_gpus_of_their_node(nodes):
+    node = nodes.add(cpus=4, gpus=2)
+    with module.Cluster(Heard()) as cluster:
+        (there,) = [one for one in cluster.nodes() if one.id == node.node_id]
+        assert [there.gpus_of(cpus) for cpus in (1, 2, 3, 4, 8)] == [0.5, 1.0, 1.0, 2.0, 2.0]
+        seen: dict[int, str] = {}
+
+        def look(found) -> None:
+            seen.update({one["pid"]: one["gpus"] for one in found})
+
+        found = played(pool_of(cluster, job_of()), range(200), look)
+    assert len(found) == 200
+    assert set(seen.values()) <= {"0", "1", "", None}
+    assert {"0", "1"} <= set(seen.values()), seen
+
+
 def test_a_slow_driver_slows_the_actors(nodes):
     with module.Cluster(Heard()) as cluster:
         pool = pool_of(cluster, job_of(), capacity=5)
