@@ -231,7 +231,8 @@ def _play(
     """
     # A further condition's share isn't part of its match: it may change, the games stay.
     threshold = rule.threshold if settings else None
-    writer = runner.open(folder, entrants, rule.games, threshold, settings)
+    needed = not at_stake or deciding_games(rule, {}) is None
+    writer = runner.open(folder, entrants, rule.games, threshold, settings, needed)
     try:
         runner.play(writer, entrants, lambda so_far: at_stake and deciding_games(rule, so_far.games) is not None)
     finally:

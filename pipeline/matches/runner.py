@@ -267,17 +267,19 @@ class MatchRunner:
         num_games: int,
         threshold: float | None = None,
         settings: dict[str, Any] | None = None,
+        needed: bool = True,
     ) -> MatchWriter:
         """Go on with the match in the folder, or begin it with fresh openings; call it under its match_lock.
 
-        entrants: challenger, champion. settings: what else the decision depends on.
+        entrants: challenger, champion. settings: what else the decision depends on. needed: whether any game will be
+        played; if not, a new match has empty openings, and no player is loaded.
         """
         config = self.config
         side = handicap_side_of(entrants)
         num_openings = num_games // games_per_opening(side)
         openings: list[list[int]] = [[]] * num_openings
         stones = [] if side is None else [[0] * entrants[side].spec.handicap] * num_openings
-        if not has_match(folder):
+        if needed and not has_match(folder):
             # A match exists once it has its openings, and those come from the players.
             openings, stones = self._openings(entrants, num_openings, [], [])
         header = MatchHeader(

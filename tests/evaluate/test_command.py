@@ -17,7 +17,7 @@ from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.evaluate import command as stage
 from pipeline.evaluate.command import evaluate
 from pipeline.games.registry import parse_game
-from pipeline.matches.runner import MatchRunner
+from pipeline.matches.runner import MatchRunner, PlayerFactory
 from pipeline.matches.statistics import measured_games
 from pipeline.players import builtin
 from pipeline.progress import Progress
@@ -128,7 +128,8 @@ def test_a_challenger_that_passes_becomes_champion(tmp_path, models, made_up_net
     assert caught.value.missing == 1 and caught.value.exit_code == 75
 
 
-def test_no_gate_promotes_without_a_game(tmp_path, models, made_up_networks):
+def test_no_gate_promotes_without_a_game(tmp_path, models, monkeypatch):
+    monkeypatch.setattr(PlayerFactory, "_loaded", None)  # no network, either: loading takes longer than the rest
     summary = evaluate(config_for(tmp_path, threshold=0))
     assert summary.promoted and (summary.games_played, summary.points_needed, summary.share) == (0, 0, 0.5)
     assert resolve_champion(models / "best_model").name == "000001-test"
