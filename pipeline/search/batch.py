@@ -290,9 +290,9 @@ class BatchSearch(Boards):
         values = np.where(batch.movers[ended] == 0, results, -results).astype(np.float32)
         kernels.backup_terminal(self._tree, batch, ended, values)
         ended_rows = np.unique(batch.row[ended]).astype(np.int64)
-        going = np.flatnonzero(~over)
+        going, first = np.flatnonzero(~over), ended[0]  # those before the first that ended stay where they are
         for array in batch:
-            array[: going.size] = array[going]
+            array[first : going.size] = array[going[first:]]
         self._num_waiting = begin + going.size
         return ended_rows
 
