@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +34,7 @@ from pipeline.stalls import Hung
 from pipeline.storage import layout
 from pipeline.storage.models import model_files
 from pipeline.workers.actor import PlayingActor, frames, identity, packed_files
-from pipeline.workers.pool import Counts, Reading, RemotePool, Worker
+from pipeline.workers.pool import Reading, RemotePool, Worker
 
 O = TypeVar("O")  # noqa: E741  an outcome
 
@@ -268,7 +268,7 @@ class _Lost(Exception):
 class RayWorker(Worker):
     """asked: the answer that is awaited; begun: that it has taken up the job; ready: it has, and gets games.
 
-    spoke: when it last answered; 0: never. totals: as it last said. news: the number of the last that it was told.
+    spoke: when it last answered; 0: never. news: the number of the last that it was told.
     """
 
     actor: _Actor
@@ -276,7 +276,6 @@ class RayWorker(Worker):
     asked: Any = None
     ready: bool = False
     spoke: float = 0.0
-    totals: Mapping[str, int] = field(default_factory=dict)
     news: int = 0
 
     def send(self, numbers: Sequence[int]) -> None:
@@ -308,7 +307,6 @@ class RayPool(RemotePool[O, RayWorker]):
         self._models: dict[str, Any] = {}
         self._job_reference: Any = None
         self._heard: deque[tuple[RayWorker, bytes]] = deque()
-        self._totals: Counter[str] = Counter()  # of workers that are no more
         self._recruited = 0.0
         self._without = time.monotonic()  # since when there has been no worker
         self._put(models)
@@ -317,14 +315,6 @@ class RayPool(RemotePool[O, RayWorker]):
     def done(self) -> bool:
         """Whether all games that were given have come to an end."""
         return not self._waiting and not self._heard and not any(worker.games for worker in self.workers)
-
-    def counts(self) -> Counts:
-        """Totals over all workers, those that are no more included."""
-        totals = Counter(self._totals)
-        for worker in self.workers:
-            totals.update(worker.totals)
-        steps = [count for worker in self.workers for count in worker.steps]
-        return Counts(steps, [len(worker.games) for worker in self.workers], totals)
 
     def follow(self, news: Any, models: Sequence[Path]) -> None:
         """What has changed of the job, for games that start from now on; see Playing.follow. It becomes its "news"."""

@@ -126,6 +126,7 @@ class Worker(ABC):
     steps   of each thread, as last reported
     moved   when each thread last made a step or had nothing to do
     loaded  whether a step or a game has shown that it has begun to play
+    totals  what its Playing counts, as last reported
     """
 
     number: int
@@ -134,6 +135,7 @@ class Worker(ABC):
     moved: list[float] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
     loaded: bool = False
+    totals: Mapping[str, int] = field(default_factory=dict)
 
     @abstractmethod
     def send(self, numbers: Sequence[int]) -> None:
@@ -177,6 +179,7 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
         self._looked = time.monotonic()  # when outcomes() last returned
         self._stillborn = 0  # workers in a row that ended before they made a step
         self._crashes: Counter[int] = Counter()  # by game
+        self._totals: Counter[str] = Counter()  # of workers that are no more
         self._problem: MuGoError | None = None
         self._closed = False
         self.workers: list[W] = []
@@ -185,6 +188,14 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
         self._waiting.extendleft(reversed(numbers))
         for worker in self.workers:
             self._feed(worker)
+
+    def counts(self) -> Counts:
+        """Totals over all workers, those that are no more included."""
+        totals = Counter(self._totals)
+        for worker in self.workers:
+            totals.update(worker.totals)
+        steps = [count for worker in self.workers for count in worker.steps]
+        return Counts(steps, [len(worker.games) for worker in self.workers], totals)
 
     def outcomes(self, seconds: float) -> list[O]:
         """Raises MuGoError if workers can't do this job at all."""

@@ -21,16 +21,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from pipeline.errors import MuGoError
 from pipeline.priority import share_niceness
-from pipeline.workers.pool import Counts, Reading, RemotePool, Worker
+from pipeline.workers.pool import Reading, RemotePool, Worker
 
 O = TypeVar("O")  # noqa: E741  an outcome
 
@@ -52,11 +51,10 @@ def beat_seconds(hang_seconds: float) -> float:
 
 @dataclass(eq=False, kw_only=True)
 class WorkerProcess(Worker):
-    """ended: when its process was first found to have ended; 0: not yet. totals: as it last said."""
+    """ended: when its process was first found to have ended; 0: not yet."""
 
     process: subprocess.Popen[bytes]
     ended: float = 0.0
-    totals: Mapping[str, int] = field(default_factory=dict)
     listener: threading.Thread | None = None
 
     def send(self, numbers: Sequence[int]) -> None:
@@ -80,7 +78,6 @@ class ProcessPool(RemotePool[O, WorkerProcess]):
         self._environment = environment
         self._command = list(command)
         self._jobs = list(jobs)
-        self._totals: Counter[str] = Counter()  # of workers that are no more
         self._arrived: queue.SimpleQueue[tuple[WorkerProcess, bytes | None]] = queue.SimpleQueue()  # None: pipe's end
         try:
             for number in range(len(jobs)):
@@ -93,14 +90,6 @@ class ProcessPool(RemotePool[O, WorkerProcess]):
     def done(self) -> bool:
         """Whether all games that were given have come to an end."""
         return not self._waiting and not any(worker.games for worker in self.workers)
-
-    def counts(self) -> Counts:
-        """Totals over all workers, those that are no more included."""
-        totals = Counter(self._totals)
-        for worker in self.workers:
-            totals.update(worker.totals)
-        steps = [count for worker in self.workers for count in worker.steps]
-        return Counts(steps, [len(worker.games) for worker in self.workers], totals)
 
     def follow(self, news: Any) -> None:
         """What has changed of the jobs, for games that start from now on (Playing.follow). It becomes their "news"."""
