@@ -65,7 +65,7 @@ def test_it_plays_on_and_begins_anew_only_when_a_setting_changes(
         try:
             wait_for(lambda: games(tmp_path)["000000-test", 0, 2] > 8, 60)  # more than those that a command would play
             set_champion(tmp_path / "saved_models", make_model(tmp_path / "saved_models", 1), {"reason": "test"})
-            wait_for(lambda: games(tmp_path)["000001-test", 1, 2] > 3, 60)
+            wait_for(lambda: games(tmp_path)["000001-test", 1, 2] > 3 and len(asked) == 2, 60)
             make_model(tmp_path / "saved_models", 2)
             wait_for(lambda: games(tmp_path)["000001-test", 2, 3] > 3, 60)
         finally:
