@@ -50,7 +50,7 @@ from pipeline.storage.models import Model, check_game, game_as_seen, read_model,
 from pipeline.storage.openings import read_openings
 from pipeline.storage.sgf import SgfText, game_sgf, sgf_name
 from pipeline.workers.pool import Models
-from pipeline.workers.processes import beat_seconds, child_command
+from pipeline.workers.processes import beat_seconds, check_workers, child_command
 
 if TYPE_CHECKING:
     from pipeline.workers.cluster import Cluster
@@ -246,8 +246,7 @@ class MatchRunner:
         self._factory: PlayerFactory | None = None
         self._listed = None if config.openings is None else read_openings(config.openings, game)
         self._cluster: Cluster | None = None
-        if config.engine == "ray" and config.workers:
-            raise UsageError(f"--workers {config.workers}: processes of this machine; leave it out with --engine ray")
+        check_workers(config.engine, config.workers)
         if config.engine == "ray":
             from pipeline.workers.cluster import Cluster
 

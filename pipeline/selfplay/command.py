@@ -46,6 +46,7 @@ from pipeline.storage.shards import (
     prepare_folder,
     read_shard,
 )
+from pipeline.workers.processes import check_workers
 
 if TYPE_CHECKING:
     from pipeline.workers.cluster import Cluster
@@ -215,8 +216,7 @@ def play(
     ended: Callable[[], bool] = lambda: False,
 ) -> SelfplaySummary:
     """The same for whoever is alone. ended: asked again and again; True ends the run, and unfinished games are lost."""
-    if config.engine == "ray" and config.workers:
-        raise UsageError(f"--workers {config.workers}: processes of this machine; leave it out with --engine ray")
+    check_workers(config.engine, config.workers)
     mix = parse_mix(config.opponents)
     network = resolve_champion(config.network)
     generation = newest_number(network.parent)

@@ -22,7 +22,7 @@ class RecordedPass:
     """Calls a function that leaves gradients in parameters, for batches of tensors of this machine's memory."""
 
     def __init__(self, function: Pass, parameters: Sequence[Tensor], device: torch.device) -> None:
-        """function: of a batch on the device; may depend on nothing but the batch and on what stays in its place."""
+        """function: brings a batch to the device; may depend on nothing else but on what stays in its place."""
         self._function, self._parameters, self._device = function, parameters, device
         self._calls: dict[Any, int] = {}
         self._recorded: dict[Any, _Recording] = {}
@@ -33,7 +33,7 @@ class RecordedPass:
         if (recording := self._recorded.get(shapes)) is None:
             calls = self._calls[shapes] = self._calls.get(shapes, 0) + 1
             if calls <= EAGER_CALLS or len(self._recorded) == MOST_SHAPES:
-                return self._function(batch._make(part.to(self._device, non_blocking=True) for part in batch))
+                return self._function(batch)
             pool = next((one.graph.pool() for one in self._recorded.values()), None)
             recording = self._recorded[shapes] = _Recording(self._function, self._parameters, batch, self._device, pool)
         return recording.replay(batch)

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from pipeline.errors import MuGoError
+from pipeline.errors import MuGoError, UsageError
 from pipeline.priority import share_niceness
 from pipeline.workers.pool import Reading, RemotePool, Worker
 
@@ -42,6 +42,12 @@ def child_command() -> tuple[list[str], dict[str, str]]:
     """The command of workers/child.py, and the environment that it needs to find this program."""
     path = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]))
     return [sys.executable, "-m", "pipeline.workers.child"], {**os.environ, "PYTHONPATH": path}
+
+
+def check_workers(engine: str, workers: int) -> None:
+    """Raises UsageError for processes of this machine where a cluster is to play."""
+    if engine == "ray" and workers:
+        raise UsageError(f"--workers {workers}: processes of this machine; leave it out with --engine ray")
 
 
 def beat_seconds(hang_seconds: float) -> float:
