@@ -159,6 +159,28 @@ def test_only_the_adapter_is_trained_and_checkpointing_or_accumulation_changes_n
         assert all(torch.allclose(gradient, other[name], atol=1e-5) for other in gradients[1:]), name
 
 
+def test_in_bfloat16_it_says_and_learns_nearly_the_same(folder: Path) -> None:
+    weights = adapter(folder, 6) | critic_weights(32)
+    base = load_base(folder)
+    inputs = inputs_of([base.encode(f"text {i}") for i in range(8)], [[65 + i, 66, BYTES] for i in range(8)], 8, 12)
+    found = []
+    for mixed in (False, True):
+        network = AnsweringNetwork(load_base(folder), shape_of(folder), weights).train()
+        with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+            said = network(inputs)
+        assert said.logprob.dtype == said.kl.dtype == said.entropy.dtype == said.value.dtype == torch.float32
+        (said.logprob.sum() + said.kl.sum() + said.value.sum()).backward()
+        trained = [one for one in network.parameters() if one.requires_grad]
+        assert all(one.dtype == one.grad.dtype == torch.float32 for one in trained if one.grad is not None)
+        found.append((said, torch.cat([one.grad.flatten() for one in trained if one.grad is not None])))
+    (exact, gradient), (mixed_said, mixed_gradient) = found
+    assert not torch.equal(exact.logprob, mixed_said.logprob), "both were computed in the same precision"
+    for name in ("logprob", "kl", "entropy"):
+        assert torch.allclose(getattr(exact, name), getattr(mixed_said, name), rtol=0.02, atol=0.02), name
+    assert torch.cosine_similarity(gradient, mixed_gradient, 0) > 0.995
+    assert mixed_gradient.norm().item() == pytest.approx(gradient.norm().item(), rel=0.02)
+
+
 def test_accumulation_keeps_the_activations_of_one_part_alone(folder: Path) -> None:
     base, weights = load_base(folder), adapter(folder, 5)
     inputs = inputs_of([base.encode(f"text {i}") for i in range(8)], [[5, BYTES]] * 8, 8, 12)
