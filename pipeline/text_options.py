@@ -57,8 +57,8 @@ STEP_REWARDS: Any = Field(
 )
 SAMPLING_REWARDS: Any = Field(
     "",
-    description="text games: then what is trained on: normalise, normalise-by-environment (each may be =mean) or "
-    "a function likewise.",
+    description="text games: then what is trained on: normalise, normalise-by-environment (each may be =mean), "
+    "negative=SHARE of what is below 0, or a function likewise.",
     json_schema_extra=LATER,
 )
 KL_WEIGHT: Any = Field(

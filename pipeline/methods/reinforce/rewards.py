@@ -135,6 +135,18 @@ def normalise_by_environment(value: str) -> Step:
     return transform
 
 
+def negative(value: str) -> Step:
+    """SHARE: what is below 0 counts so much of itself.
+
+    A move that is made less likely leaves its chance to whatever else might be said, illegal answers too; one that is
+    made likelier doesn't.
+    """
+    (share,) = numbers(value, 1, "SHARE, e.g. 0.25")
+    if not 0 <= share <= 1:
+        raise UsageError(f"value {value!r}; wanted a share from 0 to 1")
+    return lambda rewards, steps: np.where(rewards < 0, share * rewards, rewards)
+
+
 def _normalised(rewards: Floats, only_mean: bool) -> Floats:
     centred = rewards - (rewards.mean() if len(rewards) else 0.0)
     spread = centred.std() if len(rewards) else 0.0
@@ -152,6 +164,7 @@ STEP: dict[str, Maker] = {"format": format_reward, "invalid": invalid_penalty, "
 SAMPLING: dict[str, Maker] = {
     "normalise": normalise,
     "normalise-by-environment": normalise_by_environment,
+    "negative": negative,
 }
 STAGES: dict[str, Mapping[str, Maker]] = {"final": FINAL, "step": STEP, "sampling": SAMPLING}
 

@@ -47,6 +47,7 @@ def test_final_rewards(text: str, wanted: list[list[float]]) -> None:
         ("sampling", "normalise=mean", [-1, -1, 0, 2]),
         ("sampling", "normalise", np.array([-1, -1, 0, 2]) / np.sqrt(1.5)),
         ("sampling", "normalise-by-environment=mean", [1 - 7 / 3, 0, 2 - 7 / 3, 4 - 7 / 3]),
+        ("sampling", "normalise=mean,negative=0.25", [-0.25, -0.25, 0, 2]),
         ("sampling", "tests.methods.reinforce.test_rewards:doubled=3", [6, 6, 12, 24]),
     ],
 )
@@ -86,6 +87,8 @@ def test_rewards_that_are_all_alike_become_0(name: str, rewards: list[float]) ->
         ("final", "zero-sum=1", "value '1'; zero-sum has none"),
         ("step", "format", "value ''; wanted AMOUNT"),
         ("sampling", "normalise=std", "value 'std'; wanted normalise or normalise=mean"),
+        ("sampling", "negative", "value ''; wanted SHARE"),
+        ("sampling", "negative=2", "value '2'; wanted a share from 0 to 1"),
         ("sampling", "nowhere.at.all:f", "can't be imported"),
     ],
 )
