@@ -15,6 +15,7 @@ from pydantic import Field
 
 from pipeline import text_options
 from pipeline.stage_config import LATER as LATER
+from pipeline.stage_config import OF_METHODS as OF_METHODS
 from pipeline.stage_config import StageConfig as StageConfig
 from pipeline.stage_config import current_names as current_names
 from pipeline.strategies import WatchOptions
@@ -330,16 +331,16 @@ class GatherConfig(StageConfig):
         gt=0,
         le=1,
         description="td, reinforce, a2c: gamma, by which a later value or reward counts less.",
-        json_schema_extra=LATER,
+        json_schema_extra=LATER | OF_METHODS,
     )
     closeout_reward: float = Field(
         0.0,
         ge=0,
         description="td: points for a player's first close-out in a game (six points made, the opponent on the bar).",
-        json_schema_extra=LATER,
+        json_schema_extra=LATER | OF_METHODS,
     )
     prime_reward: float = Field(
-        0.0, ge=0, description="td: the same for the first prime of five points.", json_schema_extra=LATER
+        0.0, ge=0, description="td: the same for the first prime of five points.", json_schema_extra=LATER | OF_METHODS
     )
     final_rewards: str = text_options.FINAL_REWARDS
     step_rewards: str = text_options.STEP_REWARDS

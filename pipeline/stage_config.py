@@ -29,6 +29,9 @@ RETIRED = {"max_visit_init": ("virtual_loss", 1.0)}
 # Of options that came when files with their neighbours had been written: see StageConfig.stored.
 LATER: dict[str, Any] = {"stored_if_used": True}
 
+# Of options that only some methods read: see Method.check_gather.
+OF_METHODS: dict[str, Any] = {"of_methods": True}
+
 
 def _extra(field: FieldInfo) -> dict[str, Any]:
     """What json_schema_extra says of an option."""
@@ -46,15 +49,21 @@ class StageConfig(BaseModel):
     def _current_names(cls, given: Any) -> Any:
         return current_names(given) if isinstance(given, dict) else given
 
+    def used(self, mark: Mapping[str, Any]) -> list[str]:
+        """The options with this mark that don't have their default."""
+        return [name for name in self._marked(mark) if self._is_used(name)]
+
+    def _marked(self, mark: Mapping[str, Any]) -> list[str]:
+        return [name for name, field in type(self).model_fields.items() if mark.items() <= _extra(field).items()]
+
+    def _is_used(self, name: str) -> bool:
+        return bool(getattr(self, name) != type(self).model_fields[name].default)
+
     def stored(self, exclude: Collection[str] = ()) -> dict[str, Any]:
         """The JSON that files keep. Names never change there, so that a rerun recognises what it made before: retired
         options go on to stand there, younger ones (LATER) only where they are used.
         """
-        unused = {
-            name
-            for name, field in type(self).model_fields.items()
-            if LATER.items() <= _extra(field).items() and getattr(self, name) == field.default
-        }
+        unused = [name for name in self._marked(LATER) if not self._is_used(name)]
         values = self.model_dump(mode="json", exclude={*exclude, *unused})
         named: dict[str, Any] = {}
         for name, value in values.items():

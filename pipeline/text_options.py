@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from pipeline.stage_config import LATER
+from pipeline.stage_config import LATER, OF_METHODS
 
 REPLY_TEMPERATURE: Any = Field(
     1.0,
@@ -48,18 +48,18 @@ FINAL_REWARDS: Any = Field(
     "",
     description="text games: what a game's rewards become, in this order: win-draw-loss=W:D:L, zero-sum, "
     "role-advantage=RATE, or PACKAGE.MODULE:FUNCTION.",
-    json_schema_extra=LATER,
+    json_schema_extra=LATER | OF_METHODS,
 )
 STEP_REWARDS: Any = Field(
     "",
     description="text games: then what a step gets for itself: format=X, valid=X, invalid=X or a function likewise.",
-    json_schema_extra=LATER,
+    json_schema_extra=LATER | OF_METHODS,
 )
 SAMPLING_REWARDS: Any = Field(
     "",
     description="text games: then what is trained on: normalise, normalise-by-environment (each may be =mean), "
     "negative=SHARE of what is below 0, or a function likewise.",
-    json_schema_extra=LATER,
+    json_schema_extra=LATER | OF_METHODS,
 )
 KL_WEIGHT: Any = Field(
     0.0,

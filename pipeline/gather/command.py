@@ -100,8 +100,9 @@ class GatherSummary:
 def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
     """Make one set of chunks from the newest games.
 
-    Raises NotYet if there are no games or too few for min_positions, MuGoError if there are fewer positions than
-    the chunks need or games are mixed, FileError if the output directory can't be written.
+    Raises NotYet if there are no games or too few for min_positions, UsageError for options that the games' method
+    doesn't read, MuGoError if there are fewer positions than the chunks need or games are mixed, FileError if the
+    output directory can't be written.
     """
     start = time.monotonic()
     skipped: list[str] = []
@@ -116,6 +117,8 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
         progress.warn(
             f"{counted(window.repeated, 'game')} left out that older shards have as well, e.g. in {window.repeated_in}"
         )
+    if window.metas:
+        method_named(window.metas[0].method).check_gather(config)
     num_chunks = _num_chunks(config, window, len(skipped))
     game = _game_of(window)
     atomic.make_folder(output)

@@ -27,8 +27,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import DEFAULT_WORKER, GatherConfig, InitConfig, SearchConfig, SelfplayConfig, TrainConfig
-from pipeline.errors import MuGoError
+from pipeline.config import (
+    DEFAULT_WORKER,
+    OF_METHODS,
+    GatherConfig,
+    InitConfig,
+    SearchConfig,
+    SelfplayConfig,
+    TrainConfig,
+)
+from pipeline.errors import MuGoError, UsageError
 from pipeline.games.base import AnyGame
 from pipeline.players.base import Player
 from pipeline.progress import Progress
@@ -278,6 +286,7 @@ class Method(ABC):
     resigns = False  # whether its actor gives games up by the rule of methods/resignation.py
     steps_only = False  # whether examples are made of positions with a surprise above 0 alone: others are never sampled
     searches = False  # whether policy targets come from searches, whose surprise its records keep for each position
+    gather_options: Sequence[str] = ()  # of gather's options that only some methods read, those that this one does
     settled: Sequence[str] = ()  # the columns of examples that settle() fills in
     # What train's summary shows of its objective's metrics: terms beside the total, and shares of what is right, each
     # with what it is a share of, e.g. "of the moves".
@@ -355,6 +364,12 @@ class Method(ABC):
         return None
 
     # Examples
+
+    def check_gather(self, config: GatherConfig) -> None:
+        """Raise UsageError for options of gather that this method doesn't read, or for values that mean nothing."""
+        for name in config.used(OF_METHODS):
+            if name not in self.gather_options:
+                raise UsageError(f"gather --{name.replace('_', '-')}: method {self.name} doesn't read it; leave it out")
 
     def calibration(self, columns: Columns) -> NDArray[np.uint8] | None:
         """Of the columns of n examples, the network's input as bits [n, bytes], C-order: int8 takes its scales from

@@ -692,14 +692,14 @@ def test_an_output_that_cannot_be_written_is_noticed_before_anything_is_read(
 # Surprise
 
 
-def write_every_third_surprised(directory: Path) -> None:
+def write_every_third_surprised(directory: Path, method: str = "alphazero") -> None:
     """20 shards of 8 games, where every third move surprised the network."""
     for number in range(20):
         games = [
             replace(record, surprises=np.where(np.arange(len(record.moves)) % 3 == 0, 1.5, 0.0))
             for record in random_games(GAME, 8, number)
         ]
-        write_shard(directory, "000001-a", "w00", "tictactoe", games, {})
+        write_shard(directory, "000001-a", "w00", "tictactoe", games, {}, method=method)
 
 
 def test_surprising_positions_are_drawn_more_often(tmp_path: Path) -> None:
@@ -744,6 +744,31 @@ def test_methods_without_searches_refuse_to_learn_from_searches_alone(tmp_path: 
     write_shard(tmp_path / "selfplay", "000001-a", "w00", "tictactoe", random_games(GAME, 8, 0), {}, method="td")
     with pytest.raises(UsageError, match="--searched-only: method td"):
         gather(config(tmp_path, searched_only=True))
+
+
+@pytest.mark.parametrize(
+    ("method", "option", "value"),
+    [
+        ("alphazero", "sampling_rewards", "normalise"),
+        ("alphazero", "discount", 0.9),
+        ("td", "final_rewards", "zero-sum"),
+        ("reinforce", "prime_reward", 0.1),
+        ("a2c", "closeout_reward", 0.1),
+    ],
+)
+def test_options_of_other_methods_are_refused(tmp_path: Path, method: str, option: str, value: object) -> None:
+    write_every_third_surprised(tmp_path / "selfplay", method)
+    named = option.replace("_", "-")
+    with pytest.raises(UsageError, match=f"^gather --{named}: method {method} doesn't read it; leave it out$"):
+        gather(config(tmp_path, **{option: value}))
+    assert not (tmp_path / "chunks").exists()
+
+
+def test_wrong_rewards_are_told_before_games_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_every_third_surprised(tmp_path / "selfplay", "a2c")
+    monkeypatch.setattr("pipeline.gather.command.Reader", None)
+    with pytest.raises(UsageError, match="gather --sampling-rewards, 'negative=2': value '2'"):
+        gather(config(tmp_path, sampling_rewards="normalise,negative=2"))
 
 
 def test_copies_only_of_what_weighs_more_than_one_carries(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from pipeline.games.text.game import TextGame
 from pipeline.methods.base import Positions
 from pipeline.methods.game_table import GameTable
 from pipeline.methods.reinforce.records import INVALID_MOVE, WELL_FORMED
-from pipeline.methods.reinforce.rewards import Games, Steps, apply, parse_stage
+from pipeline.methods.reinforce.rewards import Games, Steps, apply, parse_stages
 from pipeline.storage.chunks import ORIGIN, Columns
 from pipeline.storage.shards import NO_VALUE, Shard
 
@@ -118,9 +118,9 @@ def _check(game: TextGame, table: GameTable) -> None:
 def settle(columns: Columns, config: GatherConfig) -> Columns:
     """advantage and target of all N examples of a set, by gather's three lists of transformations.
 
-    Raises UsageError for what those options say wrongly.
+    Raises what parse_stages raises.
     """
-    stages = {name: parse_stage(name, getattr(config, f"{name}_rewards")) for name in ("final", "step", "sampling")}
+    stages = parse_stages(config)
     # Games in the order in which they were played: the window's newest shard is its first.
     order = np.lexsort((columns["game"], -columns["shard"].astype(np.int64)))
     keys = columns["shard"].astype(np.int64)[order] << 32 | columns["game"].astype(np.int64)[order]

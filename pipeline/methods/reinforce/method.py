@@ -28,6 +28,7 @@ from pipeline.methods.reinforce.records import (
     recorded_columns,
     unpacked,
 )
+from pipeline.methods.reinforce.rewards import parse_stages
 from pipeline.methods.reinforce.tracking import WINDOW, tracked
 from pipeline.players.base import Player
 from pipeline.players.language import BACKENDS, SpeakingPlayer, answering, load_base, write_base
@@ -54,6 +55,7 @@ class Reinforce(Method):
     shown_terms: Sequence[str] = ("policy", "kl", "entropy")
     shown_shares = MappingProxyType({"well_formed": "of the forms", "valid": "of the moves"})
     steps_only = True
+    gather_options = ("discount", "final_rewards", "step_rewards", "sampling_rewards")
     settled = ("advantage", "target")
     tracking_window = WINDOW
 
@@ -157,6 +159,10 @@ class Reinforce(Method):
         return tracked(game, records)
 
     # Examples
+
+    def check_gather(self, config: GatherConfig) -> None:
+        super().check_gather(config)
+        parse_stages(config)  # before any game is read
 
     def columns(self, game: TextGame) -> ColumnTypes:
         return example_columns(game)

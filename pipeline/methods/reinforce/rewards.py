@@ -21,6 +21,7 @@ from pkgutil import resolve_name
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.config import GatherConfig
 from pipeline.errors import UsageError
 
 Floats = NDArray[np.float64]
@@ -167,6 +168,11 @@ SAMPLING: dict[str, Maker] = {
     "negative": negative,
 }
 STAGES: dict[str, Mapping[str, Maker]] = {"final": FINAL, "step": STEP, "sampling": SAMPLING}
+
+
+def parse_stages(config: GatherConfig) -> dict[str, list[Callable[..., Floats]]]:
+    """The functions of each stage, by its name, from gather's options. Raises what parse_stage raises."""
+    return {stage: parse_stage(stage, getattr(config, f"{stage}_rewards")) for stage in STAGES}
 
 
 def parse_stage(stage: str, text: str) -> list[Callable[..., Floats]]:

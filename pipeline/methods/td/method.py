@@ -36,6 +36,7 @@ class TemporalDifference(Method):
     """See methods/base.py for what each part is."""
 
     name = "td"
+    gather_options = ("discount", "closeout_reward", "prime_reward")
     shown_terms = ()
     shown_shares = MappingProxyType({})
 
