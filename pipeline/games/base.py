@@ -237,6 +237,9 @@ class AnyGame(ABC):
     has_chance = False  # whether to_move() may be CHANCE
     pass_action: int | None = None  # the action that passes
 
+    # Whether a setup says which player meets one that doesn't learn: that player's number plus 1; 0: nobody does.
+    # Networks see it, since a position is worth another thing to him who meets somebody weaker.
+    sees_opponents = False
     can_set_up: bool = False  # whether position() and with_turn() work
     can_settle: bool = False  # whether Game.settled_owners() may ever say anything
     # Of Game's planes the last ones, each the same at all points; only games of all boards with any komi have them.
@@ -270,6 +273,10 @@ class AnyGame(ABC):
     def adopt(self, states: States) -> States:
         """[B, S] positions of a game that differs from this one by its setup alone, as positions of this one."""
         return states
+
+    def met_by(self, states: States, players: NDArray[np.int8]) -> States:
+        """[B, S] the same positions of games in which players [B] meet one that doesn't learn. See sees_opponents."""
+        raise NotImplementedError(f"{self.spec}: networks don't see who they meet")
 
     def on_board(self, size: int) -> Self:
         """This game on a square board of this size. Raises UsageError unless it is one of all boards."""

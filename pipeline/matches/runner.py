@@ -20,14 +20,14 @@ import numpy as np
 
 from pipeline.config import ArenaConfig, available_cores
 from pipeline.errors import FileError, MuGoError, UsageError
-from pipeline.games.base import Game
+from pipeline.games.base import AnyGame, Game
 from pipeline.games.registry import parse_game
 from pipeline.matches.match import Pairing
 from pipeline.matches.openings import choose_openings, make_openings
 from pipeline.matches.statistics import score_of
 from pipeline.matches.worker_pool import READING, ProcessPool, ThreadPool, WorkerPool, conduct
 from pipeline.methods.registry import method_named
-from pipeline.players.base import MakePlayer
+from pipeline.players.base import MakePlayer, Player
 from pipeline.players.builtin import BUILT_INS, make_builtin, make_plugin
 from pipeline.players.handicap import by_engine, by_table, check_handicap
 from pipeline.players.pipes import find_program
@@ -166,7 +166,7 @@ class PlayerFactory:
         self._progress = progress
         self._networks: OrderedDict[str, list[Any]] = OrderedDict()
 
-    def maker(self, entrant: Entrant) -> MakePlayer:
+    def maker(self, entrant: Entrant, other: Entrant) -> MakePlayer:
         kind, seconds = entrant.info.kind, self._config.engine_seconds
         if kind in BUILT_INS:
             return make_builtin(kind)
@@ -189,9 +189,14 @@ class PlayerFactory:
         method = method_named(entrant.model.info.method)
         loaded, search, readouts = self._loaded(entrant), self._config.search_config(), entrant.info.readouts or 0
         info = entrant.model.info
-        return lambda game, rows, thread: method.player(
-            game_as_seen(info, game), rows, loaded[thread], search, readouts
-        )
+
+        def make(game: AnyGame, rows: int, thread: int) -> Player:
+            seen = game_as_seen(info, game)
+            player = method.player(seen, rows, loaded[thread], search, readouts)
+            player.meets_fixed = seen.sees_opponents and other.model is None
+            return player
+
+        return make
 
     def pairing(
         self,
@@ -202,7 +207,8 @@ class PlayerFactory:
     ) -> Pairing:
         """entrants: challenger, champion. stones: of the one that takes a handicap, in each opening."""
         challenger, champion = entrants
-        makers, names = (self.maker(challenger), self.maker(champion)), (challenger.name, champion.name)
+        makers = self.maker(challenger, champion), self.maker(champion, challenger)
+        names = challenger.name, champion.name
         return Pairing(game, makers, names, self._config.seed, openings, handicap_side_of(entrants), stones)
 
     def policies(self, entrants: Sequence[Entrant]) -> list[Evaluate]:

@@ -104,6 +104,7 @@ class Opponent:
 
     name: str
     make: Callable[[Any, int], Player]
+    learns: bool = False  # whether it is a model
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,12 @@ class Decisions:
 
 
 class Player(ABC):
-    """See the module docstring. Made for one game and a number of rows."""
+    """See the module docstring. Made for one game and a number of rows.
+
+    meets_fixed  whether the other side doesn't learn; set before the first game, for games whose networks see that
+    """
+
+    meets_fixed = False
 
     @abstractmethod
     def new_games(self, rows: Rows, seeds: KeyArray) -> None:

@@ -62,6 +62,9 @@ class SearchPlayer(Player):
         self.search.advance(rows, actions)
 
     def begin(self, rows: Rows) -> None:
+        if self.meets_fixed:
+            states = self.search.states
+            states[rows] = self.search.game.met_by(states[rows], self.search.to_move(rows))
         self.search.begin(rows, np.full(len(rows), self.readouts, np.int32), np.full(len(rows), self._explore))
 
     def step(self) -> Decisions:

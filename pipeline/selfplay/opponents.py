@@ -300,7 +300,7 @@ class OpponentSource:
                 game_as_seen(model.info, game), rows, evaluate, search, config.readouts, self.leaves
             )
 
-        return [Opponent(path.name, maker(one)) for one in self.load(model)]
+        return [Opponent(path.name, maker(one), learns=True) for one in self.load(model)]
 
     def _warn_nobody(self, text: str) -> None:
         """What choose() says when a mode leads to nobody."""

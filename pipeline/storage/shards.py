@@ -47,6 +47,7 @@ READABLE = (1, 2, 3, 4, 5)
 OWN_TYPES = ("|u1", "|i1", "<u2", "<i2", "<u4", "<i4", "<u8", "<i8", "<f2", "<f4", "<f8")
 POLICY_COUNTS = 1  # bit 0 of flags: the visits of this move are a policy target
 NO_VALUE = 2  # bit 1: whoever made this move had no opinion; its root value is 0 and means nothing
+DRAWN = 4  # bit 2: nobody chose this move, it opened the game at random; files of earlier versions don't say so
 BOTH = 2  # learner: the model played both sides
 TRIAL_BYTES = 65_536  # about a shard's size
 MOST_GENERATION, MOST_EVALUATIONS = 2**31 - 1, 2**63 - 1
@@ -77,7 +78,7 @@ class GameRecord:
     """One finished game of T moves that visited V edges.
 
     moves        [T] actions                  visit_lengths  [T] edges that the root search of each move visited
-    flags        [T] POLICY_COUNTS, NO_VALUE  visit_actions  [V] their actions, move after move
+    flags        [T] POLICY_COUNTS, …         visit_actions  [V] their actions, move after move
     root_values  [T] to move                  visit_counts   [V] their visits
     surprises    [T] how far the policy target is from the network's prior, in nats
     own          what else the method keeps of each move, by name: [T, ...]
@@ -190,7 +191,7 @@ class Shard:
     learners: NDArray[np.uint8] = field(metadata=_column("|u1", "G", since=2, lacking=BOTH))
     setups: NDArray[np.int16] = field(metadata=_column("<i2", "G", since=5))
     moves: NDArray[np.uint16] = field(metadata=_column("<u2", "M"))
-    # POLICY_COUNTS, NO_VALUE
+    # POLICY_COUNTS, NO_VALUE, DRAWN
     flags: NDArray[np.uint8] = field(metadata=_column("|u1", "M", lacking=NO_VALUE, of_search=True))
     # Seen by the player to move, no more than the game counts.
     root_values: NDArray[np.float32] = field(metadata=_column("<f4", "M", of_search=True))

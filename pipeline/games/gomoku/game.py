@@ -24,7 +24,8 @@ school 42 program:
 What a network sees (Gomoku.plane_names): stones, the last move, and, as it sees liberties in Go, what a stone of either
 colour would make on each empty point. With captures also the pairs taken, forbidden points, and a five to be answered.
 
-Spec: ``gomoku:SIZE[,exact]`` or ``gomoku:SIZE,capture[,pairs=N][,threes_by_capture=off][,breakable=off]``.
+Spec: ``gomoku:SIZE[,exact]`` or ``gomoku:SIZE,capture[,pairs=N][,threes_by_capture=off][,breakable=off]``, and
+``,opponents`` behind either: then a network is told where a player meets one that doesn't learn (see AnyGame.begin).
 Actions are points; their names are a column letter, I included, and a row number from below: ``H8``.
 """
 
@@ -32,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,7 @@ from pipeline.errors import IllegalMove, UsageError
 from pipeline.games.base import (
     ON,
     Actions,
+    AnyGame,
     BoolArray,
     GomocupRules,
     History,
@@ -84,7 +86,13 @@ class Gomoku(RowGame, OneAnalysis):
     }
 
     def __init__(
-        self, size: int, exact: bool = False, pairs: int = 0, threes_by_capture: bool = True, breakable: bool = True
+        self,
+        size: int,
+        exact: bool = False,
+        pairs: int = 0,
+        threes_by_capture: bool = True,
+        breakable: bool = True,
+        opponents: bool = False,
     ) -> None:
         super().__init__(size, size, kernels.EXTRA_WORDS)
         self.size = size
@@ -103,6 +111,10 @@ class Gomoku(RowGame, OneAnalysis):
             for who in ("own", "opponent's"):
                 self.plane_names += tuple(f"{who} pairs: {number} or more" for number in range(1, pairs))
             self.plane_names += ("empty but forbidden (double-three)", "opponent has a five to be answered")
+        self.sees_opponents = opponents
+        if opponents:
+            self.spec += ",opponents"
+            self.plane_names += ("meets one who doesn't learn", "doesn't learn")
         self.sgf = Sgf(4, rules=self.spec.partition(",")[2] or "free")
         # Every move adds a stone, and before the last capture at most 2 (pairs - 1) pairs have gone.
         self.max_plies = self.num_points + 4 * max(0, pairs - 1)
@@ -112,7 +124,7 @@ class Gomoku(RowGame, OneAnalysis):
     @staticmethod
     def from_spec(size: str | None, options: dict[str, str]) -> Gomoku:
         """Raises UsageError for a size outside 9–19, an unknown option, or one that doesn't go with the others."""
-        known = ("exact", "capture", "pairs", "threes_by_capture", "breakable")
+        known = ("exact", "capture", "pairs", "threes_by_capture", "breakable", "opponents")
         board = square_board("gomoku", size, options, sizes=range(9, 20), usual=15, known=known)
         where = f"game gomoku:{size}"
         for name, text in options.items():
@@ -128,12 +140,31 @@ class Gomoku(RowGame, OneAnalysis):
         if not MIN_PAIRS <= small_number(pairs) <= MAX_PAIRS:
             raise UsageError(f"{where}: pairs={pairs}; wanted a number from {MIN_PAIRS} to {MAX_PAIRS}")
         by_capture, breakable = (options.get(name, ON) == ON for name in ("threes_by_capture", "breakable"))
-        return Gomoku(board, exact, int(pairs) if capture else 0, by_capture, breakable)
+        opponents = options.get("opponents") == ON
+        return Gomoku(board, exact, int(pairs) if capture else 0, by_capture, breakable, opponents)
 
     def initial(self, num_games: int) -> States:
         states = np.zeros((num_games, self.state_size), np.int16)
         states[:, self.num_points + kernels.LAST] = -1
         return states
+
+    def begin(self, setups: NDArray[np.integer]) -> States:
+        if not self.sees_opponents:
+            return super().begin(setups)
+        wrong = np.flatnonzero((setups < 0) | (setups > 2))
+        if wrong.size:
+            raise IllegalMove(f"{self.spec}: setup {setups[wrong[0]]}; wanted 0, 1 or 2")
+        states = self.initial(len(setups))
+        states[:, self.num_points + kernels.MET] = setups
+        return states
+
+    def as_seen(self, other: AnyGame) -> Self | None:
+        return self if isinstance(other, Gomoku) and other.rules == self.rules else None
+
+    def met_by(self, states: States, players: NDArray[np.int8]) -> States:
+        found = states.copy()
+        found[:, self.num_points + kernels.MET] = players + 1
+        return found
 
     def position(self, first: Sequence[int], second: Sequence[int], to_move: int | None = None) -> States:
         """[1, S] with these stones of the first and of the second player on the board, no pairs captured, and as many
@@ -169,6 +200,11 @@ class Gomoku(RowGame, OneAnalysis):
     def analyse(self, states: States, history: History | None, allowed: BoolArray, planes: Planes) -> None:
         deciding = history is not None
         kernels.legal_and_observe(states, self.rules, self._lines, shape_table(), deciding, allowed, planes)
+        if self.sees_opponents and len(planes):
+            words = states[:, self.num_points :]
+            meets, own = words[:, kernels.MET], words[:, kernels.TO_MOVE] + 1
+            planes[:, -2] = (meets == own)[:, None]
+            planes[:, -1] = (meets == 3 - own)[:, None]
 
     def shapes(self, states: States) -> NDArray[np.uint8]:
         """[B, 2, P, 5] on how many lines a stone of each player on each empty point makes each shape (see kernels)."""

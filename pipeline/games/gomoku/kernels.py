@@ -38,7 +38,8 @@ from pipeline.games.gomoku.shapes import (
 from pipeline.games.lines.kernels import GAME_OVER, OCCUPIED, OUT_OF_RANGE, OVER, PLY, TO_MOVE, WINNER, makes_line
 
 LAST, FIVE, PAIRS = 4, 5, 6
-EXTRA_WORDS = 8
+MET = 8  # 1 or 2: the first or the second player meets one that doesn't learn; no rule reads it
+EXTRA_WORDS = 9
 DOUBLE_THREE = 4  # status, besides those of lines/kernels.py
 BASE_PLANES = 4
 SHAPE_PLANES = 5  # of each side

@@ -258,12 +258,15 @@ class TreeActor(Actor):
             if encounter is not None:
                 encounters[row] = encounter
             opponent, learner = (encounter.opponent.name, encounter.learner) if encounter else (None, BOTH)
-            self._buffer.start(row, seed.game_id, seed.no_resign, opponent, learner, seed.setup)
+            setup = seed.setup
+            if encounter and self._job.game.sees_opponents and not encounter.opponent.learns:
+                setup = encounter.learner + 1
+            self._buffer.start(row, seed.game_id, seed.no_resign, opponent, learner, setup)
             self._kinds[row] = seed.kinds
             self._sure_plies[row] = 0
             begun.append(row)
             streams.append(seed.stream)
-            setups.append(seed.setup)
+            setups.append(setup)
         idle = np.setdiff1d(rows, begun)
         if idle.size:
             self.search.stop(idle)
@@ -308,7 +311,7 @@ class TreeActor(Actor):
             after = search.game.play(search.states[rows], actions, search.history.select(rows))
             going = ~search.game.is_over(after)
             rows, wanted, actions = rows[going], wanted[going], actions[going]
-            self._buffer.add_opponents(rows, actions, np.full(len(rows), np.nan, np.float32))
+            self._buffer.add_drawn(rows, actions)
             self._advance(rows, actions)
 
     def _advance(self, rows: Rows, actions: Actions) -> None:

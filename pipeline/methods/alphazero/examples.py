@@ -21,7 +21,7 @@ from pipeline.games.replay import IllegalRecord, replay
 from pipeline.methods.base import IndexArray, Positions
 from pipeline.methods.game_table import GameTable
 from pipeline.storage.chunks import ORIGIN, Columns, ColumnTypes
-from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, Shard
+from pipeline.storage.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, End, Shard
 
 
 def column_types(game: Game) -> ColumnTypes:
@@ -29,7 +29,8 @@ def column_types(game: Game) -> ColumnTypes:
 
     planes         C·P bits in C order, packed by numpy.packbits, seen by the player to move
     policy         [A] sums to 1, 0 for illegal actions; all 0 where policy_weight is 0 and nothing was searched
-    policy_weight  1 if policy is a target
+    policy_weight  1 if policy is a target: the search's, or, of who doesn't learn where networks see that
+                   (AnyGame.sees_opponents), the move that was played
     value          result of the game, or what gather --td-lambda makes of it; seen by the player to move. A game that
                    the move limit ended has a result like any other: self-play and its searches count it so, and
                    without it nobody would learn what leads nowhere
@@ -119,6 +120,11 @@ def _of_one_board(
         raise table.error(table.row[index], "visits of an illegal action", wanted.ply[index])
     policy = np.zeros((len(wanted), game.num_actions), np.float16)
     policy[visits.owner, visits.actions] = visits.shares
+    if game.sees_opponents:
+        theirs = _of_those_who_dont_learn(table, to_move)
+        policy[theirs] = 0
+        policy[theirs, table.moves[table.ply, table.row][theirs]] = 1
+        visits.weight[theirs] = 1
     values = table.results[table.row]
     if td_lambda is not None and (td_lambda < 1).any():
         values = _td_values(table, movers[:-1], td_lambda)
@@ -226,6 +232,14 @@ def _td_values(table: GameTable, movers: NDArray[np.int8], td_lambda: NDArray[np
         target = share_here[ply] * target + (1 - share_here[ply]) * said[ply]
         targets[ply] = target
     return targets[table.ply, table.row]
+
+
+def _of_those_who_dont_learn(table: GameTable, to_move: NDArray[np.int8]) -> IndexArray:
+    """Which of the wanted positions have a move to learn that a player chose who doesn't: networks that are told of him
+    learn to expect it. to_move [N].
+    """
+    meets, flags = table.setups[table.row], table.per_move("flags", np.uint8(NO_VALUE))[table.ply, table.row]
+    return np.flatnonzero((meets != 0) & (to_move != meets - 1) & (flags & DRAWN == 0))
 
 
 class _Visits(NamedTuple):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pipeline.games.base import Actions, FloatArray, IntArray
 from pipeline.methods.resignation import CALM
-from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord
+from pipeline.storage.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, End, GameRecord
 
 Rows = NDArray[np.int64]
 LEAST_PRIOR = 1e-12  # a float32 softmax may underflow to 0, where surprise would be infinite
@@ -107,6 +107,11 @@ class GameBuffer:
             is_silent = np.isnan(value)
             ply = _Ply(action, NO_VALUE, np.float32(0.0)) if is_silent else _Ply(action, 0, value)
             self._games[row].plies.append(ply)
+
+    def add_drawn(self, rows: Rows, actions: Actions) -> None:
+        """One more move in each of rows [n] that nobody chose."""
+        for row, action in zip(rows.tolist(), actions.tolist(), strict=True):
+            self._games[row].plies.append(_Ply(action, NO_VALUE | DRAWN, np.float32(0.0)))
 
     def resigns(self, rows: Rows, values: FloatArray, movers: NDArray[np.int8]) -> NDArray[np.bool_]:
         """[n]: which players to move give up, before their move is recorded. values [n]: what the search just found.
