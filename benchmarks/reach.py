@@ -40,7 +40,7 @@ from pipeline.storage.models import read_model, resolve_champion
 ROWS = 256  # games or positions of a batch
 FEWEST_PLIES, MOST_PLIES = 6, 24
 CONNECT4_READOUTS = 200
-CONNECT4_GOALS = {"search": 0.97, "raw policy": 0.85}
+CONNECT4_GOALS = {"search": 0.98, "raw policy": 0.95}
 NO_MOVE = -128  # stands in a table of values where the column is full
 VALUE_NAMES = {1: "won", 0: "drawn", -1: "lost"}
 

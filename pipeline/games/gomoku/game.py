@@ -111,11 +111,11 @@ class Gomoku(RowGame, OneAnalysis):
             for who in ("own", "opponent's"):
                 self.plane_names += tuple(f"{who} pairs: {number} or more" for number in range(1, pairs))
             self.plane_names += ("empty but forbidden (double-three)", "opponent has a five to be answered")
+        self.sgf = Sgf(4, rules=self.spec.partition(",")[2] or "free")
         self.sees_opponents = opponents
         if opponents:
             self.spec += ",opponents"
             self.plane_names += ("meets one who doesn't learn", "doesn't learn")
-        self.sgf = Sgf(4, rules=self.spec.partition(",")[2] or "free")
         # Every move adds a stone, and before the last capture at most 2 (pairs - 1) pairs have gone.
         self.max_plies = self.num_points + 4 * max(0, pairs - 1)
         self.gomocup = GomocupRules(None if pairs else int(exact), self.position)

@@ -39,6 +39,7 @@ def test_the_planes_of_every_setup() -> None:
     for row, wanted in enumerate(([0, 0], [0, 1], [1, 0])):
         assert observed(after)[row, [MEETS, DOESNT_LEARN]].reshape(2, -1).mean(axis=1).tolist() == wanted
     plain = parse_game("gomoku:9")
+    assert GAME.sgf == plain.sgf  # the rules are the same
     assert plain.num_planes == GAME.num_planes - 2 and plain.spec != GAME.spec and not plain.sees_opponents
     states[:, GAME.num_points + kernels.MET] = 0
     assert (observed(states)[:, :MEETS] == plain.observe(states, plain.legal(states, History.empty(3, 1)))).all()
