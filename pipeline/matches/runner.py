@@ -191,7 +191,7 @@ class PlayerFactory:
         info = entrant.model.info
 
         def make(game: AnyGame, rows: int, thread: int) -> Player:
-            seen = game_as_seen(info, game)
+            seen = game_as_seen(info, game) or game  # common_game has checked that it can play it
             player = method.player(seen, rows, loaded[thread], search, readouts)
             player.meets_fixed = seen.sees_opponents and other.model is None
             return player

@@ -126,6 +126,7 @@ def test_games_of_a_champion_that_was_called_back_are_the_newest(tmp_path):
 
 def test_a_generation_begins_while_games_run(tmp_path, monkeypatch):
     """A model is trained meanwhile and not promoted; games that begin then are of its generation."""
+    monkeypatch.setattr("pipeline.storage.models.QUICK_SECONDS", 60)  # each game looks, however slow this machine is
     models = tmp_path / "saved_models"
     make_champion(models, number=0)
     before_games(monkeypatch, 20, lambda: (models / "000004-test").exists() or make_model(models, number=4))
