@@ -3,9 +3,14 @@
     python -m benchmarks.text_curves --kuhn runs/kuhn1 runs/kuhn2 --tak runs/tak1 runs/tak2 --output docs/text.svg
 
 On the left how far each model of a run is from unbeatable (benchmarks/exploitability.py, NashConv in rewards), on the
-right its share of the points against random play, with 95 % intervals, from matches in ``data/evaluate`` and its
-folder ``required`` that were played to their end: in one that ended early short games are too many. What best
-responses to a model win is exact.
+right its share of the points against random play, with 95 % intervals, from matches in ``measured``, or else in
+``data/evaluate`` and its folder ``required``, that were played to their end: in one that ended early short games are too
+many. Whole matches of some generations:
+
+    python main.py tournament --player runs/tak1/saved_models/000010-r16 --player random --games 400 --opening-plies 0 \
+        --reply-temperature 0.25 --output-dir runs/tak1/measured
+
+What best responses to a model win is exact.
 """
 
 from __future__ import annotations
@@ -42,7 +47,8 @@ def kuhn_points(run: Path) -> Points:
 
 def random_points(run: Path) -> Points:
     found: Points = []
-    for folder in [*list_matches(run / "data/evaluate"), *list_matches(run / "data/evaluate/required")]:
+    measured = list_matches(run / "measured")
+    for folder in measured or [*list_matches(run / "data/evaluate"), *list_matches(run / "data/evaluate/required")]:
         match = read_match(folder)
         if match.header.players[1].name != "random" or len(match.games) < match.num_games:
             continue
