@@ -4,8 +4,8 @@
 
 On the left how far each model of a run is from unbeatable (benchmarks/exploitability.py, NashConv in rewards), on the
 right its share of the points against random play, with 95 % intervals, from matches in ``measured``, or else in
-``data/evaluate`` and its folder ``required``, that were played to their end: in one that ended early short games are too
-many. Whole matches of some generations:
+``data/evaluate`` and its folder ``required``, that were played to their end: in one that ended early short games are
+too many. Whole matches of some generations:
 
     python main.py tournament --player runs/tak1/saved_models/000010-r16 --player random --games 400 --opening-plies 0 \
         --reply-temperature 0.25 --output-dir runs/tak1/measured
