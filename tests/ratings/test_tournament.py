@@ -77,7 +77,7 @@ def test_the_ranking_of_players_of_known_strength_comes_out(tmp_path, monkeypatc
     monkeypatch.setattr(
         runner.PlayerFactory,
         "maker",
-        lambda self, entrant: (
+        lambda self, entrant, other: (
             (lambda game, rows, thread: Mistaken(game, rows, shares[entrant.name]))
             if entrant.name in shares
             else maker(self, entrant)

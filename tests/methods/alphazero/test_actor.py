@@ -19,7 +19,7 @@ from pipeline.players.builtin import RandomPlayer
 from pipeline.players.searching import SearchPlayer
 from pipeline.search.batch import BatchSearch
 from pipeline.search.gumbel import TARGET_SUM
-from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, read_shard, write_shard
+from pipeline.storage.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, End, read_shard, write_shard
 from tests.games.playing import SMALL
 from tests.search.helpers import hashed_evaluator, zero_evaluator
 
@@ -690,7 +690,7 @@ def test_random_openings_are_no_targets_and_every_length_is_as_likely():
     finished = open_at_random("connect4", 700, 64, 6)
     lengths = []
     for one in finished:
-        random = one.record.flags == NO_VALUE
+        random = one.record.flags == NO_VALUE | DRAWN
         lengths.append(int(random.sum()))
         assert random[: lengths[-1]].all() and (one.record.flags[lengths[-1] :] == POLICY_COUNTS).all()
         assert (one.record.visit_lengths[: lengths[-1]] == 0).all() and one.record.opponent is None
@@ -710,6 +710,6 @@ def test_a_random_opening_is_the_same_whoever_plays_beside_it():
 
 def test_no_random_opening_ends_its_game():
     finished = open_at_random("tictactoe", 200, 16, 9)
-    assert max(int((one.record.flags == NO_VALUE).sum()) for one in finished) >= 7
+    assert max(int((one.record.flags == NO_VALUE | DRAWN).sum()) for one in finished) >= 7
     for one in finished:
         assert one.record.flags[-1] == POLICY_COUNTS  # the last move was the model's own
