@@ -317,7 +317,7 @@ class GatherConfig(StageConfig):
         False,
         description="Sample only positions whose search was a full one, the policy's targets (KataGo does); the others "
         "carried games on. Needs a method that searches.",
-        json_schema_extra=LATER,
+        json_schema_extra=LATER | OF_METHODS,
     )
     td_lambda: float = Field(
         1.0,

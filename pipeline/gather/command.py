@@ -117,8 +117,6 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
         progress.warn(
             f"{counted(window.repeated, 'game')} left out that older shards have as well, e.g. in {window.repeated_in}"
         )
-    if window.metas:
-        method_named(window.metas[0].method).check_gather(config)
     num_chunks = _num_chunks(config, window, len(skipped))
     game = _game_of(window)
     atomic.make_folder(output)
@@ -172,7 +170,14 @@ def _scan(config: GatherConfig, skip: Callable[[FileError], None]) -> Window:
     def scanned(before: Counted) -> Window:
         bad.clear()
         return scan_window(
-            config.directory, capacity, before, config.holdout_fraction, bad.append, random_seed, config.searched_only
+            config.directory,
+            capacity,
+            before,
+            config.holdout_fraction,
+            bad.append,
+            random_seed,
+            config.searched_only,
+            check=lambda method: method.check_gather(config),
         )
 
     window = scanned(counted) if counted.total else None

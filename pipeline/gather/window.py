@@ -29,9 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.counter_rng import key_of, uniforms
-from pipeline.errors import FileError, MuGoError, UsageError
+from pipeline.errors import FileError, MuGoError
 from pipeline.games.registry import are_related
 from pipeline.gather.sampling import PositionSampler, Spans
+from pipeline.methods.base import Method
 from pipeline.methods.registry import method_named
 from pipeline.storage.order import Counted, generation_of, newest_files, place_generation
 from pipeline.storage.shards import ShardMeta, meta_of
@@ -115,15 +116,17 @@ def scan_window(
     on_damage: Callable[[FileError], None],
     random_seed: int | None = None,
     searched_only: bool = False,
+    check: Callable[[Method], None] = lambda method: None,
 ) -> Window:
     """The window of the shards under directory; see storage/order.py for the order, meta_of for on_damage.
 
     before       go on counting from there, beyond the window too
     random_seed  random eviction with this seed; None: fifo
     searched_only  leave out positions that aren't policy targets: those of surprise 0; the capacity counts them
+    check        called with each method of its games, before any of their positions is left out
     Opens the sidecars of the window and of what is new, and lists the generations of this window and the last one,
     whatever is behind them.
-    Raises MuGoError if the window mixes games, naming both, UsageError for searched_only of a method without searches.
+    Raises MuGoError if the window mixes games, naming both, and whatever check raises.
     """
     metas: list[ShardMeta] = []
     numbers: dict[str, int] = {}
@@ -162,7 +165,7 @@ def scan_window(
         found += meta.positions
         new += meta.positions if is_new else 0
     size = capacity.at(total())
-    inside = _inside(metas, size, reach(), total(), random_seed, searched_only)
+    inside = _inside(metas, size, reach(), total(), random_seed, searched_only, check)
     if inside:  # what the window has left is closed
         reached = generation_of(inside[-1][0].path.parts[-3])
         numbers = {place: number for place, number in numbers.items() if place_generation(place) >= reached}
@@ -176,9 +179,16 @@ Inside = list[tuple[ShardMeta, NDArray[np.bool_]]]
 
 
 def _inside(
-    metas: list[ShardMeta], size: int, reach: int, total: int, random_seed: int | None, searched_only: bool
+    metas: list[ShardMeta],
+    size: int,
+    reach: int,
+    total: int,
+    random_seed: int | None,
+    searched_only: bool,
+    check: Callable[[Method], None],
 ) -> Inside:
     """What is left of the newest `reach` positions: all, or by chance; see "random" in the module docstring."""
+    checked: set[Method] = set()
     evictions = max(total - size, 0)  # nobody left while the window was filling
     inside: Inside = []
     newer = 0
@@ -191,8 +201,9 @@ def _inside(
             chance = (1.0 - 1.0 / size) ** np.minimum(others, evictions)
             stays &= uniforms(key_of(f"{random_seed} {meta.id}"), np.arange(meta.positions)) < chance
         method = method_named(meta.method)
-        if searched_only and not method.searches:
-            raise UsageError(f"gather --searched-only: method {method.name} learns from all positions; leave it out")
+        if method not in checked:
+            check(method)
+            checked.add(method)
         if method.steps_only or searched_only:
             stays &= meta.surprises > 0
         if stays.any():

@@ -286,8 +286,9 @@ class Method(ABC):
     name: str
     resigns = False  # whether its actor gives games up by the rule of methods/resignation.py
     steps_only = False  # whether examples are made of positions with a surprise above 0 alone: others are never sampled
-    searches = False  # whether policy targets come from searches, whose surprise its records keep for each position
-    gather_options: Sequence[str] = ()  # of gather's options that only some methods read, those that this one does
+    # Of gather's options that only some methods read (OF_METHODS), those that this one does. searched_only: its records
+    # keep the surprise of each position's search, above 0 where that is a policy target.
+    gather_options: Sequence[str] = ()
     settled: Sequence[str] = ()  # the columns of examples that settle() fills in
     # What train's summary shows of its objective's metrics: terms beside the total, and shares of what is right, each
     # with what it is a share of, e.g. "of the moves".

@@ -35,7 +35,7 @@ class AlphaZero(Method):
 
     name = "alphazero"
     resigns = True
-    searches = True
+    gather_options = ("searched_only",)
     shown_terms = ("policy", "value")
     shown_shares = MappingProxyType({"policy_accuracy": "of the moves", "value_sign_accuracy": "of the winners"})
 
