@@ -190,7 +190,7 @@ more_games() {
     code=$?
     fail "the line above says why" $((code > 128 ? code : 2)) # an interrupt is no wrong usage
 }
-[[ -e saved_models/best_model ]] || { say "init: a model with random weights"; main init --preset "$preset"; }
+[[ -e saved_models/best_model ]] || { say "init: the first model"; main init --preset "$preset"; }
 while true; do
     generation=$(newest_generation)
     evaluated || {

@@ -323,6 +323,7 @@ class GatherConfig(StageConfig):
         1.0,
         ge=0,
         le=1,
+        json_schema_extra=OF_METHODS,
         description="The value target is this times the next position's target, plus the rest times the search's own "
         "value; 1 = the game's result alone.",
     )

@@ -60,7 +60,8 @@ NOT_IN_POOL = "not_in_pool"  # promoted, but kept from joining the pool
 class Condition:
     """A further condition, ``random>=0.95``: the challenger must score this share of the points against that player.
 
-    Where games count more than 1: so many points a game.
+    Where games count more than 1: so many points a game. A share of 0 asks for nothing: the match is a measurement, so
+    it isn't ended early.
     """
 
     text: str
@@ -75,7 +76,7 @@ def parse_condition(text: str) -> Condition:
         share = float(number)
     except ValueError:
         share = math.nan
-    if not player.strip() or not sign or not 0 < share <= 1:
+    if not player.strip() or not sign or not 0 <= share <= 1:
         raise UsageError(
             f"evaluate --require {text!r}: wanted PLAYER>=SHARE with a share from 0 to 1, e.g. 'random>=0.95'"
         )
@@ -260,7 +261,7 @@ def _play_condition(
     rule = Rule(config.require_games, condition.share, max_result=runner.game.max_result)
     folder = _condition_folder(config, challenger, opponent)
     with match_lock(folder):
-        theirs = _play(config, runner, folder, (challenger, opponent), rule, {}, True)
+        theirs = _play(config, runner, folder, (challenger, opponent), rule, {}, condition.share > 0)
         write_summary(folder, stored(theirs))
     played = (theirs.games_played, theirs.wins, theirs.draws, theirs.losses)
     share = theirs.share if theirs.points is None else theirs.points.per_game

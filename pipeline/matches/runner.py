@@ -99,6 +99,8 @@ def load_entrant(text: str, readouts: int, models: Models = MappingProxyType({})
         return Entrant(spec, plain, None)
     model = read_model(spec.path, models.get(str(spec.path)))
     own = readouts if spec.readouts is None else spec.readouts
+    if not method_named(model.info.method).searches:
+        own = 0
     info = PlayerInfo(
         name=spec.name,
         kind="model",

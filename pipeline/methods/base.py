@@ -285,6 +285,7 @@ class Method(ABC):
 
     name: str
     resigns = False  # whether its actor gives games up by the rule of methods/resignation.py
+    searches = True  # whether readouts matter: players of others count as having 0
     steps_only = False  # whether examples are made of positions with a surprise above 0 alone: others are never sampled
     # Of gather's options that only some methods read (OF_METHODS), those that this one does. searched_only: its records
     # keep the surprise of each position's search, above 0 where that is a policy target.
@@ -302,7 +303,7 @@ class Method(ABC):
     # Models
 
     @abstractmethod
-    def first_model(self, game: Any, config: InitConfig) -> tuple[dict[str, Any], Weights]:
+    def first_model(self, game: Any, config: InitConfig, progress: Progress) -> tuple[dict[str, Any], Weights]:
         """Architecture (JSON) and random weights. Raises UsageError for a network size that it doesn't know."""
 
     @abstractmethod

@@ -68,7 +68,9 @@ def _checked(path: Path, expected: str | None) -> str:
     found = fingerprint(path)
     if expected is not None and found != expected:
         raise FileError(
-            path, f"it is another base model ({found[:8]}) than the adapter was trained on ({expected[:8]})"
+            path,
+            f"it is another base model ({found[:8]}) than the adapter was trained on; wanted {expected[:8]}; restore "
+            "that folder",
         )
     return found
 

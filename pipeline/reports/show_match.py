@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -123,7 +124,19 @@ def _facts(match: Match, game: AnyGame) -> dict[str, object]:
         facts["ends"] = ", ".join(f"{count} {ENDS[end]}" for end, count in ends.most_common())
     if match.failures:
         facts["failures"] = _failure_counts(match)
+    facts |= _conditions(match.summary or {})
     return {**facts, **dict(flattened(header.settings))}
+
+
+def _conditions(summary: Mapping[str, Any]) -> dict[str, object]:
+    """What came of the further conditions of promotion, each of which has a match of its own."""
+    guards = summary.get("guards")
+    found: dict[str, object] = {}
+    for text, met in (guards if isinstance(guards, dict) else {}).items():
+        if isinstance(met, dict) and {"wins", "draws", "losses", "match"} <= met.keys():
+            score, games = results(met["wins"], met["draws"], met["losses"]), met.get("games_played", "?")
+            found[text] = f"{'met' if met.get('passed') else 'not met'}: {score} of {games} games, in {met['match']}"
+    return found
 
 
 def _score(games: Iterable[MatchGame]) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pipeline.errors import FileError, IllegalMove, UsageError, named_in
 from pipeline.games.base import CHANCE, AnyGame, Game, Planes, States
 from pipeline.games.registry import recorded_game
-from pipeline.games.replay import replay_one
+from pipeline.games.replay import movers, replay_one
 from pipeline.methods.alphazero.examples import entries
 from pipeline.methods.base import Method
 from pipeline.methods.registry import method_named
@@ -190,9 +190,10 @@ def show_game(game: Game, record: GameRecord, index: int, moves: bool, brief: bo
     met = f"{sides(record.opponent, record.learner)}; " if record.opponent is not None else ""
     if record.setup:
         met = f"{game.spec}; {met}"
+    first = next((mover for mover in movers(game, record.moves) if mover != CHANCE), 0)
     yield (
         f"game {index}: {num_plies} plies, {winner(record.result_first_player, game)}"
-        f"{BY[record.end]}   (X moves first; {met}id {record.game_id:016x})"
+        f"{BY[record.end]}   ({'XO'[first]} moves first; {met}id {record.game_id:016x})"
     )
     first_shown = max(0, num_plies - POSITIONS_SHOWN) if brief else 0
     offsets = [0, *np.cumsum(record.visit_lengths, dtype=np.int64).tolist()]

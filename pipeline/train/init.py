@@ -55,7 +55,7 @@ def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
     method.check(game)
     began_with: dict[str, str] = {}
     if original is None:
-        architecture, weights = method.first_model(game, config)
+        architecture, weights = method.first_model(game, config, progress)
     else:
         with naming(original.path):
             architecture, weights = method.moved(parse_game(original.info.game), game, original)

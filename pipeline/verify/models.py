@@ -85,8 +85,9 @@ def _check_model(model: Model, findings: Findings) -> None:
                 text = f"trained on {after:,} samples in all, its parent {parent} on {before:,}"
                 raise FileError(path / layout.MODEL_JSON, f"{text}; wanted no fewer; restore the file")
     try:
-        recorded_game(info.game)
-        method_named(info.method).objective(info.architecture, TrainConfig()).network(model.weights)
+        method, config = method_named(info.method), TrainConfig()
+        grown = method.grown(recorded_game(info.game), model, config)  # what a training would go on from
+        method.objective(grown.architecture, config).network(grown.weights)
     except MuGoError as error:
         raise error if isinstance(error, FileError) else FileError(path, str(error)) from error
 

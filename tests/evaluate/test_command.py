@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import EvaluateConfig
+from pipeline.config import EvaluateConfig, VerifyConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.evaluate import command as stage
 from pipeline.evaluate.command import evaluate
@@ -21,9 +21,11 @@ from pipeline.matches.runner import MatchRunner, PlayerFactory
 from pipeline.matches.statistics import measured_games
 from pipeline.players import builtin
 from pipeline.progress import Progress
+from pipeline.reports.show import show
 from pipeline.storage.matches import read_match
 from pipeline.storage.models import read_promotions, resolve_champion, set_champion
 from pipeline.storage.ratings import read_pool
+from pipeline.verify.command import verify
 from tests.helpers import make_champion, make_model
 from tests.matches.helpers import Spoilt, seed_of_game
 from tests.players.scripted_engine import wait_until_gone
@@ -413,6 +415,19 @@ def test_a_condition_that_fails_stops_the_promotion_and_says_so(tmp_path, models
         evaluate(guarded(tmp_path))
 
 
+def test_a_condition_of_0_asks_for_nothing_and_measures_all_its_games(tmp_path, models, made_up_networks):
+    summary = evaluate(guarded(tmp_path, "random>=0", readouts=0))
+    found = summary.guards["random>=0"]
+    assert summary.promoted and found.passed and found.needed == 0
+    assert found.games_played == found.wins + found.draws + found.losses == 8
+    saved = read_match(Path(found.match)).summary
+    assert saved["measured"] == saved["games"] == 8 and saved["threshold"] == 0
+    shown = "\n".join(show(Path(summary.match)))
+    results = f"{found.wins} won, {found.draws} drawn, {found.losses} lost of 8 games, in {found.match}"
+    assert f"random>=0 met: {results}" in " ".join(shown.split())
+    assert not verify(VerifyConfig(directory=tmp_path)).problems
+
+
 def test_conditions_are_played_only_if_the_match_is_won(tmp_path, models, made_up_networks):
     summary = evaluate(guarded(tmp_path, "random>=0.01").model_copy(update={"threshold": 1.0, "games": 40}))
     assert not summary.passed and summary.guards == {}
@@ -441,7 +456,7 @@ def test_an_interrupted_condition_goes_on(tmp_path, models, made_up_networks):
 
 @pytest.mark.parametrize(
     "text",
-    ["random", "random>0.5", "random>=", ">=0.5", "random>=x", "random>=0", "random>=1.5", "random>=nan", "random>=-1"],
+    ["random", "random>0.5", "random>=", ">=0.5", "random>=x", "random>=1.5", "random>=nan", "random>=-1"],
 )
 def test_malformed_conditions(tmp_path, models, text):
     with pytest.raises(UsageError, match=r"evaluate --require .*: wanted PLAYER>=SHARE"):

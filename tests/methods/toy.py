@@ -156,7 +156,7 @@ class ToyMethod(Method):
         if not isinstance(game, DiceRace):
             raise UsageError(f"method toy: {game.spec} is no dice race")
 
-    def first_model(self, game, config):
+    def first_model(self, game, config, progress):
         return {"places": (game.length + 1) ** 2}, {"table": np.zeros((game.length + 1) ** 2, np.float32)}
 
     def size(self, architecture: Mapping[str, Any]) -> str:

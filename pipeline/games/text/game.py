@@ -132,8 +132,9 @@ class TextGame(AnyGame):
         try:
             self._position(np.array([seed], np.int16).tobytes())
         except GameFault as error:
-            settings = "".join(f", {key}={value}" for key, value in self._settings.items())
-            raise UsageError(f"{error}; wanted an environment that begins with two players{settings}") from error
+            settings = " and ".join(f"{key}={value}" for key, value in self._settings.items())
+            wanted = f"settings with which two players begin, not {settings}" if settings else "a game of two players"
+            raise UsageError(f"{error}; wanted {wanted}") from error
 
     # The environment behind a position
 

@@ -35,7 +35,7 @@ class AlphaZero(Method):
 
     name = "alphazero"
     resigns = True
-    gather_options = ("searched_only",)
+    gather_options = ("searched_only", "td_lambda")
     shown_terms = ("policy", "value")
     shown_shares = MappingProxyType({"policy_accuracy": "of the moves", "value_sign_accuracy": "of the winners"})
 
@@ -49,7 +49,7 @@ class AlphaZero(Method):
 
     # Models
 
-    def first_model(self, game: Game, config: InitConfig) -> tuple[dict[str, Any], Weights]:
+    def first_model(self, game: Game, config: InitConfig, progress: Progress) -> tuple[dict[str, Any], Weights]:
         if config.value_head == "points":
             raise UsageError("init --value-head points: method alphazero has scalar and wdl")
         architecture = Architecture.for_game(config.network_size, game, config.value_head)

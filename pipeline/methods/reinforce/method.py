@@ -55,7 +55,8 @@ class Reinforce(Method):
     shown_terms: Sequence[str] = ("policy", "kl", "entropy")
     shown_shares = MappingProxyType({"well_formed": "of the forms", "valid": "of the moves"})
     steps_only = True
-    gather_options = ("discount", "final_rewards", "step_rewards", "sampling_rewards")
+    searches = False
+    gather_options: Sequence[str] = ("discount", "final_rewards", "step_rewards", "sampling_rewards")
     settled = ("advantage", "target")
     tracking_window = WINDOW
 
@@ -65,7 +66,7 @@ class Reinforce(Method):
 
     # Models
 
-    def first_model(self, game: TextGame, config: InitConfig) -> tuple[dict[str, Any], Weights]:
+    def first_model(self, game: TextGame, config: InitConfig, progress: Progress) -> tuple[dict[str, Any], Weights]:
         from pipeline.networks.language.adapters import LoraShape, layers_of, new_adapter
         from pipeline.networks.language.network import critic_weights, hidden_size
 
@@ -77,7 +78,7 @@ class Reinforce(Method):
         layers, width = (int(match[1]), int(match[2])) if match[1] else SMALLEST
         path = config.base_model or config.new_model.parent / BASE
         if config.base_model is None and not path.exists():
-            self._make_base(path, game, config, layers, width)
+            self._make_base(path, game, config, (layers, width), progress)
         base = load_base(path)
         targets = sorted({name.rsplit(".", 1)[-1] for name in layers_of(base.model)})
         shape = LoraShape(int(match[3]), 2.0 * int(match[3]), targets)
@@ -94,17 +95,20 @@ class Reinforce(Method):
         weights = new_adapter(base.model, shape, config.seed)
         return architecture, weights | (critic_weights(hidden_size(base)) if self.has_critic else {})
 
-    def _make_base(self, path: Path, game: TextGame, config: InitConfig, layers: int, width: int) -> None:
+    def _make_base(
+        self, path: Path, game: TextGame, config: InitConfig, size: tuple[int, int], progress: Progress
+    ) -> None:
         """The tiny model, which has learned to write legal actions."""
         from pipeline.methods.reinforce.pretraining import pretrain
         from pipeline.networks.language.base import BYTES, byte_tokenizer, tiny_model
         from pipeline.networks.language.prompts import TEMPLATES
 
-        model = tiny_model(layers, width, game.prompt_tokens + game.reply_tokens, config.seed)
+        model = tiny_model(*size, game.prompt_tokens + game.reply_tokens, config.seed)
         encode = partial(byte_tokenizer().encode, add_special_tokens=False)
         if config.pretraining_steps:
             template = TEMPLATES[config.prompt_template]
-            pretrain(model, encode, BYTES, game, template, config.pretraining_steps, config.seed)
+            progress.say(f"making a base model in {path}, which learns to write legal actions")
+            pretrain(model, encode, BYTES, game, template, config.pretraining_steps, config.seed, progress)
         write_base(path, model)
 
     def size(self, architecture: Mapping[str, Any]) -> str:
@@ -222,6 +226,7 @@ class ActorCritic(Reinforce):
     """With a critic: a linear layer on what the model thinks at the end of a prompt."""
 
     name = "a2c"
+    gather_options = (*Reinforce.gather_options, "td_lambda")
     has_critic = True
     shown_terms = ("policy", "kl", "entropy", "value")
 

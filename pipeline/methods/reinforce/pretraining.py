@@ -19,6 +19,7 @@ from pipeline.games.boards import Boards
 from pipeline.games.text.game import SEEDS, TextGame
 from pipeline.networks.language.generation import padded_left, positions_of
 from pipeline.networks.language.prompts import Template
+from pipeline.progress import Progress
 
 BATCH = 64
 LEARNING_RATE = 3e-3
@@ -26,12 +27,13 @@ POSITIONS = 3_000  # of random games, at most
 WARMUP = 0.1  # share of the steps
 
 
-def random_positions(game: TextGame, seed: int) -> list[tuple[str, tuple[str, ...]]]:
+def random_positions(game: TextGame, seed: int, progress: Progress) -> list[tuple[str, tuple[str, ...]]]:
     """What players are shown in random games, and the legal actions there."""
     generator = np.random.default_rng([seed, 0x9AD])
     row = np.array([0])
     found: list[tuple[str, tuple[str, ...]]] = []
     boards = Boards(game, 1)
+    progress.start("playing at random", POSITIONS, "positions")
     while len(found) < POSITIONS:
         boards.new_games(row)
         boards.advance(row, np.array([generator.integers(SEEDS)], np.int32))
@@ -39,19 +41,24 @@ def random_positions(game: TextGame, seed: int) -> list[tuple[str, tuple[str, ..
             state = boards.states[0]
             listed = game.listed(state)
             found.append((game.observation(state), listed))
+            progress.advance()
             boards.advance(row, np.array([generator.integers(len(listed))], np.int32))
+    progress.finish()
     return found[:POSITIONS]
 
 
-def pretrain(model: Any, encode: Any, end: int, game: TextGame, template: Template, steps: int, seed: int) -> float:
+def pretrain(
+    model: Any, encode: Any, end: int, game: TextGame, template: Template, steps: int, seed: int, progress: Progress
+) -> float:
     """Train all of the model's weights for so many steps; the last loss, in nats a token. Changes the model."""
-    positions = random_positions(game, seed)
+    positions = random_positions(game, seed, progress)
     prompts = [encode(template(text))[-game.prompt_tokens :] for text, _ in positions]
     answers = [[[*encode(action), end] for action in listed] for _, listed in positions]
     generator = np.random.default_rng([seed, 0x9AE])
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, weight_decay=0.01)
     model.train()
     loss = torch.zeros(())
+    progress.start("pretraining", steps, "steps")
     for step in range(steps):
         chosen = generator.integers(len(prompts), size=BATCH)
         picked = [answers[i][generator.integers(len(answers[i]))] for i in chosen]
@@ -73,5 +80,7 @@ def pretrain(model: Any, encode: Any, end: int, game: TextGame, template: Templa
             group["lr"] = LEARNING_RATE * min(1.0, share / WARMUP, 2 * (1 - share) + 0.05)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
+        progress.advance()
+    progress.finish()
     model.eval()
     return float(loss.detach())

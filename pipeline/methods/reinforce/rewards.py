@@ -168,6 +168,7 @@ SAMPLING: dict[str, Maker] = {
     "negative": negative,
 }
 STAGES: dict[str, Mapping[str, Maker]] = {"final": FINAL, "step": STEP, "sampling": SAMPLING}
+_ABOUT = {"final": "games", "step": "steps", "sampling": "steps"}
 
 
 def parse_stages(config: GatherConfig) -> dict[str, list[Callable[..., Floats]]]:
@@ -182,12 +183,14 @@ def parse_stage(stage: str, text: str) -> list[Callable[..., Floats]]:
     for entry in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = entry.partition("=")
         try:
-            make = known[name] if name in known else _imported(name, known)
-            found.append(make(value))
+            function = (known[name] if name in known else _imported(name, known))(value)
+            if not callable(function):
+                raise UsageError(f"it gave {function!r:.60}; wanted a function (rewards, {_ABOUT[stage]}) → rewards")
         except UsageError as error:
             raise UsageError(f"{where}, {entry!r}: {error}") from error
-        except (ValueError, TypeError) as error:
+        except Exception as error:  # of a module or a function of one's own
             raise UsageError(f"{where}, {entry!r}: {type(error).__name__}: {error}") from error
+        found.append(function)
     return found
 
 
@@ -198,7 +201,7 @@ def _imported(name: str, known: Mapping[str, Maker]) -> Maker:
         )
     try:
         return resolve_name(name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # whatever a module does when it is imported
         raise UsageError(f"it can't be imported ({type(error).__name__}: {error})") from error
 
 
@@ -226,11 +229,14 @@ def _only_mean(name: str, value: str) -> bool:
 
 
 def apply(functions: Sequence[Callable[..., Floats]], rewards: Floats, about: Games | Steps, stage: str) -> Floats:
-    """rewards after each function in turn. Raises UsageError where one changes their shape or makes no numbers."""
+    """rewards after each function in turn. Raises UsageError where one fails or gives something else."""
     for function in functions:
-        after = np.asarray(function(rewards, about), np.float64)
+        name = getattr(function, "__qualname__", repr(function))
+        try:
+            after = np.asarray(function(rewards, about), np.float64)
+        except Exception as error:  # of a function of one's own
+            raise UsageError(f"gather --{stage}-rewards: {name} raised {type(error).__name__}: {error}") from error
         if after.shape != rewards.shape or not np.isfinite(after).all():
-            name = getattr(function, "__qualname__", repr(function))
             raise UsageError(
                 f"gather --{stage}-rewards: {name} gave {list(after.shape)}"
                 f"{'' if np.isfinite(after).all() else ' with no numbers in it'}; wanted {list(rewards.shape)} numbers"

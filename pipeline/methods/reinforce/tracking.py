@@ -2,7 +2,8 @@
 
 A *source* is ``selfplay/ENVIRONMENT/OPPONENT``; the opponent is mirror where the model met itself. Of each: how its
 games ended for the model, the form and the legality of its answers, their lengths, and *n-gram coverage*: how many
-different runs of n words its answers have, as a share of all runs; near 0, it says the same again and again.
+different runs of n words its answers have, as a share of all runs; near 0, it says the same again and again. It is
+left out where most answers have less than n words.
 
 Source of the measures: UnstableBaselines, trackers.py. Computed from records whenever asked; keeps nothing.
 """
@@ -61,11 +62,15 @@ def _of_source(records: Sequence[GameRecord]) -> dict[str, float]:
             "invalid": float((bits & INVALID_MOVE != 0).mean()),
             "characters": float(np.mean([len(answer) for answer in answers])),
         }
-        facts |= {name: coverage(answers, n) for name, n in NGRAMS.items()}
+        shares = {name: coverage(answers, n) for name, n in NGRAMS.items()}
+        facts |= {name: share for name, share in shares.items() if share is not None}
     return facts
 
 
-def coverage(answers: Sequence[str], n: int) -> float:
-    """Different runs of n words within answers, as a share of all of them; 0 if no answer is that long."""
-    runs = [tuple(words[i : i + n]) for words in map(str.split, answers) for i in range(len(words) - n + 1)]
-    return len(set(runs)) / len(runs) if runs else 0.0
+def coverage(answers: Sequence[str], n: int) -> float | None:
+    """Different runs of n words within answers, as a share of all of them; None if most answers aren't that long."""
+    words = [answer.split() for answer in answers]
+    if 2 * sum(len(one) >= n for one in words) < len(words):
+        return None
+    runs = [tuple(one[i : i + n]) for one in words for i in range(len(one) - n + 1)]
+    return len(set(runs)) / len(runs) if runs else None

@@ -36,7 +36,7 @@ class TemporalDifference(Method):
     """See methods/base.py for what each part is."""
 
     name = "td"
-    gather_options = ("discount", "closeout_reward", "prime_reward")
+    gather_options = ("td_lambda", "discount", "closeout_reward", "prime_reward")
     shown_terms = ()
     shown_shares = MappingProxyType({})
 
@@ -49,7 +49,7 @@ class TemporalDifference(Method):
 
     # Models
 
-    def first_model(self, game: FeatureGame, config: InitConfig) -> tuple[dict[str, Any], Weights]:
+    def first_model(self, game: FeatureGame, config: InitConfig, progress: Progress) -> tuple[dict[str, Any], Weights]:
         if config.value_head not in OUTPUTS:
             raise UsageError(
                 f"init --value-head {config.value_head}: method td has scalar (one output) and points (five chances)"

@@ -24,6 +24,7 @@ TRACKED = (
     ("Won by the model", "Share of the games of each source.", "won"),
     ("Well-formed answers", "Share of the model's answers in which an action could be read.", "well_formed"),
     ("Invalid moves", "Share of the model's answers that weren't a legal action.", "invalid"),
+    ("Variety of words", "Different words in answers, as a share of all of their words.", "unigrams"),
     ("Variety of answers", "Different pairs of words, as a share of all pairs.", "bigrams"),
 )
 POLICY = (
@@ -365,7 +366,7 @@ def _self_play(facts: Facts) -> Iterator[str]:
             )
             for source in sorted({source for one in games for source in one.tracked})
         ]
-        if series:
+        if any(one.points for one in series):
             yield Chart(heading, about, series, number=_percent, y_from=0.0).html()
 
 

@@ -24,6 +24,7 @@ from pipeline.config import (
     SelfplayConfig,
     StatusConfig,
     TrainConfig,
+    VerifyConfig,
 )
 from pipeline.errors import FileError, NotYet, UsageError
 from pipeline.evaluate.command import evaluate
@@ -49,6 +50,7 @@ from pipeline.storage.models import read_model
 from pipeline.storage.shards import BOTH, Shard, newest_shards, read_shard, write_shard
 from pipeline.train.command import train
 from pipeline.train.init import init
+from pipeline.verify.command import verify
 from tests.methods.reinforce.helpers import KUHN, SIZE, first_model
 
 GAMES = 24
@@ -95,11 +97,17 @@ def test_status_and_report_show_what_is_tracked(run: Path, tmp_path: Path) -> No
     assert sum(one["games"] for one in found.tracked.values()) == GAMES
     shown = io.StringIO()
     Console(file=shown, width=120).print(screen(found))
-    assert "selfplay/KuhnPoker-v0/mirror" in shown.getvalue() and "trigrams" in shown.getvalue()
+    assert "selfplay/KuhnPoker-v0/mirror" in shown.getvalue() and "unigrams" in shown.getvalue()
     assert 'mugo_tracked{source="selfplay/KuhnPoker-v0/random",name="invalid"}' in exposition(found)
     report(ReportConfig(directory=Path(), output=tmp_path / "report.html"))
     page = (tmp_path / "report.html").read_text()
     assert "Invalid moves" in page and "selfplay/KuhnPoker-v0/random" in page
+
+
+def test_verify_finds_the_base_wherever_it_is_called_from(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(run.parent)
+    found = verify(VerifyConfig(directory=run))
+    assert found.checked["models"] == {"model": 2, "promotion": 1} and not found.problems
 
 
 def test_records_hold_every_field_of_a_step(run: Path) -> None:

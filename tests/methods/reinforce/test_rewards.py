@@ -64,6 +64,18 @@ def too_short(value: str) -> Step:
     return lambda rewards, steps: rewards[1:]
 
 
+def none_is_made(value: str) -> None:
+    pass
+
+
+def that_raises(value: str) -> Step:
+    raise ZeroDivisionError("of all things")
+
+
+def later(value: str) -> Step:
+    return lambda rewards, steps: {}["nothing"]
+
+
 def no_numbers(value: str) -> Step:
     def transform(rewards: Floats, steps: Steps) -> Floats:
         return rewards * np.nan
@@ -95,6 +107,25 @@ def test_rewards_that_are_all_alike_become_0(name: str, rewards: list[float]) ->
 def test_what_is_refused(stage: str, text: str, problem: str) -> None:
     with pytest.raises(UsageError, match=f"gather --{stage}-rewards, .*{problem}"):
         parse_stage(stage, text)
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("none_is_made", "it gave None; wanted a function \\(rewards, steps\\) → rewards"),
+        ("that_raises", "ZeroDivisionError: of all things"),
+        ("STEPS", "TypeError: 'Steps' object is not callable"),
+    ],
+)
+def test_what_ones_own_makes_is_a_function(name: str, problem: str) -> None:
+    with pytest.raises(UsageError, match=f"gather --step-rewards, '.*:{name}': {problem}"):
+        parse_stage("step", f"tests.methods.reinforce.test_rewards:{name}")
+
+
+def test_a_function_of_ones_own_that_raises_is_named() -> None:
+    functions = parse_stage("step", "tests.methods.reinforce.test_rewards:later")
+    with pytest.raises(UsageError, match=r"gather --step-rewards: later.* raised KeyError: 'nothing'"):
+        apply(functions, np.ones(4), STEPS, "step")
 
 
 @pytest.mark.parametrize("name", ["too_short", "no_numbers"])

@@ -54,7 +54,9 @@ def test_sources_have_prefixes_and_results_are_the_models(game: TextGame) -> Non
 
 
 def test_coverage_counts_runs_within_answers() -> None:
-    assert coverage(["a b", "b a", "a b"], 2) == 2 / 3 and coverage(["a"], 2) == 0 and coverage([], 1) == 0
+    assert coverage(["a b", "b a", "a b"], 2) == 2 / 3
+    assert coverage(["a", "b c", "d", "e f g"], 2) == 1
+    assert coverage(["a", "b c", "d"], 2) is None and coverage([], 1) is None
 
 
 def test_a_folder_without_games_has_nothing_tracked(tmp_path: Path) -> None:
