@@ -291,10 +291,11 @@ class Method(ABC):
     # keep the surprise of each position's search, above 0 where that is a policy target.
     gather_options: Sequence[str] = ()
     settled: Sequence[str] = ()  # the columns of examples that settle() fills in
-    # What train's summary shows of its objective's metrics: terms beside the total, and shares of what is right, each
-    # with what it is a share of, e.g. "of the moves".
+    # What train's summary shows of its objective's metrics: terms beside the total; shares, with what they are of, e.g.
+    # "of the moves right"; and the one that is also measured on held out examples, before and after training.
     shown_terms: Sequence[str] = ()
     shown_shares: Mapping[str, str] = MappingProxyType({})
+    held_out_share = ""
 
     @abstractmethod
     def check(self, game: AnyGame) -> None:

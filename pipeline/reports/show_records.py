@@ -23,7 +23,7 @@ from pipeline.methods.registry import method_named
 from pipeline.reports.tables import described, indented, table
 from pipeline.search.gumbel import TARGET_SUM
 from pipeline.storage import layout
-from pipeline.storage.chunks import Chunk, read_chunk, read_header
+from pipeline.storage.chunks import ORIGIN, Chunk, read_chunk, read_header
 from pipeline.storage.order import COUNTED
 from pipeline.storage.packs import Gone, Pack, is_gone, open_pack
 from pipeline.storage.shards import (
@@ -317,13 +317,23 @@ def show_chunk(path: Path) -> Iterator[str]:
         return
     yield ""
     if header.method != layout.DEFAULT_METHOD:
-        shown = {name: column for name, column in columns.items() if column[0].size <= MOST_SHOWN}
-        yield described({name: f"{column.mean():.4g} on average" for name, column in shown.items()})
+        yield from _numbers(columns)
         return
     yield described(distributions(columns))
     for index in np.linspace(0, chunk.num_examples - 1, EXAMPLES_SHOWN).astype(int):
         yield ""
         yield example(game, chunk, int(index))
+
+
+def _numbers(columns: dict[str, NDArray[Any]]) -> Iterator[str]:
+    """Means of the columns of few numbers, if all are known; then some examples' single numbers."""
+    shown = {name: column for name, column in columns.items() if column[0].size <= MOST_SHOWN}
+    shown = {name: column for name, column in shown.items() if not np.isnan(column).any()}
+    yield described({name: f"{column.mean():.4g} on average" for name, column in shown.items() if name not in ORIGIN})
+    names = tuple(sorted((name for name in shown if shown[name].ndim == 1), key=lambda name: name not in ORIGIN))
+    chosen = np.linspace(0, len(shown["ply"]) - 1, EXAMPLES_SHOWN).astype(int)
+    yield ""
+    yield table([tuple(f"{shown[name][index]:.4g}" for name in names) for index in chosen], names)
 
 
 def num_games(columns: dict[str, NDArray[Any]]) -> int:

@@ -145,7 +145,7 @@ class TrainSummary:
         if self.holdout_examples:
             lines.append(
                 f"held out: loss {self.holdout_loss_before:.3f} before, {self.holdout_loss_after:.3f} after"
-                f"{self._held_out_right()} ({counted(self.holdout_examples, 'example')})"
+                f"{self._held_out_share()} ({counted(self.holdout_examples, 'example')})"
             )
         if self.steps_cut:
             lines.append(f"{counted(self.steps_cut, 'step')} left out because of --max-samples-per-position")
@@ -154,14 +154,15 @@ class TrainSummary:
     def _training(self) -> str:
         found, method = self.metrics["train"], method_named(self.method)
         terms = ", ".join(f"{name} {found[name]:.3f}" for name in method.shown_terms)
-        right = ", ".join(f"{percent(found[name])} {of}" for name, of in method.shown_shares.items())
-        return f"training: loss {self.loss:.3f}{f' ({terms})' if terms else ''}{f'; {right} right' if right else ''}"
+        shares = ", ".join(f"{percent(found[name])} {of}" for name, of in method.shown_shares.items())
+        return f"training: loss {self.loss:.3f}{f' ({terms})' if terms else ''}{f'; {shares}' if shares else ''}"
 
-    def _held_out_right(self) -> str:
-        """The first of the shares."""
-        before, after = (self.metrics[f"holdout_{when}"] for when in ("before", "after"))
-        shares = list(method_named(self.method).shown_shares.items())
-        return "".join(f"; {percent(before[name])} and {percent(after[name])} {of} right" for name, of in shares[:1])
+    def _held_out_share(self) -> str:
+        method = method_named(self.method)
+        if not (name := method.held_out_share):
+            return ""
+        before, after = (self.metrics[f"holdout_{when}"][name] for when in ("before", "after"))
+        return f"; {percent(before)} and {percent(after)} {method.shown_shares[name]}"
 
 
 @dataclass

@@ -37,7 +37,10 @@ class AlphaZero(Method):
     resigns = True
     gather_options = ("searched_only", "td_lambda")
     shown_terms = ("policy", "value")
-    shown_shares = MappingProxyType({"policy_accuracy": "of the moves", "value_sign_accuracy": "of the winners"})
+    shown_shares = MappingProxyType(
+        {"policy_accuracy": "of the moves right", "value_sign_accuracy": "of the winners right"}
+    )
+    held_out_share = "policy_accuracy"
 
     def check(self, game: AnyGame) -> None:
         if not isinstance(game, Game) or game.has_chance:

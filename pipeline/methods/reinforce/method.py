@@ -53,7 +53,7 @@ class Reinforce(Method):
     name = "reinforce"
     has_critic = False
     shown_terms: Sequence[str] = ("policy", "kl", "entropy")
-    shown_shares = MappingProxyType({"well_formed": "of the forms", "valid": "of the moves"})
+    shown_shares = MappingProxyType({"well_formed": "of the answers well formed", "valid": "of the moves legal"})
     steps_only = True
     searches = False
     gather_options: Sequence[str] = ("discount", "final_rewards", "step_rewards", "sampling_rewards")

@@ -336,7 +336,7 @@ def _self_play(facts: Facts) -> Iterator[str]:
     ]
     yield Chart(
         "Colour balance",
-        "Far from even: the komi is wrong, the game favours a side, or the players don't know it yet.",
+        "Far from even: the game or its komi favours a side, or the players don't know it yet.",
         stacks=_stacks(games, balance),
         number=_percent,
     ).html()
