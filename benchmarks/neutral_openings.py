@@ -29,7 +29,7 @@ from pipeline.players.gtp import GtpEngine, parse_score
 from pipeline.players.loading import load_evaluators
 from pipeline.players.searching import Evaluate
 from pipeline.reports.progress import ConsoleProgress
-from pipeline.storage.models import read_model, resolve_champion
+from pipeline.storage.models import game_as_seen, read_model, resolve_champion
 from pipeline.storage.openings import write_openings
 
 BATCH = 256  # openings that the model judges at once
@@ -88,6 +88,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m benchmarks.neutral_openings", description=__doc__, formatter_class=HelpFormatter
     )
     parser.add_argument("--model", type=Path, default=Path("pretrained/go9"), help="one of the judges")
+    parser.add_argument("--game", help="the board and komi, of a model of any board; else the model's game")
     parser.add_argument("--output", type=Path, default=Path("openings.json"), help="the file")
     parser.add_argument("--openings", type=int, default=150, help="that are wanted")
     parser.add_argument("--plies", type=int, default=6, help="of each; even, so that black is to move")
@@ -108,7 +109,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.neutral_openings")
     with ending(parser), ConsoleProgress() as progress:
         model = read_model(resolve_champion(options.model))
-        game = parse_game(model.info.game)
+        game = parse_game(options.game or model.info.game)
+        seen_as = game_as_seen(model.info, game)
+        if seen_as is None:
+            parser.error(f"--game {options.game}: {options.model} plays {model.info.game}; wanted a board of that")
         command = gnugo(LEVEL)
         if command is None or game.gtp_komi is None:
             parser.error("wanted a model of Go, and GNU Go (Debian: apt-get install gnugo)")
@@ -124,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             while len(found) < options.openings:
                 candidates = random_openings(game, BATCH, options.plies, rng)
                 for opening, value in zip(
-                    candidates, values(game, evaluate, candidates, options.readouts).tolist(), strict=True
+                    candidates, values(seen_as, evaluate, candidates, options.readouts).tolist(), strict=True
                 ):
                     if len(found) == options.openings:
                         break

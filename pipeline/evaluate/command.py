@@ -60,8 +60,8 @@ NOT_IN_POOL = "not_in_pool"  # promoted, but kept from joining the pool
 class Condition:
     """A further condition, ``random>=0.95``: the challenger must score this share of the points against that player.
 
-    Where games count more than 1: so many points a game. A share of 0 asks for nothing: the match is a measurement, so
-    it isn't ended early.
+    Where games count more than 1: so many points a game. Elsewhere a share of 0 asks for nothing: the match is a
+    measurement, so it isn't ended early.
     """
 
     text: str
@@ -259,9 +259,9 @@ def _play_condition(
 ) -> EvaluateSummary:
     """Play a further condition's match; the summary with its result."""
     rule = Rule(config.require_games, condition.share, max_result=runner.game.max_result)
-    folder = _condition_folder(config, challenger, opponent)
+    folder, at_stake = _condition_folder(config, challenger, opponent), condition.share > 0 or rule.max_result > 1
     with match_lock(folder):
-        theirs = _play(config, runner, folder, (challenger, opponent), rule, {}, condition.share > 0)
+        theirs = _play(config, runner, folder, (challenger, opponent), rule, {}, at_stake)
         write_summary(folder, stored(theirs))
     played = (theirs.games_played, theirs.wins, theirs.draws, theirs.losses)
     share = theirs.share if theirs.points is None else theirs.points.per_game
