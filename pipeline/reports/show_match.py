@@ -124,18 +124,19 @@ def _facts(match: Match, game: AnyGame) -> dict[str, object]:
         facts["ends"] = ", ".join(f"{count} {ENDS[end]}" for end, count in ends.most_common())
     if match.failures:
         facts["failures"] = _failure_counts(match)
-    facts |= _conditions(match.summary or {})
+    facts |= further_conditions(match.summary or {})
     return {**facts, **dict(flattened(header.settings))}
 
 
-def _conditions(summary: Mapping[str, Any]) -> dict[str, object]:
+def further_conditions(summary: Mapping[str, Any]) -> dict[str, str]:
     """What came of the further conditions of promotion, each of which has a match of its own."""
     guards = summary.get("guards")
-    found: dict[str, object] = {}
+    found: dict[str, str] = {}
     for text, met in (guards if isinstance(guards, dict) else {}).items():
         if isinstance(met, dict) and {"wins", "draws", "losses", "match"} <= met.keys():
-            score, games = results(met["wins"], met["draws"], met["losses"]), met.get("games_played", "?")
-            found[text] = f"{'met' if met.get('passed') else 'not met'}: {score} of {games} games, in {met['match']}"
+            numbers = [met[name] if isinstance(met[name], int) else 0 for name in ("wins", "draws", "losses")]
+            played = f"{results(*numbers)} of {counted(sum(numbers), 'game')}"
+            found[text] = f"{'met' if met.get('passed') else 'not met'}: {played}, in {met['match']}"
     return found
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -43,6 +43,7 @@ from pipeline.reports.run_files import (
     look_at,
     time_in,
 )
+from pipeline.reports.show_match import further_conditions
 from pipeline.reports.tracked import Tracked, of_newest_games
 from pipeline.storage import atomic, layout
 from pipeline.storage.evaluations import list_evaluations, read_evaluation
@@ -123,6 +124,7 @@ class LastMatch:
     points_share_high: float
     points_share_needed: float | None  # None: not by a threshold, or not known yet
     decision: str  # promoted, not promoted, not decided
+    conditions: Mapping[str, str] = field(default_factory=dict)  # what came of each further one
 
 
 @dataclass(frozen=True)
@@ -530,6 +532,6 @@ def _match(folder: Path) -> LastMatch:
         names, score, games = (match.header.challenger, match.header.champion), score_of(match.games), match.num_games
         needed = match.header.threshold if match.header.max_result == 1 else None  # points aren't shares of games
     low, high = wilson_interval(score)
-    return LastMatch(
-        *names, games, score.games, score.wins, score.draws, score.losses, score.share, low, high, needed, decision
-    )
+    won, drawn, lost = score.wins, score.draws, score.losses
+    further = further_conditions(summary or {})
+    return LastMatch(*names, games, score.games, won, drawn, lost, score.share, low, high, needed, decision, further)
