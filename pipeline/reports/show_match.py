@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from pipeline.matches.statistics import (
 )
 from pipeline.phrases import counted, results
 from pipeline.reports.show_records import final_board, more, winner
-from pipeline.reports.tables import described, flattened, indented, listed, table
+from pipeline.reports.tables import described, flattened, further_conditions, indented, listed, table
 from pipeline.storage import layout
 from pipeline.storage.matches import Match, MatchFailure, MatchGame, PlayerInfo, read_match
 
@@ -126,18 +125,6 @@ def _facts(match: Match, game: AnyGame) -> dict[str, object]:
         facts["failures"] = _failure_counts(match)
     facts |= further_conditions(match.summary or {})
     return {**facts, **dict(flattened(header.settings))}
-
-
-def further_conditions(summary: Mapping[str, Any]) -> dict[str, str]:
-    """What came of the further conditions of promotion, each of which has a match of its own."""
-    guards = summary.get("guards")
-    found: dict[str, str] = {}
-    for text, met in (guards if isinstance(guards, dict) else {}).items():
-        if isinstance(met, dict) and {"wins", "draws", "losses", "match"} <= met.keys():
-            numbers = [met[name] if isinstance(met[name], int) else 0 for name in ("wins", "draws", "losses")]
-            played = f"{results(*numbers)} of {counted(sum(numbers), 'game')}"
-            found[text] = f"{'met' if met.get('passed') else 'not met'}: {played}, in {met['match']}"
-    return found
 
 
 def _score(games: Iterable[MatchGame]) -> str:

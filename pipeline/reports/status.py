@@ -43,7 +43,7 @@ from pipeline.reports.run_files import (
     look_at,
     time_in,
 )
-from pipeline.reports.show_match import further_conditions
+from pipeline.reports.tables import further_conditions
 from pipeline.reports.tracked import Tracked, of_newest_games
 from pipeline.storage import atomic, layout
 from pipeline.storage.evaluations import list_evaluations, read_evaluation

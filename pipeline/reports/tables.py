@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pipeline.phrases import counted, results
+
 NUMBER = re.compile(r"[-+]?[\d.,/]*%?")
 LONGEST_LIST = 6  # items of a list that are shown
 
@@ -62,3 +64,15 @@ def listed(items: Sequence[Any], most: int) -> str:
     """E.g. "4, 6, 7, … (12 in all)": at most this many items."""
     shown = ", ".join(value_text(item) for item in items[:most])
     return f"{shown}, … ({len(items)} in all)" if len(items) > most else shown
+
+
+def further_conditions(summary: Mapping[str, Any]) -> dict[str, str]:
+    """What came of the further conditions of promotion, each of which has a match of its own."""
+    guards = summary.get("guards")
+    found: dict[str, str] = {}
+    for text, met in (guards if isinstance(guards, dict) else {}).items():
+        if isinstance(met, dict) and {"wins", "draws", "losses", "match"} <= met.keys():
+            numbers = [met[name] if isinstance(met[name], int) else 0 for name in ("wins", "draws", "losses")]
+            played = f"{results(*numbers)} of {counted(sum(numbers), 'game')}"
+            found[text] = f"{'met' if met.get('passed') else 'not met'}: {played}, in {met['match']}"
+    return found
