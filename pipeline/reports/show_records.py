@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pipeline.errors import FileError, IllegalMove, UsageError, named_in
 from pipeline.games.base import CHANCE, AnyGame, Game, Planes, States
 from pipeline.games.registry import recorded_game
-from pipeline.games.replay import movers, replay_one
+from pipeline.games.replay import replay_one
 from pipeline.methods.alphazero.examples import entries
 from pipeline.methods.base import Method
 from pipeline.methods.registry import method_named
@@ -190,7 +190,8 @@ def show_game(game: Game, record: GameRecord, index: int, moves: bool, brief: bo
     met = f"{sides(record.opponent, record.learner)}; " if record.opponent is not None else ""
     if record.setup:
         met = f"{game.spec}; {met}"
-    first = next((mover for mover in movers(game, record.moves) if mover != CHANCE), 0)
+    who_moves = (int(game.to_move(state)[0]) for state in replay_one(game, record.moves))
+    first = next((mover for mover in who_moves if mover != CHANCE), 0)
     yield (
         f"game {index}: {num_plies} plies, {winner(record.result_first_player, game)}"
         f"{BY[record.end]}   ({'XO'[first]} moves first; {met}id {record.game_id:016x})"
