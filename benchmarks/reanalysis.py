@@ -1,0 +1,239 @@
+"""What the same positions teach once the newest network has searched them again (*reanalysis*), and what that costs.
+
+    python -m benchmarks.reanalysis --games data/selfplay --model saved_models/best_model --preset go9 \
+        network_size=b4c64
+
+The newest games, of at least --positions positions, are played again as they were, and every position that is a policy
+target is searched anew, with --readouts and the preset's other settings; moves, results and all other positions
+stay. So there are two sets of the same games, *recorded* and *remade*. Each argument is a network trained from random
+weights on samples of either set, as in benchmarks.learning; both are measured on games held out from both, with the
+remade targets, which are nearer to what the newest network would say. Printed is what benchmarks.learning prints, and
+what a remade target costs beside a played one, in evaluations. Source of the idea: Schrittwieser et al. 2021, "Online
+and offline reinforcement learning by planning with a learned model" (MuZero Reanalyse).
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.learning import learn, make_chunks
+from benchmarks.strength import HelpFormatter, ending
+from benchmarks.tune import changed
+from pipeline.config import InitConfig, SelfplayConfig, TrainConfig, available_cores
+from pipeline.errors import UsageError
+from pipeline.games.base import Evaluate, Game
+from pipeline.games.registry import parse_game
+from pipeline.methods.alphazero.recording import GameBuffer
+from pipeline.players.loading import load_evaluators
+from pipeline.presets import make_config, read_preset
+from pipeline.progress import Progress
+from pipeline.reports.progress import ConsoleProgress
+from pipeline.search.batch import BatchSearch
+from pipeline.storage.models import read_model, resolve_champion
+from pipeline.storage.shards import POLICY_COUNTS, GameRecord, Shard, ShardMeta, newest_shards, read_shard, write_shard
+
+ROWS = 256  # games replayed at a time, by one thread
+NEVER = -2.0  # a threshold that no value is below
+RECORDED, REMADE = "recorded", "remade"
+
+
+class _Replaying:
+    """A game that is played again: which of its positions are searched, and how far it is."""
+
+    def __init__(self, record: GameRecord) -> None:
+        self.record = record
+        self.searched = np.flatnonzero(np.asarray(record.flags) & POLICY_COUNTS)
+        self.ply = 0  # the next move
+        self.found = 0  # of searched, those that have been
+
+
+def remade(
+    game: Game, records: Sequence[GameRecord], evaluate: Evaluate, config: SelfplayConfig, seed: int
+) -> tuple[list[GameRecord], int]:
+    """The games with new policy targets and values where there are policy targets; and the evaluations that it took."""
+    search = BatchSearch(game, min(ROWS, len(records)), config.readouts, config)
+    buffer = GameBuffer(NEVER)
+    streams = np.random.default_rng(seed).integers(1, 2**63, len(records), dtype=np.uint64)
+    waiting = list(enumerate(records))[::-1]
+    rows: dict[int, tuple[int, _Replaying]] = {}
+    done: dict[int, GameRecord] = {}
+
+    def start(row: int) -> None:
+        while waiting:
+            index, record = waiting.pop()
+            one = _Replaying(record)
+            if not one.searched.size:
+                done[index] = record
+                continue
+            here = np.array([row])
+            search.new_games(here, streams[[index]])
+            if record.setup:
+                search.set_up(here, game.begin(np.array([record.setup])))
+            buffer.start(row, record.game_id, no_resign=True)
+            rows[row] = index, one
+            return
+        search.stop(np.array([row]))
+
+    def go_on(some: Sequence[int]) -> None:
+        """Play the recorded moves up to the next position that is to be searched, in all these rows together."""
+        moving = [row for row in some if row in rows]
+        while moving:
+            moving = [row for row in moving if rows[row][1].ply < rows[row][1].searched[rows[row][1].found]]
+            if moving:
+                ones = [rows[row][1] for row in moving]
+                search.advance(np.array(moving), np.array([one.record.moves[one.ply] for one in ones], np.int32))
+                for one in ones:
+                    one.ply += 1
+        begun = np.array([row for row in some if row in rows], np.int64)
+        if begun.size:
+            search.begin(begun, np.full(len(begun), config.readouts, np.int32), np.ones(len(begun), np.bool_))
+
+    for row in range(search.num_rows):
+        start(row)
+    go_on(list(rows))
+    while rows:
+        planes = search.leaves()
+        if len(planes):
+            search.expand(*evaluate(planes))
+        finished = search.finished()
+        if not finished.size:
+            continue
+        table = search.root_table(finished)
+        ones = [rows[row][1] for row in finished.tolist()]
+        moves = np.array([one.record.moves[one.ply] for one in ones], np.int32)
+        values, every = search.root_values(finished), np.ones(len(finished), np.bool_)
+        buffer.add(finished, moves, search.targets(finished, table), values, table[1], every)
+        for row, one in zip(finished.tolist(), ones, strict=True):
+            one.found += 1
+            if one.found == len(one.searched):
+                index = rows.pop(row)[0]
+                done[index] = merged(one.record, buffer.finish(row, 0.0, one.record.end), one.searched)
+                start(row)
+        go_on(finished.tolist())
+    return [done[index] for index in range(len(records))], search.evaluations
+
+
+def merged(record: GameRecord, found: GameRecord, plies: NDArray[np.integer]) -> GameRecord:
+    """record with what was found at these plies, the moves of `found`."""
+    columns: dict[str, Any] = {}
+    for name in ("root_values", "surprises", "visit_lengths"):
+        columns[name] = np.array(getattr(record, name))
+        columns[name][plies] = getattr(found, name)
+    for name in ("visit_actions", "visit_counts"):
+        parts = by_move(record, name)
+        for ply, part in zip(plies.tolist(), by_move(found, name), strict=True):
+            parts[ply] = part
+        columns[name] = np.concatenate(parts)
+    return replace(record, **columns)
+
+
+def by_move(record: GameRecord, name: str) -> list[NDArray[Any]]:
+    """The visits of each move."""
+    return np.split(getattr(record, name), np.cumsum(record.visit_lengths)[:-1])
+
+
+def window(directory: Path, positions: int) -> list[ShardMeta]:
+    """The newest shards with at least so many positions together. Raises UsageError if there are none."""
+    found: list[ShardMeta] = []
+    for meta in newest_shards(directory):
+        found.append(meta)
+        if sum(one.positions for one in found) >= positions:
+            break
+    if not found:
+        raise UsageError(f"--games {directory}: no games; wanted a folder of self-play's")
+    return found
+
+
+def copy(shard: Shard, games: Sequence[GameRecord], folder: Path) -> None:
+    origin = shard.header["provenance"]
+    write_shard(folder, shard.model, str(shard.header["worker"]), shard.game_spec, games, origin)
+
+
+def remake(
+    metas: Sequence[ShardMeta], model: Path, config: SelfplayConfig, seed: int, folder: Path, progress: Progress
+) -> None:
+    """Both sets of games, in folder/RECORDED and folder/REMADE."""
+    loaded = read_model(resolve_champion(model))
+    threads = available_cores()
+    evaluators = load_evaluators(loaded, ROWS, threads, "auto", progress)
+    boards = sorted({meta.game for meta in metas})
+    parts = [
+        [meta for meta in metas if meta.game == board][thread::threads] for board in boards for thread in range(threads)
+    ]
+    progress.start("searching again", len(metas), "shards")
+
+    def work(thread: int) -> tuple[int, int]:
+        evaluations = targets = 0
+        for number in range(thread, len(parts), threads):
+            shards = [read_shard(meta.path, meta) for meta in parts[number]]
+            if not shards:
+                continue
+            games = [shard.game(index) for shard in shards for index in range(shard.num_games)]
+            again, asked = remade(parse_game(shards[0].game_spec), games, evaluators[thread], config, seed + number)
+            for shard in shards:
+                for kind, here in ((RECORDED, games), (REMADE, again)):
+                    copy(shard, here[: shard.num_games], folder / kind)
+                    del here[: shard.num_games]
+                targets += int(np.count_nonzero(shard.flags & POLICY_COUNTS))
+                progress.advance(1)
+            evaluations += asked
+        return evaluations, targets
+
+    with ThreadPoolExecutor(threads) as pool:
+        found = list(pool.map(work, range(threads)))
+    progress.finish()
+    evaluations, targets = (sum(column) for column in zip(*found, strict=True))
+    each = [asked / max(targets, 1) for asked in (sum(meta.evaluations for meta in metas), evaluations)]
+    print(
+        f"{targets:,} targets of {sum(meta.games for meta in metas):,} games: "
+        f"{each[0]:.1f} evaluations each when they were played, {each[1]:.1f} again"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.reanalysis", description=__doc__, formatter_class=HelpFormatter
+    )
+    parser.add_argument("settings", nargs="+", metavar="NAME=VALUE[,NAME=VALUE…]", help="how to train")
+    parser.add_argument("--games", type=Path, default=Path("data/selfplay"), help="of the preset's game")
+    parser.add_argument("--model", type=Path, default=Path("saved_models/best_model"), help="who searches again")
+    parser.add_argument("--preset", default="go9", help="a name, or a .yaml file")
+    parser.add_argument("--readouts", type=int, default=48, help="of the new searches")
+    parser.add_argument("--positions", type=int, default=400_000, help="the window, at least")
+    parser.add_argument("--samples", type=int, default=250_000, help="that each is trained on")
+    parser.add_argument("--seed", type=int, default=0, help="of searches, weights and order")
+    options = parser.parse_args(arguments)
+    for name, least in (("readouts", 2), ("positions", 1), ("samples", 1), ("seed", 0)):
+        if getattr(options, name) < least:
+            parser.error(f"--{name} {getattr(options, name)}: wanted at least {least}")
+    with ending(parser), tempfile.TemporaryDirectory(prefix="mugo-reanalysis-") as name, ConsoleProgress() as progress:
+        folder = Path(name)
+        base = make_config(TrainConfig, "train", options.preset)
+        configs = {text: changed(base, text) for text in options.settings}
+        start = make_config(InitConfig, "init", options.preset)
+        play = make_config(SelfplayConfig, "selfplay", options.preset, readouts=options.readouts)
+        remake(window(options.games, options.positions), options.model, play, options.seed, folder, progress)
+        sets = {}
+        for kind in (RECORDED, REMADE):
+            place = folder / f"{kind}-chunks"
+            sets[kind] = make_chunks(folder / kind, options.preset, options.positions, options.samples, place, progress)
+        game = parse_game(str(read_preset(options.preset)["init"]["game"]))
+        for text, config in configs.items():
+            sized = config.model_copy(update={"network_size": config.network_size or start.network_size})
+            for kind, chunks in sets.items():
+                measured = replace(chunks, holdout=sets[REMADE].holdout)
+                for found in learn(game, sized, start.value_head, measured, options.samples, options.seed):
+                    print(f"{kind}, {text}: {found}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

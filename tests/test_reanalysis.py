@@ -1,0 +1,117 @@
+"""Games searched again: what is new are the targets alone, and they are those of the positions they stand at."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import reanalysis
+from pipeline.config import SelfplayConfig
+from pipeline.games.registry import parse_game
+from pipeline.storage.shards import POLICY_COUNTS, GameRecord, newest_shards, read_shard
+from tests.helpers import make_model
+from tests.storage.random_games import random_shards
+
+GAME = parse_game("tictactoe")
+READOUTS = 400
+OF_SEARCHES = ("root_values", "surprises", "visit_lengths", "visit_actions", "visit_counts")
+
+
+def knows_nothing(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return np.zeros((len(planes), 9), np.float32), np.zeros(len(planes), np.float32)
+
+
+@pytest.fixture(scope="module")
+def games(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("games") / "selfplay"
+    random_shards(folder, GAME, 4, 40)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def records(games: Path) -> list[GameRecord]:
+    shards = [read_shard(meta.path, meta) for meta in newest_shards(games)]
+    found = [shard.game(index) for shard in shards for index in range(shard.num_games)]
+    rng = np.random.default_rng(1)
+    counting = [rng.random(len(record.moves)) < rng.choice([0, 0.5, 1]) for record in found]  # none in some games
+    return [
+        replace(record, flags=np.where(counts, record.flags, 0).astype(np.uint8))
+        for record, counts in zip(found, counting, strict=True)
+    ]
+
+
+@pytest.fixture(scope="module")
+def again(records: list[GameRecord]) -> list[GameRecord]:
+    config = SelfplayConfig(readouts=READOUTS, noise_weight=0.0)
+    found, evaluations = reanalysis.remade(GAME, records, knows_nothing, config, 0)
+    assert evaluations > len(records)
+    return found
+
+
+def test_the_games_stay_as_they_were(records: list[GameRecord], again: list[GameRecord]) -> None:
+    assert len(again) == len(records) > reanalysis.ROWS / 2
+    for old, new in zip(records, again, strict=True):
+        for one in fields(GameRecord):
+            if one.name not in OF_SEARCHES:
+                assert np.array_equal(getattr(old, one.name), getattr(new, one.name)), one.name
+        searched = (np.asarray(old.flags) & POLICY_COUNTS) > 0
+        for name in ("root_values", "surprises", "visit_lengths"):
+            assert np.array_equal(getattr(old, name)[~searched], getattr(new, name)[~searched]), name
+        for name in ("visit_actions", "visit_counts"):
+            for ply in np.flatnonzero(~searched):
+                assert np.array_equal(reanalysis.by_move(old, name)[ply], reanalysis.by_move(new, name)[ply])
+
+
+def test_targets_are_those_of_their_positions(again: list[GameRecord]) -> None:
+    """Wherever the mover can win at once, the search says so: the move, and the value by who is to move."""
+    wins = 0
+    for record in again:
+        states = GAME.initial(1)
+        history = GAME.initial_history(states)
+        for ply, move in enumerate(record.moves.tolist()):
+            before, states = states, GAME.play(states, np.array([move], np.int32), history)
+            if not record.flags[ply] & POLICY_COUNTS:
+                continue
+            legal = np.flatnonzero(GAME.legal(before, history)[0])
+            actions, counts = (reanalysis.by_move(record, name)[ply] for name in ("visit_actions", "visit_counts"))
+            assert np.isin(actions, legal).all()
+            after = [GAME.play(before, np.array([one], np.int32), history) for one in legal.tolist()]
+            winning = [one for one, state in zip(legal, after, strict=True) if GAME.returns(state)[0] != 0]
+            if winning:
+                wins += 1
+                assert actions[counts.argmax()] in winning
+                assert record.root_values[ply] > 0.6
+    assert wins > 20
+
+
+def test_both_sets_are_learned_from(games: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = make_model(tmp_path / "saved_models")
+    common = ["--games", str(games), "--model", str(model), "--preset", "tictactoe", "--readouts", "16"]
+    setting = "network_size=b1c16,optimizer=muon,learning_rate=0.02,warmup_steps=0,ema_decay=0"
+    reanalysis.main([*common, "--samples", "1600", "--positions", "500", setting])
+    printed = capsys.readouterr().out
+    assert re.search(
+        r"[\d,]+ targets of \d+ games: [\d.]+ evaluations each when they were played, [\d.]+ again", printed
+    )
+    policies = {
+        kind: [float(found) for found in re.findall(rf"^{kind}, .* policy ([\d.]+)", printed, re.MULTILINE)]
+        for kind in (reanalysis.RECORDED, reanalysis.REMADE)
+    }
+    recorded, remade = policies.values()
+    assert len(recorded) == len(remade) == 6
+    assert remade[-1] < recorded[-1]  # recorded are random moves' targets, which say nothing of the searches'
+
+
+def test_what_is_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = make_model(tmp_path / "saved_models")
+    for arguments, says in (
+        (["--readouts", "1"], "--readouts 1: wanted at least 2"),
+        (["--games", "nowhere"], "nowhere"),
+    ):
+        with pytest.raises(SystemExit) as stopped:
+            reanalysis.main(["--preset", "tictactoe", "--model", str(model), "optimizer=muon", *arguments])
+        assert stopped.value.code == 2 and says in capsys.readouterr().err
