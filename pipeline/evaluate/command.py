@@ -49,6 +49,7 @@ from pipeline.storage.matches import (
     write_summary,
 )
 from pipeline.storage.models import newest_models, read_promotions, set_champion
+from pipeline.workers.processes import check_workers
 
 TESTED_AT_ONCE = 64  # games, for a sequential test: those begun after the deciding pair are played for nothing
 # In summary.json:
@@ -94,6 +95,7 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
     for name, number in (("--games", config.games), ("--require-games", config.require_games)):
         if number % 2:
             raise UsageError(f"evaluate {name} {number}: wanted an even number, so that each side begins half of them")
+    check_workers(config.engine, config.workers)
     sprt = None if config.sprt is None else Sprt.parse(config.sprt)
     if sprt is not None:
         sprt.check_games(config.games)

@@ -646,6 +646,12 @@ def test_an_odd_number_of_games(tmp_path, models):
         evaluate(config_for(tmp_path, games=7))
 
 
+def test_processes_of_this_machine_and_a_cluster(tmp_path, models):
+    """Said at once, before anybody looks whether there is a challenger."""
+    with pytest.raises(UsageError, match=r"--workers 2: .* leave it out with --engine ray"):
+        evaluate(config_for(tmp_path, workers=2, engine="ray", white_model=None))
+
+
 def test_openings_longer_than_the_game(tmp_path, models):
     with pytest.raises(UsageError, match=r"--opening-plies 9.*within 9 plies"):
         evaluate(config_for(tmp_path, opening_plies=9))

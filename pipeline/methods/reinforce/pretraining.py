@@ -41,7 +41,7 @@ def random_positions(game: TextGame, seed: int, progress: Progress) -> list[tupl
             state = boards.states[0]
             listed = game.listed(state)
             found.append((game.observation(state), listed))
-            progress.advance()
+            progress.advance(int(len(found) <= POSITIONS))  # the last game is played to its end
             boards.advance(row, np.array([generator.integers(len(listed))], np.int32))
     progress.finish()
     return found[:POSITIONS]
