@@ -17,6 +17,7 @@ from pipeline.games.base import Evaluate, Evaluation, Planes
 from pipeline.networks.architecture import Architecture, Weights
 from pipeline.networks.backends import Backend
 from pipeline.networks.modules import per_point_logits, pooled, split_planes, value_of
+from pipeline.networks.recording import undisturbed
 
 EIGHT = 8  # numbers of 16 bits are a complex128
 WARM_UPS = 3  # before a pass is recorded: libraries choose their kernels and take their memory
@@ -157,11 +158,12 @@ class _Pass:
                     self._run()
                 stream.synchronize()
                 graph = torch.cuda.CUDAGraph()
-                graph.capture_begin(capture_error_mode="thread_local")  # others' work goes on meanwhile
-                try:
-                    self._run()
-                finally:
-                    graph.capture_end()
+                with undisturbed():
+                    graph.capture_begin(capture_error_mode="thread_local")  # others' work goes on meanwhile
+                    try:
+                        self._run()
+                    finally:
+                        graph.capture_end()
                 self._graph = graph
 
     def __call__(self, planes: Planes) -> Evaluation:

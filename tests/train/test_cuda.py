@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -52,6 +54,35 @@ def test_a_recorded_pass_learns_like_any_other(optimizer: str, precision: str) -
     again = trainer(config, recorded.optimizer_state, recorded.weights)
     assert again.evaluate([held]) == pytest.approx(recorded.evaluate([held]), rel=1e-5)
     assert again.step(held).metrics["total"] == pytest.approx(recorded.step(held).metrics["total"], rel=0.01)
+
+
+@pytest.fixture
+def eager_collector() -> Iterator[None]:
+    """The collector runs at every other new object."""
+    usual = gc.get_threshold()
+    gc.set_threshold(1)
+    yield
+    gc.set_threshold(*usual)
+
+
+@pytest.mark.usefixtures("eager_collector")
+def test_recordings_that_nobody_uses_spoil_no_other() -> None:
+    """Two trainings in one process, as benchmarks.learning has them: the first one's recordings go away, when the
+    collector finds them, but not while the second one records.
+    """
+    config, batch = TrainConfig(warmup_steps=0, precision="bfloat16"), examples(64, 0)
+    for _ in range(3):
+        subject = trainer(config)
+        gc.disable()  # it stays until the next one records
+        for _ in range(4):
+            subject.step(batch)
+        assert isinstance(subject._pass, RecordedPass) and subject._pass._recorded
+        subject = trainer(config)
+        subject.step(batch)
+        subject.step(batch)  # so the next step records
+        gc.enable()
+        subject.step(batch)
+        assert np.isfinite(subject.step(batch).metrics["total"])
 
 
 def test_a_loss_that_is_not_finite_changes_nothing() -> None:
