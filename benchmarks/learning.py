@@ -74,12 +74,16 @@ def make_chunks(games: Path, preset: str, positions: int, samples: int, folder: 
     return made
 
 
-def learn(
-    game: Game, config: TrainConfig, value_head: str, chunks: ChunkSet, samples: int, seed: int
-) -> Iterator[Found]:
-    """Train from random weights; what is found after each of PARTS."""
+def untrained(game: Game, config: TrainConfig, value_head: str, seed: int) -> Trainer:
+    """Of the network that config names, with random weights."""
     architecture = Architecture.for_game(str(config.network_size), game, value_head)
-    trainer = Trainer(METHOD.objective(architecture.to_dict(), config), random_weights(architecture, seed), config)
+    return Trainer(METHOD.objective(architecture.to_dict(), config), random_weights(architecture, seed), config)
+
+
+def learn(
+    trainer: Trainer, game: Game, config: TrainConfig, chunks: ChunkSet, samples: int, seed: int
+) -> Iterator[Found]:
+    """Train; what is found after each of PARTS."""
     dataset = Dataset(METHOD, game, chunks, config.batch_size, seed, symmetries=config.symmetries)
     held_out = holdout_batches(METHOD, game, chunks.holdout, config.batch_size, MEASURED) if chunks.holdout else []
     steps = max(PARTS, samples // config.batch_size)
@@ -117,7 +121,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         game = parse_game(read_header(chunks.chunks[0]).game)
         for text, config in configs.items():
             sized = config.model_copy(update={"network_size": config.network_size or start.network_size})
-            for found in learn(game, sized, start.value_head, chunks, options.samples, options.seed):
+            trainer = untrained(game, sized, start.value_head, options.seed)
+            for found in learn(trainer, game, sized, chunks, options.samples, options.seed):
                 print(f"{text}: {found}", flush=True)
 
 

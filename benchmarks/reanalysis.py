@@ -7,8 +7,9 @@ The newest games, of at least --positions positions, are played again as they we
 target is searched anew, with --readouts and the preset's other settings; moves, results and all other positions
 stay. So there are two sets of the same games, *recorded* and *remade*. Each argument is a network trained from random
 weights on samples of either set, as in benchmarks.learning; both are measured on games held out from both, with the
-remade targets, which are nearer to what the newest network would say. Printed is what benchmarks.learning prints, and
-what a remade target costs beside a played one, in evaluations. Source of the idea: Schrittwieser et al. 2021, "Online
+remade targets. These are the newest network's own, so that it is easier to say them than what many networks said: what
+decides is the match in which the two students meet. Printed is what benchmarks.learning prints, the match, and what a
+remade target costs beside a played one, in evaluations. Source of the idea: Schrittwieser et al. 2021, "Online
 and offline reinforcement learning by planning with a learned model" (MuZero Reanalyse).
 """
 
@@ -25,7 +26,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.learning import learn, make_chunks
+from benchmarks.learning import learn, make_chunks, untrained
+from benchmarks.measuring import Result, measurement_with, player
 from benchmarks.strength import HelpFormatter, ending
 from benchmarks.tune import changed
 from pipeline.config import InitConfig, SelfplayConfig, TrainConfig, available_cores
@@ -33,12 +35,13 @@ from pipeline.errors import UsageError
 from pipeline.games.base import Evaluate, Game
 from pipeline.games.registry import parse_game
 from pipeline.methods.alphazero.recording import GameBuffer
+from pipeline.networks.architecture import Architecture
 from pipeline.players.loading import load_evaluators
 from pipeline.presets import make_config, read_preset
 from pipeline.progress import Progress
 from pipeline.reports.progress import ConsoleProgress
 from pipeline.search.batch import BatchSearch
-from pipeline.storage.models import read_model, resolve_champion
+from pipeline.storage.models import ModelInfo, read_model, resolve_champion, write_model
 from pipeline.storage.shards import POLICY_COUNTS, GameRecord, Shard, ShardMeta, newest_shards, read_shard, write_shard
 
 ROWS = 256  # games replayed at a time, by one thread
@@ -199,6 +202,12 @@ def remake(
     )
 
 
+def meeting(students: dict[str, Path], readouts: int, games: int, folder: Path, progress: Progress) -> Result:
+    """What the student of the remade targets makes against the other one."""
+    one, other = (player(students[kind], readouts) for kind in (REMADE, RECORDED))
+    return measurement_with({}, students[REMADE], folder, progress).play(one, other, games)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.reanalysis", description=__doc__, formatter_class=HelpFormatter
@@ -210,11 +219,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--readouts", type=int, default=48, help="of the new searches")
     parser.add_argument("--positions", type=int, default=400_000, help="the window, at least")
     parser.add_argument("--samples", type=int, default=250_000, help="that each is trained on")
+    parser.add_argument("--match-games", type=int, default=200, help="of the two students, at the end")
+    parser.add_argument("--match-readouts", type=int, default=64, help="simulations per move in these")
     parser.add_argument("--seed", type=int, default=0, help="of searches, weights and order")
     options = parser.parse_args(arguments)
-    for name, least in (("readouts", 2), ("positions", 1), ("samples", 1), ("seed", 0)):
+    for name, least in (
+        ("readouts", 2),
+        ("positions", 1),
+        ("samples", 1),
+        ("match_games", 2),
+        ("match_readouts", 1),
+        ("seed", 0),
+    ):
         if getattr(options, name) < least:
-            parser.error(f"--{name} {getattr(options, name)}: wanted at least {least}")
+            parser.error(f"--{name.replace('_', '-')} {getattr(options, name)}: wanted at least {least}")
     with ending(parser), tempfile.TemporaryDirectory(prefix="mugo-reanalysis-") as name, ConsoleProgress() as progress:
         folder = Path(name)
         base = make_config(TrainConfig, "train", options.preset)
@@ -229,10 +247,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         game = parse_game(str(read_preset(options.preset)["init"]["game"]))
         for text, config in configs.items():
             sized = config.model_copy(update={"network_size": config.network_size or start.network_size})
+            students = {}
             for kind, chunks in sets.items():
                 measured = replace(chunks, holdout=sets[REMADE].holdout)
-                for found in learn(game, sized, start.value_head, measured, options.samples, options.seed):
+                trainer = untrained(game, sized, start.value_head, options.seed)
+                for found in learn(trainer, game, sized, measured, options.samples, options.seed):
                     print(f"{kind}, {text}: {found}", flush=True)
+                architecture = Architecture.for_game(str(sized.network_size), game, start.value_head)
+                info = ModelInfo(name=kind, number=0, game=game.spec, architecture=architecture.to_dict())
+                students[kind] = folder / "students" / text / kind
+                write_model(students[kind], info, trainer.weights)
+            print(meeting(students, options.match_readouts, options.match_games, folder / "matches" / text, progress))
 
 
 if __name__ == "__main__":

@@ -91,19 +91,22 @@ def test_targets_are_those_of_their_positions(again: list[GameRecord]) -> None:
 def test_both_sets_are_learned_from(games: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = make_model(tmp_path / "saved_models")
     common = ["--games", str(games), "--model", str(model), "--preset", "tictactoe", "--readouts", "16"]
+    common += ["--match-games", "4", "--match-readouts", "4"]
     setting = "network_size=b1c16,optimizer=muon,learning_rate=0.02,warmup_steps=0,ema_decay=0"
     reanalysis.main([*common, "--samples", "1600", "--positions", "500", setting])
     printed = capsys.readouterr().out
     assert re.search(
         r"[\d,]+ targets of \d+ games: [\d.]+ evaluations each when they were played, [\d.]+ again", printed
     )
+    assert re.search(r"^remade@4 against recorded@4: \d won", printed, re.MULTILINE)
     policies = {
         kind: [float(found) for found in re.findall(rf"^{kind}, .* policy ([\d.]+)", printed, re.MULTILINE)]
         for kind in (reanalysis.RECORDED, reanalysis.REMADE)
     }
     recorded, remade = policies.values()
     assert len(recorded) == len(remade) == 6
-    assert remade[-1] < recorded[-1]  # recorded are random moves' targets, which say nothing of the searches'
+    assert recorded[0] - recorded[-1] > 0.02 < remade[0] - remade[-1]  # which moves are legal can be learned
+    assert recorded != remade  # of other targets
 
 
 def test_what_is_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
