@@ -57,32 +57,38 @@ def test_a_recorded_pass_learns_like_any_other(optimizer: str, precision: str) -
 
 
 @pytest.fixture
-def eager_collector() -> Iterator[None]:
-    """The collector runs at every other new object."""
+def usual_collector() -> Iterator[None]:
     usual = gc.get_threshold()
-    gc.set_threshold(1)
     yield
     gc.set_threshold(*usual)
 
 
-@pytest.mark.usefixtures("eager_collector")
+@pytest.mark.usefixtures("usual_collector")
 def test_recordings_that_nobody_uses_spoil_no_other() -> None:
-    """Two trainings in one process, as benchmarks.learning has them: the first one's recordings go away, when the
-    collector finds them, but not while the second one records.
+    """Two trainings in one process, as benchmarks.learning has them. The first one's recordings are garbage, which the
+    collector, always at work, finds while the second one records.
     """
     config, batch = TrainConfig(warmup_steps=0, precision="bfloat16"), examples(64, 0)
-    for _ in range(3):
-        subject = trainer(config)
-        gc.disable()  # it stays until the next one records
-        for _ in range(4):
-            subject.step(batch)
-        assert isinstance(subject._pass, RecordedPass) and subject._pass._recorded
-        subject = trainer(config)
+    gc.collect()
+    gc.set_threshold(1_000_000_000)  # the collector is on, and waits
+    subject = trainer(config)
+    for _ in range(4):
         subject.step(batch)
-        subject.step(batch)  # so the next step records
-        gc.enable()
-        subject.step(batch)
+    assert isinstance(subject._pass, RecordedPass) and subject._pass._recorded
+    subject = trainer(config)
+    assert isinstance(subject._pass, RecordedPass)
+    usual = subject._pass._function
+
+    def collecting(batch: Batch) -> tuple[torch.Tensor, ...]:
+        if torch.cuda.is_current_stream_capturing():
+            gc.set_threshold(1)
+            assert len([[] for _ in range(10_000)]) == 10_000  # each new list is an occasion
+        return usual(batch)
+
+    subject._pass._function = collecting
+    for _ in range(5):
         assert np.isfinite(subject.step(batch).metrics["total"])
+    assert gc.get_threshold()[0] == 1 and subject._pass._recorded
 
 
 def test_a_loss_that_is_not_finite_changes_nothing() -> None:
