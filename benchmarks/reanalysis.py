@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -161,38 +162,43 @@ def copy(shard: Shard, games: Sequence[GameRecord], folder: Path) -> None:
     write_shard(folder, shard.model, str(shard.header["worker"]), shard.game_spec, games, origin)
 
 
+def parts_of(metas: Sequence[ShardMeta]) -> list[list[ShardMeta]]:
+    """Shards of one board each, together of about 2 · ROWS games where there are as many; the largest parts first."""
+    parts: list[list[ShardMeta]] = []
+    for board in sorted({meta.game for meta in metas}):
+        here = [meta for meta in metas if meta.game == board]
+        count = max(1, sum(meta.games for meta in here) // (2 * ROWS))
+        parts += [here[number::count] for number in range(count)]
+    return sorted(parts, key=lambda part: -sum(meta.positions for meta in part))
+
+
 def remake(
     metas: Sequence[ShardMeta], model: Path, config: SelfplayConfig, seed: int, folder: Path, progress: Progress
 ) -> None:
     """Both sets of games, in folder/RECORDED and folder/REMADE."""
     loaded = read_model(resolve_champion(model))
     threads = available_cores()
-    evaluators = load_evaluators(loaded, ROWS, threads, "auto", progress)
-    boards = sorted({meta.game for meta in metas})
-    parts = [
-        [meta for meta in metas if meta.game == board][thread::threads] for board in boards for thread in range(threads)
-    ]
+    evaluators: SimpleQueue[Evaluate] = SimpleQueue()
+    for evaluator in load_evaluators(loaded, ROWS, threads, "auto", progress):
+        evaluators.put(evaluator)
     progress.start("searching again", len(metas), "shards")
 
-    def work(thread: int) -> tuple[int, int]:
-        evaluations = targets = 0
-        for number in range(thread, len(parts), threads):
-            shards = [read_shard(meta.path, meta) for meta in parts[number]]
-            if not shards:
-                continue
-            games = [shard.game(index) for shard in shards for index in range(shard.num_games)]
-            again, asked = remade(parse_game(shards[0].game_spec), games, evaluators[thread], config, seed + number)
-            for shard in shards:
-                for kind, here in ((RECORDED, games), (REMADE, again)):
-                    copy(shard, here[: shard.num_games], folder / kind)
-                    del here[: shard.num_games]
-                targets += int(np.count_nonzero(shard.flags & POLICY_COUNTS))
-                progress.advance(1)
-            evaluations += asked
-        return evaluations, targets
+    def work(number: int) -> tuple[int, int]:
+        shards = [read_shard(meta.path, meta) for meta in parts[number]]
+        games = [shard.game(index) for shard in shards for index in range(shard.num_games)]
+        evaluate = evaluators.get()
+        again, asked = remade(parse_game(shards[0].game_spec), games, evaluate, config, seed + number)
+        evaluators.put(evaluate)
+        for shard in shards:
+            for kind, here in ((RECORDED, games), (REMADE, again)):
+                copy(shard, here[: shard.num_games], folder / kind)
+                del here[: shard.num_games]
+            progress.advance(1)
+        return asked, sum(int(np.count_nonzero(shard.flags & POLICY_COUNTS)) for shard in shards)
 
+    parts = parts_of(metas)
     with ThreadPoolExecutor(threads) as pool:
-        found = list(pool.map(work, range(threads)))
+        found = list(pool.map(work, range(len(parts))))
     progress.finish()
     evaluations, targets = (sum(column) for column in zip(*found, strict=True))
     each = [asked / max(targets, 1) for asked in (sum(meta.evaluations for meta in metas), evaluations)]

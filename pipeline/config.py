@@ -590,6 +590,10 @@ class BenchConfig(StageConfig):
     )
     game: str = Field("go:9", description="Game spec, e.g. gomoku:15; see init --help.")
     network_size: str = Field("b6c96", description="Blocks and channels of the network, which has random weights.")
+    model: Path | None = Field(
+        None,
+        description="Measure with this model, its game and games of its own, instead of --network-size and --game.",
+    )
     games: int | None = Field(
         None, ge=1, description="Games in parallel [default: 256]; with evaluate, games of the match [default: 400]."
     )

@@ -4,11 +4,15 @@ Everything is measured on random weights and games, in a temporary folder. Rates
 alternating windows, and a share is the median over pairs of neighbouring windows: on a machine that isn't idle, shares
 vary less than rates.
 
+Windows are too short to finish games, so self-play of random weights is measured on openings. With a model, network,
+self-play and tree are measured as in the middle of its run: every game begins at another stage of one that the model's
+raw policy played. Rules cost more there, and less than in what random weights play.
+
     network      the bare network at self-play's batch size and number of threads: the ceiling of self-play
     self-play    the same threads with trees, rules and recording
     tree         the same without a network: an evaluator that returns constants
     gather       a whole run: scan, replay, features, shuffle, chunks on disk
-    games/s      self-play's moves per second over the length of random games: windows are too short to finish games
+    games/s      self-play's moves per second over the length of random games
     train        steps on batches from chunks; the ceiling repeats one batch that is held in memory
 """
 
@@ -36,7 +40,9 @@ from pipeline.config import (
     TrainConfig,
     available_cores,
 )
+from pipeline.errors import UsageError
 from pipeline.games.base import FloatArray, Game, Planes
+from pipeline.games.boards import Boards
 from pipeline.games.registry import parse_game
 from pipeline.gather.command import gather
 from pipeline.methods.alphazero.actor import TreeActor
@@ -44,10 +50,11 @@ from pipeline.methods.alphazero.method import AlphaZero
 from pipeline.methods.base import ActorJob, FinishedGame, Learner, game_seeds, run_in_turn
 from pipeline.networks.inference import run_together
 from pipeline.phrases import counted, percent
-from pipeline.players.loading import calibration_positions
+from pipeline.players.loading import calibration_of, calibration_positions
 from pipeline.presets import make_config
 from pipeline.progress import SILENT, Progress
 from pipeline.selfplay.variety import Variety
+from pipeline.storage.models import Model, read_model, resolve_champion
 from pipeline.storage.shards import write_shard
 
 if TYPE_CHECKING:
@@ -97,19 +104,32 @@ def bench(config: BenchConfig, progress: Progress = SILENT) -> BenchSummary | Ma
 
     Raises UsageError for a game that AlphaZero can't play.
     """
-    AlphaZero().check(parse_game(config.game))
     if config.what == "evaluate":
+        if config.model is not None:
+            raise UsageError("bench evaluate --model: found a model; wanted none, its matches are of random weights")
+        AlphaZero().check(parse_game(config.game))
         return bench_match(config, progress)
     return _bench_pipeline(config, config.games or PARALLEL_GAMES, progress)
 
 
-def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> BenchSummary:
+def _measured_network(config: BenchConfig) -> tuple[Game, Architecture, Weights, Model | None]:
+    """What is measured; the model: None for random weights."""
     from pipeline.networks.architecture import Architecture, random_weights
 
+    if config.model is not None:
+        model = read_model(resolve_champion(config.model))
+        game = parse_game(model.info.game)
+        AlphaZero().check(game)
+        return game, Architecture.from_dict(model.info.architecture), model.weights, model
     game = parse_game(config.game)
+    AlphaZero().check(game)
     value_head = make_config(InitConfig, "init", config.preset).value_head
     architecture = Architecture.for_game(config.network_size, game, value_head)
-    weights = random_weights(architecture, 0)
+    return game, architecture, random_weights(architecture, 0), None
+
+
+def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> BenchSummary:
+    game, architecture, weights, model = _measured_network(config)
     settings = _play_settings(config)
     threads = min(available_cores(), parallel)
     rows = -(-parallel // threads)
@@ -118,13 +138,14 @@ def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> B
     progress.describe("network and self-play")
     variety = Variety.of(settings, game)
     boards = [
-        _Board.on(one, architecture, weights, share, threads, progress)
+        _Board.on(one, architecture, weights, share, threads, progress, model)
         for one, share in zip(variety.games, variety.rows(rows), strict=True)
     ]
-    selfplay = _selfplay_rates(boards, _Actors(settings, boards), window)
+    begun = [_stages(board) if model else [] for board in boards]
+    selfplay = _selfplay_rates(boards, _Actors(settings, boards, begun), window)
     progress.advance(2)
     progress.describe("tree")
-    constant = _Actors(settings, [one.without_network() for one in boards])
+    constant = _Actors(settings, [one.without_network() for one in boards], begun)
     tree_rate = statistics.median(constant.run(window).simulations for _ in range(ROUNDS))
     progress.advance()
     with tempfile.TemporaryDirectory(prefix="mugo-bench-") as name:
@@ -141,7 +162,7 @@ def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> B
     readouts_per_move = full * settings.readouts + (1 - full) * settings.cheap_readouts
     return BenchSummary(
         game=game.spec,
-        network_size=config.network_size,
+        network_size=architecture.size,
         games=sum(one.rows for one in boards) * threads,
         readouts=settings.readouts,
         threads=threads,
@@ -184,17 +205,53 @@ class _Board:
 
     @staticmethod
     def on(
-        game: Any, architecture: Architecture, weights: Weights, rows: int, threads: int, progress: Progress
+        game: Any,
+        architecture: Architecture,
+        weights: Weights,
+        rows: int,
+        threads: int,
+        progress: Progress,
+        model: Model | None = None,
     ) -> _Board:
         from pipeline.networks.inference import make_evaluators
 
-        there, calibration = architecture.at(*game.board_shape), calibration_positions(game)
+        there = architecture.at(*game.board_shape)
+        calibration = calibration_of(model, there) if model else calibration_positions(game)
         evaluators = make_evaluators(there, weights, rows, threads, progress=progress, calibration=calibration)
         return _Board(game, rows, evaluators, calibration[np.arange(rows) % len(calibration)])
 
     def without_network(self) -> _Board:
         constant = [_Constant(self.game, self.rows) for _ in self.evaluators]
         return _Board(self.game, self.rows, constant, self.planes)
+
+
+def _stages(board: _Board) -> list[list[int]]:
+    """The moves that lead each of a thread's rows to a stage of a game of its own, played by the raw policy.
+
+    The first row's game is at its beginning, the last one's near its end.
+    """
+    game, evaluate, rng = board.game, board.evaluators[0], np.random.default_rng(0)
+    boards, rows = Boards(game, board.rows), np.arange(board.rows)
+    games: list[list[int]] = [[] for _ in range(board.rows)]
+    while rows.size:
+        legal, planes = game.legal_and_observe(boards.states[rows], boards.history.select(rows))
+        logits = np.where(legal, evaluate(planes)[0], -np.inf)
+        actions = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)  # drawn from the policy
+        boards.advance(rows, actions.astype(np.int32))
+        for row, action in zip(rows.tolist(), actions.tolist(), strict=True):
+            games[row].append(action)
+        rows = rows[~boards.over(rows)]
+    return [moves[: len(moves) * row // board.rows] for row, moves in enumerate(games)]
+
+
+def _put_at(actor: TreeActor, stages: Sequence[Sequence[int]], readouts: int) -> None:
+    """Let an actor's games go on from there. Their records lack the moves before, which nobody reads."""
+    search = actor.search
+    for ply in range(max(map(len, stages), default=0)):
+        rows = np.flatnonzero([len(moves) > ply for moves in stages])
+        search.advance(rows, np.array([stages[row][ply] for row in rows.tolist()], np.int32))
+    every = np.arange(len(stages))
+    search.begin(every, np.full(len(stages), readouts, np.int32), np.ones(len(stages), np.bool_))
 
 
 class _SelfplayRates(NamedTuple):
@@ -250,9 +307,12 @@ class _Played(NamedTuple):
 
 
 class _Actors:
-    """Endless self-play, one thread per evaluator of a board, in which all boards take turns."""
+    """Endless self-play, one thread per evaluator of a board, in which all boards take turns.
 
-    def __init__(self, settings: SelfplayConfig, boards: Sequence[_Board]) -> None:
+    begun: where the games of each board begin, see _stages; empty: at the beginning.
+    """
+
+    def __init__(self, settings: SelfplayConfig, boards: Sequence[_Board], begun: Sequence[list[list[int]]]) -> None:
         threads = len(boards[0].evaluators)
 
         def actor(thread: int, board: _Board) -> TreeActor:
@@ -261,6 +321,10 @@ class _Actors:
             return TreeActor(ActorJob(board.game, board.rows, settings, seeds, lambda: model, lambda _: None))
 
         self._actors = [[actor(thread, board) for board in boards] for thread in range(threads)]
+        for actors in self._actors:
+            for one, stages in zip(actors, begun, strict=True):
+                if stages:
+                    _put_at(one, stages, settings.readouts)
         compiling = itertools.count()
         run_together([partial(run_in_turn, actors, lambda: next(compiling) >= 2) for actors in self._actors])
 

@@ -5,6 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pytest
+
+from tests.helpers import make_model
+
 KEYS = {
     "network_evaluations_per_second",
     "selfplay_evaluations_per_second",
@@ -56,3 +61,49 @@ def test_bench_plays_with_the_settings_of_a_preset(tmp_path):
     summary = bench(config)
     assert summary.readouts == 8
     assert summary.selfplay_evaluations_per_second > 0 and summary.train_samples_per_second > 0
+
+
+def test_bench_measures_a_model_in_the_middle_of_its_games(tmp_path):
+    from pipeline.bench.command import bench
+    from pipeline.config import BenchConfig
+    from pipeline.errors import UsageError
+
+    model = make_model(tmp_path, spec="connect4", size="b2c8")
+    summary = bench(BenchConfig(model=model, game="go:9", network_size="b6c96", games=8, readouts=4, seconds=0.3))
+    assert summary.game == "connect4" and summary.network_size == "b2c8"
+    assert summary.selfplay_evaluations_per_second > 0 and summary.tree_simulations_per_second > 0
+    with pytest.raises(UsageError, match="--model: found a model; wanted none"):
+        bench(BenchConfig(what="evaluate", model=model))
+
+
+def test_its_games_begin_at_all_stages():
+    """Those of the policy: it prefers the left half of the board here. Actors go on from there."""
+    from pipeline.bench.command import _Board, _put_at, _stages
+    from pipeline.config import SelfplayConfig
+    from pipeline.games.registry import parse_game
+    from pipeline.games.replay import replay_one
+    from pipeline.methods.alphazero.actor import TreeActor
+    from pipeline.methods.base import ActorJob, Learner, game_seeds
+
+    game = parse_game("connect4")
+    likes = np.where(np.arange(game.num_actions) < 4, 2.0, 0.0).astype(np.float32)
+
+    def evaluate(planes):
+        return np.tile(likes, (len(planes), 1)), np.zeros(len(planes), np.float32)
+
+    stages = _stages(_Board(game, 64, [evaluate], np.zeros(0)))
+    lengths = [len(moves) for moves in stages]
+    assert lengths[0] == 0 and np.mean(lengths[:16]) < 6 < 10 < np.mean(lengths[-16:])
+    everything = np.concatenate(stages)
+    assert 0.75 < (everything < 4).mean() < 0.95
+    job = ActorJob(
+        game, 64, SelfplayConfig(readouts=3), game_seeds(0, iter(range(1000)), 0.0), lambda: Learner("l", evaluate),
+        lambda _: None,
+    )  # fmt: skip
+    actor = TreeActor(job)
+    _put_at(actor, stages, 3)
+    for row, moves in enumerate(stages):
+        assert (actor.search.states[row] == list(replay_one(game, moves))[-1]).all()
+    before = actor.plies
+    while actor.plies < before + 500:
+        actor.step()
