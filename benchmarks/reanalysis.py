@@ -3,14 +3,14 @@
     python -m benchmarks.reanalysis --games data/selfplay --model saved_models/best_model --preset go9 \
         network_size=b4c64
 
-The newest games, of at least --positions positions, are played again as they were, and every position that is a policy
-target is searched anew, with --readouts and the preset's other settings; moves, results and all other positions
-stay. So there are two sets of the same games, *recorded* and *remade*. Each argument is a network trained from random
-weights on samples of either set, as in benchmarks.learning; both are measured on games held out from both, with the
-remade targets. These are the newest network's own, so that it is easier to say them than what many networks said: what
-decides is the match in which the two students meet. Printed is what benchmarks.learning prints, the match, and what a
-remade target costs beside a played one, in evaluations. Source of the idea: Schrittwieser et al. 2021, "Online
-and offline reinforcement learning by planning with a learned model" (MuZero Reanalyse).
+The newest games, of at least --positions positions, are replayed, and every position that is a policy target is
+searched again with --readouts and the preset's other settings; moves, results and all other positions stay. So there
+are two sets of the same games, *recorded* and *remade*. Each argument is a network trained from random weights on
+samples of either set, as in benchmarks.learning; where the preset draws by surprise, each set's own surprises count.
+Both are measured on the same held-out games with remade targets, which favour the student trained on such targets: the
+match between the two students decides. Printed is what benchmarks.learning prints, the match, and what a target costs
+in evaluations, remade and as it was played, the cheap moves between targets included. Source of the idea: Schrittwieser
+et al. 2021, "Online and offline reinforcement learning by planning with a learned model" (MuZero Reanalyse).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from pipeline.presets import make_config, read_preset
 from pipeline.progress import Progress
 from pipeline.reports.progress import ConsoleProgress
 from pipeline.search.batch import BatchSearch
-from pipeline.storage.models import ModelInfo, read_model, resolve_champion, write_model
+from pipeline.storage.models import ModelInfo, game_as_seen, read_model, resolve_champion, write_model
 from pipeline.storage.shards import POLICY_COUNTS, GameRecord, Shard, ShardMeta, newest_shards, read_shard, write_shard
 
 ROWS = 256  # games replayed at a time, by one thread
@@ -157,7 +157,8 @@ def window(directory: Path, positions: int) -> list[ShardMeta]:
     return found
 
 
-def copy(shard: Shard, games: Sequence[GameRecord], folder: Path) -> None:
+def write(shard: Shard, games: Sequence[GameRecord], folder: Path) -> None:
+    """These games as a shard like the one that they come from."""
     origin = shard.header["provenance"]
     write_shard(folder, shard.model, str(shard.header["worker"]), shard.game_spec, games, origin)
 
@@ -167,7 +168,7 @@ def parts_of(metas: Sequence[ShardMeta]) -> list[list[ShardMeta]]:
     parts: list[list[ShardMeta]] = []
     for board in sorted({meta.game for meta in metas}):
         here = [meta for meta in metas if meta.game == board]
-        count = max(1, sum(meta.games for meta in here) // (2 * ROWS))
+        count = min(len(here), max(1, sum(meta.games for meta in here) // (2 * ROWS)))
         parts += [here[number::count] for number in range(count)]
     return sorted(parts, key=lambda part: -sum(meta.positions for meta in part))
 
@@ -175,36 +176,47 @@ def parts_of(metas: Sequence[ShardMeta]) -> list[list[ShardMeta]]:
 def remake(
     metas: Sequence[ShardMeta], model: Path, config: SelfplayConfig, seed: int, folder: Path, progress: Progress
 ) -> None:
-    """Both sets of games, in folder/RECORDED and folder/REMADE."""
+    """Both sets of games, in folder/RECORDED and folder/REMADE. Raises UsageError if the model doesn't play them."""
     loaded = read_model(resolve_champion(model))
+    for board in {meta.game for meta in metas}:
+        if game_as_seen(loaded.info, parse_game(board)) is None:
+            raise UsageError(f"--model {model}: it plays {loaded.info.game}; wanted one that plays {board}")
     threads = available_cores()
     evaluators: SimpleQueue[Evaluate] = SimpleQueue()
     for evaluator in load_evaluators(loaded, ROWS, threads, "auto", progress):
         evaluators.put(evaluator)
-    progress.start("searching again", len(metas), "shards")
+    parts = parts_of(metas)
+    progress.start("searching again", len(parts), "parts")
 
-    def work(number: int) -> tuple[int, int]:
+    def work(number: int) -> tuple[list[GameRecord], int]:
         shards = [read_shard(meta.path, meta) for meta in parts[number]]
         games = [shard.game(index) for shard in shards for index in range(shard.num_games)]
         evaluate = evaluators.get()
-        again, asked = remade(parse_game(shards[0].game_spec), games, evaluate, config, seed + number)
-        evaluators.put(evaluate)
-        for shard in shards:
-            for kind, here in ((RECORDED, games), (REMADE, again)):
-                copy(shard, here[: shard.num_games], folder / kind)
-                del here[: shard.num_games]
-            progress.advance(1)
-        return asked, sum(int(np.count_nonzero(shard.flags & POLICY_COUNTS)) for shard in shards)
+        try:
+            found = remade(parse_game(shards[0].game_spec), games, evaluate, config, seed + number)
+        finally:
+            evaluators.put(evaluate)
+        progress.advance(1)
+        return found
 
-    parts = parts_of(metas)
     with ThreadPoolExecutor(threads) as pool:
         found = list(pool.map(work, range(len(parts))))
     progress.finish()
-    evaluations, targets = (sum(column) for column in zip(*found, strict=True))
-    each = [asked / max(targets, 1) for asked in (sum(meta.evaluations for meta in metas), evaluations)]
+    again: dict[str, list[GameRecord]] = {}
+    for part, (games, _) in zip(parts, found, strict=True):
+        for meta in part:
+            again[meta.id], games = games[: meta.games], games[meta.games :]
+    targets = 0
+    for meta in reversed(metas):  # the oldest first: names go by the time of writing
+        shard = read_shard(meta.path, meta)
+        write(shard, [shard.game(index) for index in range(shard.num_games)], folder / RECORDED)
+        write(shard, again[meta.id], folder / REMADE)
+        targets += int(np.count_nonzero(shard.flags & POLICY_COUNTS))
+    told = all(meta.evaluations for meta in metas)
+    played = f"{sum(meta.evaluations for meta in metas) / max(targets, 1):.1f} evaluations" if told else "not known"
     print(
-        f"{targets:,} targets of {sum(meta.games for meta in metas):,} games: "
-        f"{each[0]:.1f} evaluations each when they were played, {each[1]:.1f} again"
+        f"{targets:,} targets of {sum(meta.games for meta in metas):,} games: each cost {played} when it was played, "
+        f"{sum(asked for _, asked in found) / max(targets, 1):.1f} again"
     )
 
 
@@ -239,6 +251,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ):
         if getattr(options, name) < least:
             parser.error(f"--{name.replace('_', '-')} {getattr(options, name)}: wanted at least {least}")
+    if options.match_games % 2:
+        parser.error(f"--match-games {options.match_games}: wanted an even number: openings are played twice")
     with ending(parser), tempfile.TemporaryDirectory(prefix="mugo-reanalysis-") as name, ConsoleProgress() as progress:
         folder = Path(name)
         base = make_config(TrainConfig, "train", options.preset)

@@ -34,17 +34,20 @@ def test_an_opening_mirrored_or_turned_is_the_same() -> None:
         assert seen_from_all_sides(GAME, opening[:4]) not in keys
 
 
-def test_those_of_9x9_go_are_many_even_and_different() -> None:
-    path = measuring.neutral_openings("go:9,komi=7")
+@pytest.mark.parametrize("size", [9, 13])
+def test_those_of_go_are_many_even_and_different(size: int) -> None:
+    game = parse_game(f"go:{size},komi=7")
+    path = measuring.neutral_openings(game.spec)
     assert path is not None and measuring.neutral_openings("go:5") is None
-    openings = read_openings(path, GAME)
+    openings = read_openings(path, game)
     assert len(openings) >= 100 and {len(opening) for opening in openings} == {6}
-    assert len({seen_from_all_sides(GAME, opening) for opening in openings}) == len(openings)
+    assert len({seen_from_all_sides(game, opening) for opening in openings}) == len(openings)
     origin = atomic.read_record(path, OpeningsFile, WANTED).origin
-    assert origin["tried"] > origin["even_to_model"] > len(openings) and "--never-resign" in origin["engine"]
-    # uniform plies: a policy would play few moves on the first line, where nearly two fifths of all points are
-    edge = [move for opening in openings for move in opening if {move // 9, move % 9} & {0, 8}]
-    assert 0.25 < len(edge) / (6 * len(openings)) < 0.5
+    assert origin["tried"] >= origin["even_to_model"] > len(openings) and "--never-resign" in origin["engine"]
+    # uniform plies: a policy would play few moves on the first line
+    edge = [move for opening in openings for move in opening if {move // size, move % size} & {0, size - 1}]
+    wanted = 1 - ((size - 2) / size) ** 2
+    assert wanted - 0.14 < len(edge) / (6 * len(openings)) < wanted + 0.11
 
 
 @pytest.mark.skipif(measuring.gnugo(1) is None, reason="GNU Go is not installed (Debian: apt install gnugo)")

@@ -11,10 +11,12 @@ import pytest
 
 from benchmarks import reanalysis
 from pipeline.config import SelfplayConfig
+from pipeline.errors import UsageError
 from pipeline.games.registry import parse_game
-from pipeline.storage.shards import POLICY_COUNTS, GameRecord, newest_shards, read_shard
+from pipeline.progress import SILENT
+from pipeline.storage.shards import POLICY_COUNTS, GameRecord, newest_shards, read_shard, write_shard
 from tests.helpers import make_model
-from tests.storage.random_games import random_shards
+from tests.storage.random_games import random_games, random_shards
 
 GAME = parse_game("tictactoe")
 READOUTS = 400
@@ -47,13 +49,15 @@ def records(games: Path) -> list[GameRecord]:
 @pytest.fixture(scope="module")
 def again(records: list[GameRecord]) -> list[GameRecord]:
     config = SelfplayConfig(readouts=READOUTS, noise_weight=0.0)
-    found, evaluations = reanalysis.remade(GAME, records, knows_nothing, config, 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reanalysis, "ROWS", 16)  # so that rows hold one game after another
+        found, evaluations = reanalysis.remade(GAME, records, knows_nothing, config, 0)
     assert evaluations > len(records)
     return found
 
 
 def test_the_games_stay_as_they_were(records: list[GameRecord], again: list[GameRecord]) -> None:
-    assert len(again) == len(records) > reanalysis.ROWS / 2
+    assert len(again) == len(records) == 160
     for old, new in zip(records, again, strict=True):
         for one in fields(GameRecord):
             if one.name not in OF_SEARCHES:
@@ -96,7 +100,7 @@ def test_both_sets_are_learned_from(games: Path, tmp_path: Path, capsys: pytest.
     reanalysis.main([*common, "--samples", "1600", "--positions", "500", setting])
     printed = capsys.readouterr().out
     assert re.search(
-        r"[\d,]+ targets of \d+ games: [\d.]+ evaluations each when they were played, [\d.]+ again", printed
+        r"^[\d,]+ targets of 80 games: each cost not known when it was played, 1\d\.\d again$", printed, re.M
     )
     assert re.search(r"^remade@4 against recorded@4: \d won", printed, re.MULTILINE)
     policies = {
@@ -109,10 +113,45 @@ def test_both_sets_are_learned_from(games: Path, tmp_path: Path, capsys: pytest.
     assert recorded != remade  # of other targets
 
 
+def test_sets_are_the_same_games_in_the_same_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Parts of several shards, searched by several threads, of which two have more games than a part needs."""
+    played = tmp_path / "selfplay"
+    made = [random_games(GAME, count, seed) for seed, count in enumerate((40, 7, 90, 40, 3))]
+    for games in made:
+        write_shard(played, "000001-a", "w00", GAME.spec, games, {"generation": 1}, evaluations=100 * len(games))
+    metas = list(newest_shards(played))
+    model = make_model(tmp_path / "saved_models")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reanalysis, "ROWS", 8)
+        parts = reanalysis.parts_of(metas)
+        assert len(parts) == 5 and all(parts)  # 180 games would be 11 parts
+        patch.setattr(reanalysis, "ROWS", 24)
+        assert [len(part) for part in reanalysis.parts_of(metas)] != [1] * 5
+        patch.setattr(reanalysis, "available_cores", lambda: 3)
+        reanalysis.remake(metas, model, SelfplayConfig(readouts=4), 0, tmp_path / "sets", SILENT)
+    targets = sum(len(game.moves) for games in made for game in games)
+    assert (
+        f"{targets:,} targets of 180 games: each cost {18_000 / targets:.1f} evaluations when"
+        in capsys.readouterr().out
+    )
+    for kind in (reanalysis.RECORDED, reanalysis.REMADE):
+        shards = [read_shard(meta.path, meta) for meta in newest_shards(tmp_path / "sets" / kind)]
+        assert [shard.num_games for shard in shards] == [3, 40, 90, 7, 40]
+        for shard, games in zip(shards, made[::-1], strict=True):
+            for index, game in enumerate(games):
+                found = shard.game(index)
+                assert found.game_id == game.game_id and (found.moves == game.moves).all()
+                assert (kind == reanalysis.REMADE) == (found.root_values != game.root_values).any()
+    with pytest.raises(UsageError, match="it plays connect4; wanted one that plays tictactoe"):
+        other = make_model(tmp_path / "other", spec="connect4")
+        reanalysis.remake(metas, other, SelfplayConfig(readouts=4), 0, tmp_path / "none", SILENT)
+
+
 def test_what_is_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = make_model(tmp_path / "saved_models")
     for arguments, says in (
         (["--readouts", "1"], "--readouts 1: wanted at least 2"),
+        (["--match-games", "3"], "--match-games 3: wanted an even number"),
         (["--games", "nowhere"], "nowhere"),
     ):
         with pytest.raises(SystemExit) as stopped:

@@ -5,14 +5,14 @@ alternating windows, and a share is the median over pairs of neighbouring window
 vary less than rates.
 
 Windows are too short to finish games, so self-play of random weights is measured on openings. With a model, network,
-self-play and tree are measured as in the middle of its run: every game begins at another stage of one that the model's
-raw policy played. Rules cost more there, and less than in what random weights play.
+self-play and tree are measured as in the middle of its run: each game starts part-way through a game played by the
+model's raw policy. Rules cost more there than in openings.
 
     network      the bare network at self-play's batch size and number of threads: the ceiling of self-play
     self-play    the same threads with trees, rules and recording
     tree         the same without a network: an evaluator that returns constants
     gather       a whole run: scan, replay, features, shuffle, chunks on disk
-    games/s      self-play's moves per second over the length of random games
+    games/s      self-play's moves per second over the length of random games, or those of the model's raw policy
     train        steps on batches from chunks; the ceiling repeats one batch that is held in memory
 """
 
@@ -141,7 +141,8 @@ def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> B
         _Board.on(one, architecture, weights, share, threads, progress, model)
         for one, share in zip(variety.games, variety.rows(rows), strict=True)
     ]
-    begun = [_stages(board) if model else [] for board in boards]
+    raw = [_raw_games(board) if model else [] for board in boards]
+    begun = [_stages(games) for games in raw]
     selfplay = _selfplay_rates(boards, _Actors(settings, boards, begun), window)
     progress.advance(2)
     progress.describe("tree")
@@ -152,6 +153,8 @@ def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> B
         folder = Path(name)
         progress.describe("gather")
         average_length = write_random_games(game, folder / "selfplay", GATHERED_POSITIONS)
+        if model:
+            average_length = statistics.mean(len(moves) for games in raw for moves in games)
         gathered = [_gather(folder, seed) for seed in range(ROUNDS)]
         progress.advance()
         progress.describe("train")
@@ -225,33 +228,25 @@ class _Board:
         return _Board(self.game, self.rows, constant, self.planes)
 
 
-def _stages(board: _Board) -> list[list[int]]:
-    """The moves that lead each of a thread's rows to a stage of a game of its own, played by the raw policy.
-
-    The first row's game is at its beginning, the last one's near its end.
-    """
+def _raw_games(board: _Board) -> list[list[int]]:
+    """The moves of a game for each of a thread's rows, drawn from the network's policy."""
     game, evaluate, rng = board.game, board.evaluators[0], np.random.default_rng(0)
     boards, rows = Boards(game, board.rows), np.arange(board.rows)
     games: list[list[int]] = [[] for _ in range(board.rows)]
     while rows.size:
         legal, planes = game.legal_and_observe(boards.states[rows], boards.history.select(rows))
         logits = np.where(legal, evaluate(planes)[0], -np.inf)
-        actions = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)  # drawn from the policy
+        actions = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
         boards.advance(rows, actions.astype(np.int32))
         for row, action in zip(rows.tolist(), actions.tolist(), strict=True):
             games[row].append(action)
         rows = rows[~boards.over(rows)]
-    return [moves[: len(moves) * row // board.rows] for row, moves in enumerate(games)]
+    return games
 
 
-def _put_at(actor: TreeActor, stages: Sequence[Sequence[int]], readouts: int) -> None:
-    """Let an actor's games go on from there. Their records lack the moves before, which nobody reads."""
-    search = actor.search
-    for ply in range(max(map(len, stages), default=0)):
-        rows = np.flatnonzero([len(moves) > ply for moves in stages])
-        search.advance(rows, np.array([stages[row][ply] for row in rows.tolist()], np.int32))
-    every = np.arange(len(stages))
-    search.begin(every, np.full(len(stages), readouts, np.int32), np.ones(len(stages), np.bool_))
+def _stages(games: Sequence[list[int]]) -> list[list[int]]:
+    """All stages of games: the first one's beginning, and so on, to near the last one's end."""
+    return [moves[: len(moves) * row // len(games)] for row, moves in enumerate(games)]
 
 
 class _SelfplayRates(NamedTuple):
@@ -309,7 +304,7 @@ class _Played(NamedTuple):
 class _Actors:
     """Endless self-play, one thread per evaluator of a board, in which all boards take turns.
 
-    begun: where the games of each board begin, see _stages; empty: at the beginning.
+    begun: the moves behind which the games of each board go on; empty: they begin.
     """
 
     def __init__(self, settings: SelfplayConfig, boards: Sequence[_Board], begun: Sequence[list[list[int]]]) -> None:
@@ -323,8 +318,7 @@ class _Actors:
         self._actors = [[actor(thread, board) for board in boards] for thread in range(threads)]
         for actors in self._actors:
             for one, stages in zip(actors, begun, strict=True):
-                if stages:
-                    _put_at(one, stages, settings.readouts)
+                one.put_at(stages)
         compiling = itertools.count()
         run_together([partial(run_in_turn, actors, lambda: next(compiling) >= 2) for actors in self._actors])
 

@@ -87,10 +87,10 @@ def parse_condition(text: str) -> Condition:
 def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSummary:
     """Play or finish a match, and promote the challenger if it passed. See the module docstring.
 
-    Raises NotYet if there is no challenger or another process plays this match, UsageError for an odd number of games
-    or a player against itself, FileError for models that can't be loaded, that play different games, or a match begun
-    with other settings, MuGoError if the decision depends on games that failed; KeyboardInterrupt after recording the
-    finished games.
+    Raises NotYet if there is no challenger or another process plays this match, UsageError for an odd number of games,
+    a player against itself, or processes beside a cluster, FileError for models that can't be loaded, that play
+    different games, or a match begun with other settings, MuGoError if the decision depends on games that failed;
+    KeyboardInterrupt after recording the finished games.
     """
     for name, number in (("--games", config.games), ("--require-games", config.require_games)):
         if number % 2:

@@ -63,22 +63,27 @@ def test_bench_plays_with_the_settings_of_a_preset(tmp_path):
     assert summary.selfplay_evaluations_per_second > 0 and summary.train_samples_per_second > 0
 
 
-def test_bench_measures_a_model_in_the_middle_of_its_games(tmp_path):
+def test_bench_measures_a_model_in_the_middle_of_its_games(tmp_path, monkeypatch):
     from pipeline.bench.command import bench
     from pipeline.config import BenchConfig
     from pipeline.errors import UsageError
+    from pipeline.methods.alphazero.actor import TreeActor
 
     model = make_model(tmp_path, spec="connect4", size="b2c8")
+    begun = []
+    monkeypatch.setattr(TreeActor, "put_at", lambda actor, games: begun.append((actor, games)))
     summary = bench(BenchConfig(model=model, game="go:9", network_size="b6c96", games=8, readouts=4, seconds=0.3))
     assert summary.game == "connect4" and summary.network_size == "b2c8"
     assert summary.selfplay_evaluations_per_second > 0 and summary.tree_simulations_per_second > 0
+    assert len({id(actor) for actor, _ in begun}) == len(begun) == 2 * summary.threads  # with and without a network
+    assert all(len(games) == summary.games // summary.threads for _, games in begun)
     with pytest.raises(UsageError, match="--model: found a model; wanted none"):
         bench(BenchConfig(what="evaluate", model=model))
 
 
 def test_its_games_begin_at_all_stages():
     """Those of the policy: it prefers the left half of the board here. Actors go on from there."""
-    from pipeline.bench.command import _Board, _put_at, _stages
+    from pipeline.bench.command import _Board, _raw_games, _stages
     from pipeline.config import SelfplayConfig
     from pipeline.games.registry import parse_game
     from pipeline.games.replay import replay_one
@@ -91,7 +96,7 @@ def test_its_games_begin_at_all_stages():
     def evaluate(planes):
         return np.tile(likes, (len(planes), 1)), np.zeros(len(planes), np.float32)
 
-    stages = _stages(_Board(game, 64, [evaluate], np.zeros(0)))
+    stages = _stages(_raw_games(_Board(game, 64, [evaluate], np.zeros(0))))
     lengths = [len(moves) for moves in stages]
     assert lengths[0] == 0 and np.mean(lengths[:16]) < 6 < 10 < np.mean(lengths[-16:])
     everything = np.concatenate(stages)
@@ -101,7 +106,7 @@ def test_its_games_begin_at_all_stages():
         lambda _: None,
     )  # fmt: skip
     actor = TreeActor(job)
-    _put_at(actor, stages, 3)
+    actor.put_at(stages)
     for row, moves in enumerate(stages):
         assert (actor.search.states[row] == list(replay_one(game, moves))[-1]).all()
     before = actor.plies

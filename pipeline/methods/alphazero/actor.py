@@ -24,6 +24,8 @@ Axes: R rows, K leaves, n rows of a call; see BatchSearch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -106,6 +108,13 @@ class TreeActor(Actor):
         idle = [row for row, player in enumerate(self._players) if player is None]
         if idle:
             self._start(np.array(idle))
+
+    def put_at(self, games: Sequence[Sequence[int]]) -> None:
+        """Let the game in each of the first rows go on behind these moves, for measurements: they aren't recorded."""
+        for ply in range(max(map(len, games), default=0)):
+            rows = np.flatnonzero([len(moves) > ply for moves in games])
+            self.search.advance(rows, np.array([games[row][ply] for row in rows.tolist()], np.int32))
+        self._begin(np.arange(len(games)))
 
     def close(self) -> None:
         """Let the opponents go; the actor is of no more use."""
