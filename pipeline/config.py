@@ -255,6 +255,13 @@ class SelfplayConfig(SearchConfig):
     end_settled: bool = Field(
         False, description="End games in which nothing can change any more (Go: all points are in pass-alive areas)."
     )
+    pass_after: float = Field(
+        0.0,
+        ge=0,
+        le=2,
+        description="Nobody passes before so many moves for each point of the board, not in searches either (Go: "
+        "0.75); 0 = whenever they like.",
+    )
     filter_opponent_invalid: bool = text_options.FILTER_OPPONENT_INVALID
     max_lead: int = Field(
         0,

@@ -43,10 +43,19 @@ class BatchSearch(Boards):
 
     game: Game
 
-    def __init__(self, game: Game, num_rows: int, max_readouts: int, config: SearchConfig, leaves: int = 1) -> None:
+    def __init__(
+        self,
+        game: Game,
+        num_rows: int,
+        max_readouts: int,
+        config: SearchConfig,
+        leaves: int = 1,
+        pass_after: float = 0.0,
+    ) -> None:
         """max_readouts: the most that begin() accepts; leaves: how many of one tree may be pending at once
-        at most, where it has visits enough."""
+        at most, where it has visits enough; pass_after: see selfplay's option."""
         super().__init__(game, num_rows)
+        self._least_passed = pass_after * game.num_points if game.pass_action is not None else 0.0
         self.num_leaves = leaves
         self.max_readouts = max_readouts
         self._config = config
@@ -159,7 +168,11 @@ class BatchSearch(Boards):
                 break
         batch = self._leaves.part(0, self._num_waiting)
         room = self._legal[: self._num_waiting], self._planes[: self._num_waiting]
-        return self.game.legal_and_observe(batch.states, batch.history, out=room)[1]
+        legal, planes = self.game.legal_and_observe(batch.states, batch.history, out=room)
+        if self._least_passed:
+            early = np.flatnonzero(self.game.plies(batch.states) < self._least_passed)
+            legal[early, self.game.pass_action] &= legal[early].sum(axis=1) == 1  # where nothing else is legal
+        return planes
 
     def leaf_rows(self) -> IntArray:
         """[K] the row that each position of the last leaves() belongs to."""

@@ -19,6 +19,10 @@ side has been sure of winning for some moves, all moves are searched with still 
 visits"): unlike a resigned game, a decided one has an end that shows who owns what. Go can end it where nobody can
 change anything any more, which is earlier than two passes.
 
+On a large board that it hardly knows, a network may come to think that the game is decided by komi alone: then every
+move is as bad as a pass, two passes soon end the game, and the result confirms it. So passes can be kept out of the
+search until some moves have been made (pass_after).
+
 Axes: R rows, K leaves, n rows of a call; see BatchSearch.
 """
 
@@ -85,7 +89,7 @@ class TreeActor(Actor):
         self._full = np.ones(num_rows, np.bool_)  # whether the move that is being searched is a full one
         self._leader = np.full(num_rows, BOTH, np.int8)  # the side that was sure to win when it last was looked at
         self._sure_plies = np.zeros(num_rows, np.int32)  # for how many searches in a row
-        self.search = BatchSearch(game, num_rows, most_readouts(config), config, job.leaves)
+        self.search = BatchSearch(game, num_rows, most_readouts(config), config, job.leaves, config.pass_after)
         self._buffer = GameBuffer(config.resign_threshold)
         self._players: list[Learner | None] = [None] * num_rows
         self._newest: Learner | None = None
