@@ -74,9 +74,8 @@ def make_chunks(games: Path, preset: str, positions: int, samples: int, folder: 
     return made
 
 
-def untrained(game: Game, config: TrainConfig, value_head: str, seed: int) -> Trainer:
-    """Of the network that config names, with random weights."""
-    architecture = Architecture.for_game(str(config.network_size), game, value_head)
+def untrained(architecture: Architecture, config: TrainConfig, seed: int) -> Trainer:
+    """Of a network with random weights."""
     return Trainer(METHOD.objective(architecture.to_dict(), config), random_weights(architecture, seed), config)
 
 
@@ -121,7 +120,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         game = parse_game(read_header(chunks.chunks[0]).game)
         for text, config in configs.items():
             sized = config.model_copy(update={"network_size": config.network_size or start.network_size})
-            trainer = untrained(game, sized, start.value_head, options.seed)
+            architecture = Architecture.for_game(str(sized.network_size), game, start.value_head)
+            trainer = untrained(architecture, sized, options.seed)
             for found in learn(trainer, game, sized, chunks, options.samples, options.seed):
                 print(f"{text}: {found}", flush=True)
 

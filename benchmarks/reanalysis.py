@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -38,7 +39,7 @@ from pipeline.games.registry import parse_game
 from pipeline.methods.alphazero.recording import GameBuffer
 from pipeline.networks.architecture import Architecture
 from pipeline.players.loading import load_evaluators
-from pipeline.presets import make_config, read_preset
+from pipeline.presets import make_config
 from pipeline.progress import Progress
 from pipeline.reports.progress import ConsoleProgress
 from pipeline.search.batch import BatchSearch
@@ -64,7 +65,7 @@ def remade(
     game: Game, records: Sequence[GameRecord], evaluate: Evaluate, config: SelfplayConfig, seed: int
 ) -> tuple[list[GameRecord], int]:
     """The games with new policy targets and values where there are policy targets; and the evaluations that it took."""
-    search = BatchSearch(game, min(ROWS, len(records)), config.readouts, config)
+    search = BatchSearch(game, min(ROWS, len(records)), config.readouts, config, pass_after=config.pass_after)
     buffer = GameBuffer(NEVER)
     streams = np.random.default_rng(seed).integers(1, 2**63, len(records), dtype=np.uint64)
     waiting = list(enumerate(records))[::-1]
@@ -150,11 +151,16 @@ def window(directory: Path, positions: int) -> list[ShardMeta]:
     found: list[ShardMeta] = []
     for meta in newest_shards(directory):
         found.append(meta)
-        if sum(one.positions for one in found) >= positions:
+        positions -= meta.positions
+        if positions <= 0:
             break
     if not found:
         raise UsageError(f"--games {directory}: no games; wanted a folder of self-play's")
     return found
+
+
+def games_of(shard: Shard) -> list[GameRecord]:
+    return [shard.game(index) for index in range(shard.num_games)]
 
 
 def write(shard: Shard, games: Sequence[GameRecord], folder: Path) -> None:
@@ -188,30 +194,28 @@ def remake(
     parts = parts_of(metas)
     progress.start("searching again", len(parts), "parts")
 
-    def work(number: int) -> tuple[list[GameRecord], int]:
+    def work(number: int) -> tuple[list[tuple[Shard, list[GameRecord]]], int]:
+        """The shards of a part, each with its games searched again; and the evaluations that it took."""
         shards = [read_shard(meta.path, meta) for meta in parts[number]]
-        games = [shard.game(index) for shard in shards for index in range(shard.num_games)]
+        games = [game for shard in shards for game in games_of(shard)]
         evaluate = evaluators.get()
         try:
-            found = remade(parse_game(shards[0].game_spec), games, evaluate, config, seed + number)
+            again, asked = remade(parse_game(shards[0].game_spec), games, evaluate, config, seed + number)
         finally:
             evaluators.put(evaluate)
         progress.advance(1)
-        return found
+        left = iter(again)
+        return [(shard, list(islice(left, shard.num_games))) for shard in shards], asked
 
     with ThreadPoolExecutor(threads) as pool:
         found = list(pool.map(work, range(len(parts))))
     progress.finish()
-    again: dict[str, list[GameRecord]] = {}
-    for part, (games, _) in zip(parts, found, strict=True):
-        for meta in part:
-            again[meta.id], games = games[: meta.games], games[meta.games :]
-    targets = 0
+    both = {shard.id: (shard, again) for searched, _ in found for shard, again in searched}
     for meta in reversed(metas):  # the oldest first: names go by the time of writing
-        shard = read_shard(meta.path, meta)
-        write(shard, [shard.game(index) for index in range(shard.num_games)], folder / RECORDED)
-        write(shard, again[meta.id], folder / REMADE)
-        targets += int(np.count_nonzero(shard.flags & POLICY_COUNTS))
+        shard, again = both[meta.id]
+        write(shard, games_of(shard), folder / RECORDED)
+        write(shard, again, folder / REMADE)
+    targets = sum(int(np.count_nonzero(shard.flags & POLICY_COUNTS)) for shard, _ in both.values())
     told = all(meta.evaluations for meta in metas)
     played = f"{sum(meta.evaluations for meta in metas) / max(targets, 1):.1f} evaluations" if told else "not known"
     print(
@@ -264,16 +268,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for kind in (RECORDED, REMADE):
             place = folder / f"{kind}-chunks"
             sets[kind] = make_chunks(folder / kind, options.preset, options.positions, options.samples, place, progress)
-        game = parse_game(str(read_preset(options.preset)["init"]["game"]))
+        game = parse_game(start.game)
         for text, config in configs.items():
             sized = config.model_copy(update={"network_size": config.network_size or start.network_size})
+            architecture = Architecture.for_game(str(sized.network_size), game, start.value_head)
             students = {}
             for kind, chunks in sets.items():
                 measured = replace(chunks, holdout=sets[REMADE].holdout)
-                trainer = untrained(game, sized, start.value_head, options.seed)
+                trainer = untrained(architecture, sized, options.seed)
                 for found in learn(trainer, game, sized, measured, options.samples, options.seed):
                     print(f"{kind}, {text}: {found}", flush=True)
-                architecture = Architecture.for_game(str(sized.network_size), game, start.value_head)
                 info = ModelInfo(name=kind, number=0, game=game.spec, architecture=architecture.to_dict())
                 students[kind] = folder / "students" / text / kind
                 write_model(students[kind], info, trainer.weights)
