@@ -259,8 +259,7 @@ class SelfplayConfig(SearchConfig):
         0.0,
         ge=0,
         le=2,
-        description="Nobody passes before so many moves for each point of the board, not in searches either (Go: "
-        "0.75); 0 = whenever they like.",
+        description="Moves per point of the board before anyone may pass, in searches too (Go: 0.75); 0 = no limit.",
     )
     filter_opponent_invalid: bool = text_options.FILTER_OPPONENT_INVALID
     max_lead: int = Field(

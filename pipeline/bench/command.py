@@ -42,9 +42,9 @@ from pipeline.config import (
 )
 from pipeline.errors import UsageError
 from pipeline.games.base import FloatArray, Game, Planes
-from pipeline.games.boards import Boards
 from pipeline.games.registry import parse_game
 from pipeline.gather.command import gather
+from pipeline.matches.openings import sample_moves
 from pipeline.methods.alphazero.actor import TreeActor
 from pipeline.methods.alphazero.method import AlphaZero
 from pipeline.methods.base import ActorJob, FinishedGame, Learner, game_seeds, run_in_turn
@@ -154,7 +154,7 @@ def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> B
         progress.describe("gather")
         average_length = write_random_games(game, folder / "selfplay", GATHERED_POSITIONS)
         if model:
-            average_length = statistics.mean(len(moves) for games in raw for moves in games)
+            average_length = 1 + statistics.mean(len(moves) for games in raw for moves in games)
         gathered = [_gather(folder, seed) for seed in range(ROUNDS)]
         progress.advance()
         progress.describe("train")
@@ -229,19 +229,9 @@ class _Board:
 
 
 def _raw_games(board: _Board) -> list[list[int]]:
-    """The moves of a game for each of a thread's rows, drawn from the network's policy."""
-    game, evaluate, rng = board.game, board.evaluators[0], np.random.default_rng(0)
-    boards, rows = Boards(game, board.rows), np.arange(board.rows)
-    games: list[list[int]] = [[] for _ in range(board.rows)]
-    while rows.size:
-        legal, planes = game.legal_and_observe(boards.states[rows], boards.history.select(rows))
-        logits = np.where(legal, evaluate(planes)[0], -np.inf)
-        actions = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
-        boards.advance(rows, actions.astype(np.int32))
-        for row, action in zip(rows.tolist(), actions.tolist(), strict=True):
-            games[row].append(action)
-        rows = rows[~boards.over(rows)]
-    return games
+    """The moves, but for the last, of a game for each of a thread's rows, sampled from the network's policy."""
+    streams = [np.random.default_rng(row) for row in range(board.rows)]
+    return sample_moves(board.game, board.evaluators[:1], board.game.max_plies, 1.0, streams, [()] * board.rows)
 
 
 def _stages(games: Sequence[list[int]]) -> list[list[int]]:

@@ -222,6 +222,14 @@ class AnyGame(ABC):
         table[np.repeat(np.arange(len(states)), moves.counts), moves.actions] = True
         return table
 
+    def passing_last(self, legal: BoolArray) -> BoolArray:
+        """legal [n, A], with a pass only where there is no other move."""
+        if self.pass_action is None:
+            return legal
+        others = legal.copy()
+        others[:, self.pass_action] = False
+        return np.where(others.any(axis=1, keepdims=True), others, legal)
+
     def scores(self, states: States) -> FloatArray:
         """[B] float32: by how much the first player is ahead, in the game's own unit (Go: points, komi included); here
         the result.

@@ -56,7 +56,7 @@ def make_openings(
             pairs = waiting[start : start + max_batch]
             streams = [np.random.default_rng([seed, pair, attempt]) for pair in pairs]
             begun = [stones[pair - before] if stones else [] for pair in pairs]
-            sampled = _sample(game, policies, plies, WARMING**attempt, streams, begun)
+            sampled = sample_moves(game, policies, plies, WARMING**attempt, streams, begun)
             for pair, moves in zip(pairs, sampled, strict=True):
                 last_try = attempt == ATTEMPTS - 1
                 if last_try or (len(moves) == plies and tuple(moves) not in taken):
@@ -82,7 +82,7 @@ def choose_openings(listed: Sequence[list[int]], num_pairs: int, seed: int, num_
     return [listed[(first + pair) % len(listed)] for pair in range(num_pairs)]
 
 
-def _sample(
+def sample_moves(
     game: AnyGame,
     policies: Sequence[Evaluate],
     plies: int,
@@ -127,10 +127,7 @@ def _sample(
 
 def _uniform(game: AnyGame, legal: NDArray[np.bool_]) -> NDArray[np.float64]:
     """[n, A] equal chances of the legal moves, a pass only where there is no other; all 0 where there is no move."""
-    others = legal.copy()
-    if game.pass_action is not None:
-        others[:, game.pass_action] = False
-    chosen = np.where(others.any(axis=1, keepdims=True), others, legal)
+    chosen = game.passing_last(legal)
     return chosen / chosen.sum(axis=1, keepdims=True).clip(1)
 
 

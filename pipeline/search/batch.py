@@ -171,7 +171,7 @@ class BatchSearch(Boards):
         legal, planes = self.game.legal_and_observe(batch.states, batch.history, out=room)
         if self._least_passed:
             early = np.flatnonzero(self.game.plies(batch.states) < self._least_passed)
-            legal[early, self.game.pass_action] &= legal[early].sum(axis=1) == 1  # where nothing else is legal
+            legal[early] = self.game.passing_last(legal[early])
         return planes
 
     def leaf_rows(self) -> IntArray:

@@ -277,7 +277,7 @@ class _Run:
             raise UsageError(
                 f"selfplay --end-settled: {source.game.spec} is played to its end, or decided by chance; wanted Go"
             )
-        if config.pass_after and getattr(source.game, "pass_action", None) is None:
+        if config.pass_after and source.game.pass_action is None:
             raise UsageError(f"selfplay --pass-after: nobody passes in {source.game.spec}; wanted Go")
         variety = Variety.of(config, source.game)
         check_same_game(config.output_dir, source.game.spec)
