@@ -39,6 +39,7 @@ from pathlib import Path
 from pipeline.errors import UsageError
 
 SAVED_MODELS = Path("saved_models")  # in the folder of a run
+PRETRAINED = "pretrained"  # beside the modules: models that come with them
 CHAMPION = "best_model"
 PROMOTIONS = "promotions.jsonl"
 MODEL_JSON = "model.json"

@@ -106,6 +106,17 @@ def test_a_model_of_a_small_board_begins_a_larger_one(tmp_path: Path) -> None:
     assert policy.shape == (2, 50)
 
 
+def test_models_that_come_with_it_are_known_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    grown = init(config(tmp_path, game="go:any,komi=7", original_model=Path("pretrained/go9"))).model
+    assert read_model(grown).info.manifest["began_with"] == {"name": "go9", "game": "go:9,komi=7"}
+    assert read_model(grown).info.manifest["config"]["original_model"] == "pretrained/go9"
+    mine = init(config(tmp_path, new_model=tmp_path / "pretrained" / "go9")).model
+    assert resolve_champion(Path("pretrained/go9")) == mine.resolve()
+    with pytest.raises(FileError, match="pretrained/none: no such model"):
+        resolve_champion(Path("pretrained/none"))
+
+
 @pytest.mark.parametrize("game", ["gomoku:9", "tictactoe", "connect4"])
 def test_other_games_see_something_else(tmp_path: Path, game: str) -> None:
     small = init(config(tmp_path, game="go:5")).model
