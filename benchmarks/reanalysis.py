@@ -43,6 +43,7 @@ from pipeline.presets import make_config
 from pipeline.progress import Progress
 from pipeline.reports.progress import ConsoleProgress
 from pipeline.search.batch import BatchSearch
+from pipeline.storage.chunks import read_header
 from pipeline.storage.models import ModelInfo, game_as_seen, read_model, resolve_champion, write_model
 from pipeline.storage.shards import POLICY_COUNTS, GameRecord, Shard, ShardMeta, newest_shards, read_shard, write_shard
 
@@ -224,10 +225,12 @@ def remake(
     )
 
 
-def meeting(students: dict[str, Path], readouts: int, games: int, folder: Path, progress: Progress) -> Result:
+def meeting(
+    students: dict[str, Path], game: Game, readouts: int, games: int, folder: Path, progress: Progress
+) -> Result:
     """What the student of the remade targets makes against the other one."""
     one, other = (player(students[kind], readouts) for kind in (REMADE, RECORDED))
-    return measurement_with({}, students[REMADE], folder, progress).play(one, other, games)
+    return measurement_with({}, students[REMADE], folder, progress, game.spec).play(one, other, games)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -241,7 +244,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--readouts", type=int, default=48, help="of the new searches")
     parser.add_argument("--positions", type=int, default=400_000, help="the window, at least")
     parser.add_argument("--samples", type=int, default=250_000, help="that each is trained on")
-    parser.add_argument("--match-games", type=int, default=200, help="of the two students, at the end")
+    parser.add_argument("--match-game", help="that the two students play at the end [default: the preset's]")
+    parser.add_argument("--match-games", type=int, default=200, help="how many")
     parser.add_argument("--match-readouts", type=int, default=64, help="simulations per move in these")
     parser.add_argument("--seed", type=int, default=0, help="of searches, weights and order")
     options = parser.parse_args(arguments)
@@ -262,13 +266,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         base = make_config(TrainConfig, "train", options.preset)
         configs = {text: changed(base, text) for text in options.settings}
         start = make_config(InitConfig, "init", options.preset)
+        learned = parse_game(start.game)
+        met = parse_game(options.match_game) if options.match_game else learned
         play = make_config(SelfplayConfig, "selfplay", options.preset, readouts=options.readouts)
         remake(window(options.games, options.positions), options.model, play, options.seed, folder, progress)
         sets = {}
         for kind in (RECORDED, REMADE):
             place = folder / f"{kind}-chunks"
             sets[kind] = make_chunks(folder / kind, options.preset, options.positions, options.samples, place, progress)
-        game = parse_game(start.game)
+        game = parse_game(read_header(sets[REMADE].chunks[0]).game)  # on several boards not the preset's
         for text, config in configs.items():
             sized = config.model_copy(update={"network_size": config.network_size or start.network_size})
             architecture = Architecture.for_game(str(sized.network_size), game, start.value_head)
@@ -278,10 +284,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 trainer = untrained(architecture, sized, options.seed)
                 for found in learn(trainer, game, sized, measured, options.samples, options.seed):
                     print(f"{kind}, {text}: {found}", flush=True)
-                info = ModelInfo(name=kind, number=0, game=game.spec, architecture=architecture.to_dict())
+                info = ModelInfo(name=kind, number=0, game=learned.spec, architecture=architecture.to_dict())
                 students[kind] = folder / "students" / text / kind
                 write_model(students[kind], info, trainer.weights)
-            print(meeting(students, options.match_readouts, options.match_games, folder / "matches" / text, progress))
+            place = folder / "matches" / text
+            print(meeting(students, met, options.match_readouts, options.match_games, place, progress))
 
 
 if __name__ == "__main__":

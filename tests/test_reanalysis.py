@@ -113,6 +113,27 @@ def test_both_sets_are_learned_from(games: Path, tmp_path: Path, capsys: pytest.
     assert recorded != remade  # of other targets
 
 
+def test_games_of_several_boards_are_learned_from_and_the_students_meet_on_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    preset = tmp_path / "boards.yaml"
+    preset.write_text("init:\n  game: go:any,komi=7\n  network_size: b1c8\ngather:\n  positions_per_chunk: 256\n")
+    for size in (5, 6):
+        board = parse_game(f"go:any,size={size},komi=7")
+        write_shard(tmp_path / "selfplay", "000001-a", "w00", board.spec, random_games(board, 20, size), {})
+    model = make_model(tmp_path / "saved_models", spec="go:any,komi=7")
+    common = ["--games", str(tmp_path / "selfplay"), "--model", str(model), "--preset", str(preset), "--readouts", "4"]
+    common += ["--samples", "512", "--match-games", "2", "--match-readouts", "2", "--match-game"]
+    reanalysis.main([*common, "go:5,komi=7", "batch_size=64,optimizer=muon"])
+    printed = capsys.readouterr().out
+    assert re.search(r"^[\d,]+ targets of 40 games", printed, re.MULTILINE)
+    assert re.search(r"^remade@2 against recorded@2: \d won", printed, re.MULTILINE)
+    with pytest.raises(SystemExit) as stopped:
+        reanalysis.main([*common, "go:50", "optimizer=muon"])
+    found = capsys.readouterr()
+    assert stopped.value.code == 2 and "size '50'" in found.err and not found.out
+
+
 def test_sets_are_the_same_games_in_the_same_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Parts of several shards, searched by several threads, of which two have more games than a part needs."""
     played = tmp_path / "selfplay"

@@ -242,11 +242,14 @@ class Objective(ABC):
     A batch is a NamedTuple of tensors [B, …]: the network's input first, and among the others ``sample_weight``, how
     much each row counts for (1, or what prioritised replay corrects for). The network's outputs are a NamedTuple of
     tensors [B, …].
-    terms    names of the loss's parts, "total" among them      metrics  terms and whatever else is reported
+    terms       names of the loss's parts, "total" among them      metrics  terms and whatever else is reported
+    recordable  whether network, losses, accuracies and errors ask for the same operations whatever the numbers of a
+                batch are, and for nothing outside of the batch's device; only so can a GPU record them (RecordedPass)
     """
 
     terms: Sequence[str]
     metrics: Sequence[str]
+    recordable: bool = True
 
     @abstractmethod
     def network(self, weights: Weights) -> torch.nn.Module:

@@ -42,6 +42,7 @@ def made_up_examples(game: Game, count: int, seed: int = 0) -> dict[str, np.ndar
         "final_weight": final,
         "reply": reply / reply.sum(1, keepdims=True) * replied[:, None],
         "reply_weight": replied,
+        "side": np.full(count, game.board_shape[0]),  # only where the network plays on several boards
         "shard": np.zeros(count),
         "game": np.arange(count),
         "ply": game.plies(states),

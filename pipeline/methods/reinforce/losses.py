@@ -42,6 +42,8 @@ class Batch(NamedTuple):
 class ReinforceObjective(Objective):
     """See the module docstring. make: the network with these weights."""
 
+    recordable = False  # the network looks at its inputs: for rows that are alike, and where answers begin
+
     def __init__(self, make: Any, config: TrainConfig, has_critic: bool) -> None:
         self._make, self._config, self._has_critic = make, config, has_critic
         self.terms = ("total", "policy", "kl", "entropy", *(("value",) if has_critic else ()))
@@ -90,4 +92,4 @@ class ReinforceObjective(Objective):
         return means["total"]
 
     def errors(self, outputs: Said, batch: Batch) -> Tensor:
-        return (outputs.value - batch.target).abs().nan_to_num() if self._has_critic else torch.zeros(len(batch.reward))
+        return (outputs.value - batch.target).abs().nan_to_num() if self._has_critic else torch.zeros_like(batch.reward)

@@ -56,7 +56,7 @@ class AfterstateObjective(Objective):
 
     def __init__(self, num_inputs: int, max_result: float, outputs: int) -> None:
         self._num_inputs, self._outputs = num_inputs, outputs
-        self._weights = torch.from_numpy(value_weights(outputs, max_result))
+        self._weights = value_weights(outputs, max_result).tolist()  # numbers: on no device
         self._offset = float(value_offset(outputs, max_result))
 
     def network(self, weights: Weights) -> AfterstateModule:
@@ -84,5 +84,6 @@ class AfterstateObjective(Objective):
         return means["total"]
 
     def errors(self, outputs: Outputs, batch: Batch) -> Tensor:
-        values = outputs.chances @ self._weights.to(outputs.chances.device) - self._offset
+        chances = outputs.chances.unbind(1)
+        values = sum(weight * chance for weight, chance in zip(self._weights, chances, strict=True)) - self._offset
         return (values - batch.value).abs()
