@@ -146,6 +146,7 @@ class _Pass:
     def __init__(
         self, network: FoldedNetwork, size: int, stream: torch.cuda.Stream | None, device: torch.device
     ) -> None:
+        """stream: on which it will run, perhaps beside other passes; None where nothing is recorded."""
         shape, pinned = network.architecture, stream is not None
         planes = size, shape.planes, shape.height, shape.width
         self._given = torch.zeros(planes, dtype=torch.uint8, pin_memory=pinned)
@@ -153,10 +154,11 @@ class _Pass:
         self._network, self._stream, self._device = network, stream, device
         self._graph: torch.cuda.CUDAGraph | None = None
         if stream is not None:
-            with torch.inference_mode(), torch.cuda.device(device), torch.cuda.stream(stream):
+            recording = _recording_stream(device)
+            with torch.inference_mode(), torch.cuda.device(device), torch.cuda.stream(recording):
                 for _ in range(WARM_UPS):
                     self._run()
-                stream.synchronize()
+                recording.synchronize()
                 graph = torch.cuda.CUDAGraph()
                 with undisturbed():
                     graph.capture_begin(capture_error_mode="thread_local")  # others' work goes on meanwhile
@@ -210,6 +212,14 @@ class CudaBackend(Backend):
 def _recorder() -> ThreadPoolExecutor:
     """The one thread that records: cuDNN looks for its fastest kernels once for each thread, which takes seconds."""
     return ThreadPoolExecutor(1, "recorder", lambda: setattr(torch.backends.cudnn, "benchmark", True))
+
+
+@cache
+def _recording_stream(device: torch.device) -> torch.cuda.Stream:
+    """For the recorder alone. PyTorch hands out 32 streams of each priority again and again, so threads share those of
+    the usual one; what another thread runs on a stream that is being recorded would spoil the recording.
+    """
+    return torch.cuda.Stream(device, priority=-1)
 
 
 def _split(outputs: Tensor) -> Evaluation:

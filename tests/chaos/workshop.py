@@ -64,6 +64,11 @@ class Running:
         return Done(code, self.output.read_text(errors="replace"), took, log)
 
 
+def environment_here(**more: str) -> dict[str, str]:
+    """This process's, without its GPUs: a forked process can't use one that the process before it has used."""
+    return {**os.environ, "CUDA_VISIBLE_DEVICES": "", **more}
+
+
 class Workshop:
     """A server that runs commands, with a folder for its own things. Use it as a context."""
 
@@ -74,7 +79,7 @@ class Workshop:
         self._numbers = itertools.count()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.chaos.server", str(self.socket), str(folder / "warm")],
-            cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            cwd=ROOT, env=environment_here(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == b"ready\n", "the server did not start"
@@ -102,7 +107,7 @@ class Workshop:
         output, log = self.folder / f"{number}.out", self.folder / f"{number}.log"
         request = {
             "arguments": list(arguments), "cwd": str(folder), "fds": [0, 1, 2],
-            "env": {**os.environ, **environment},
+            "env": environment_here(**environment),
             "fault": None if fault is None else fault.to_json(), "log": str(log), "host": host,
         }  # fmt: skip
         with open(os.devnull) as nothing, open(output, "wb") as written:
@@ -154,4 +159,4 @@ class Workshop:
             python.write_text(code)
             python.chmod(0o755)
         given = {} if fault is None else {"CHAOS_FAULT": json.dumps(fault.to_json()), "CHAOS_LOG": str(log)}
-        return {**os.environ, "MUGO_PYTHON": str(python), "CHAOS_SERVER": str(self.socket), **given}
+        return environment_here(MUGO_PYTHON=str(python), CHAOS_SERVER=str(self.socket), **given)

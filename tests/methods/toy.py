@@ -131,7 +131,7 @@ class SquaredError(Objective):
         return Table(weights["table"])
 
     def weights(self, network):
-        return {"table": network.table.detach().numpy().copy()}
+        return {"table": network.table.detach().cpu().numpy().copy()}
 
     def losses(self, outputs, batch):
         return {"total": ((outputs.value - batch.value).square() * batch.sample_weight).mean()}

@@ -36,6 +36,20 @@ def test_it_answers_as_numpy_does(architecture: Architecture) -> None:
     assert all((found == before).all() for found, before in kept)  # outputs belong to the caller
 
 
+def test_more_threads_than_streams_record_while_others_evaluate(architecture: Architecture) -> None:
+    """Torch has 32 streams, which are then handed out again: threads share them."""
+    weights = lively_weights(architecture)
+    folded = fold(architecture, weights)
+    evaluators = make_evaluators(architecture, weights, 64, 40, "torch")
+
+    def work(thread: int) -> None:
+        for turn in range(20):
+            planes = random_planes(architecture, 1 + (7 * thread + 11 * turn) % 64, 100 * thread + turn)
+            assert_right(architecture, folded, planes, evaluators[thread](planes))
+
+    run_together([lambda thread=thread: work(thread) for thread in range(len(evaluators))])
+
+
 def test_threads_that_record_and_evaluate_at_the_same_time_do_not_disturb_each_other(
     architecture: Architecture,
 ) -> None:
