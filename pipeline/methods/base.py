@@ -52,6 +52,8 @@ IndexArray = NDArray[np.int64]
 
 # Self-play
 
+STEPS_OF_A_TURN = 4  # measured in LOG.md, "A network for all boards at its own pace"
+
 
 @dataclass(frozen=True)
 class Learner:
@@ -188,11 +190,17 @@ class Actor(ABC):
 
 
 def run_in_turn(actors: Sequence[Actor], stopped: Callable[[], bool]) -> None:
-    """Let the actors of one thread step in turn until none has a game left, or stopped() says so."""
+    """Let the actors of one thread step in turn until none has a game left, or stopped() says so.
+
+    With several, a turn is STEPS_OF_A_TURN steps: each actor has trees and a network of its own, which first have to
+    come back into a core's caches.
+    """
     while (busy := [actor for actor in actors if actor.live]) and not stopped():
         for actor in busy:
-            actor.step()
-            actor.steps += 1
+            for _ in range(STEPS_OF_A_TURN if len(busy) > 1 else 1):
+                if actor.live:
+                    actor.step()
+                    actor.steps += 1
 
 
 # Examples

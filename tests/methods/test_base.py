@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pipeline.config import DEFAULT_WORKER
-from pipeline.methods.base import GameSeed, game_seeds
+from pipeline.methods.base import STEPS_OF_A_TURN, Actor, GameSeed, game_seeds, run_in_turn
 
 
 def drawn(seed: int, number: int, fraction: float, worker: str) -> GameSeed:
@@ -25,3 +25,37 @@ def test_seeds_are_those_of_a_generator() -> None:
         assert all(type(one.no_resign) is bool for one in found)
         if 0 < fraction < 1:
             assert {one.no_resign for one in found} == {True, False}
+
+
+class Stepping(Actor):
+    """Has a game for so many steps, and says when it makes one."""
+
+    def __init__(self, name: str, steps: int, said: list[str]) -> None:
+        self.live = int(steps > 0)
+        self._name, self._left, self._said = name, steps, said
+
+    def step(self) -> None:
+        assert self.live
+        self._said.append(self._name)
+        self._left -= 1
+        self.live = int(self._left > 0)
+
+
+def test_actors_take_turns_of_several_steps_until_none_has_a_game() -> None:
+    said: list[str] = []
+    turn = STEPS_OF_A_TURN
+    actors = [Stepping(name, steps, said) for name, steps in (("a", turn + 1), ("b", 0), ("c", 2 * turn + 2))]
+    run_in_turn(actors, lambda: False)
+    assert "".join(said) == "a" * turn + "c" * turn + "a" + "c" * turn + "cc"
+    assert [actor.steps for actor in actors] == [turn + 1, 0, 2 * turn + 2]
+
+
+def test_whether_to_stop_is_asked_before_each_round() -> None:
+    said: list[str] = []
+    asked = iter([False, False, True])
+    run_in_turn([Stepping("a", 100, said), Stepping("b", 100, said)], lambda: next(asked))
+    assert "".join(said) == ("a" * STEPS_OF_A_TURN + "b" * STEPS_OF_A_TURN) * 2
+    said.clear()
+    asked = iter([False, False, True])
+    Stepping("a", 100, said).run(lambda: next(asked))
+    assert said == ["a", "a"]  # one alone has no turns

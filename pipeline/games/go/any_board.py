@@ -4,12 +4,12 @@ Each says that a number is at least so much, so that what holds for one number h
 network needn't learn what binary digits mean. Komi is what the mover is given: White's komi, or minus that for Black.
 """
 
+# mypy: allow-untyped-defs
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pipeline.games.base import Planes
+from pipeline.kernels import kernel
 
 # Points. With area scoring a board of an odd number of points nearly always ends with an odd lead, others with an even
 # one, so that every whole number near a fair komi may decide; far from it a coarser scale will do.
@@ -22,11 +22,19 @@ PLANE_NAMES = (
 )
 NUM_PLANES = len(PLANE_NAMES)
 _BOUNDS = np.array(KOMI, np.int16) * 2
-_SIDES = np.array(SIDES)
+_SIDES = np.array(SIDES, np.int16)
 
 
-def show(half_points: NDArray[np.int16], side: int, planes: Planes) -> None:
-    """Fill planes [B, NUM_PLANES, P]. half_points [B]: what the mover is given, in half points."""
-    planes[:, : len(KOMI)] = (half_points[:, None] > _BOUNDS)[:, :, None]
-    planes[:, len(KOMI)] = (half_points % 2 == 0)[:, None]
-    planes[:, len(KOMI) + 1 :] = (side >= _SIDES)[None, :, None]
+@kernel
+def show(half_points, side, planes):
+    """Fill the last NUM_PLANES of planes [B, C, P] uint8. half_points [B] int16: what the mover is given, in half
+    points.
+    """
+    first = planes.shape[1] - _BOUNDS.size - 1 - _SIDES.size
+    for row in range(planes.shape[0]):
+        komi = half_points[row]
+        for i in range(_BOUNDS.size):
+            planes[row, first + i] = np.uint8(komi > _BOUNDS[i])
+        planes[row, first + _BOUNDS.size] = np.uint8(komi % 2 == 0)
+        for i in range(_SIDES.size):
+            planes[row, first + _BOUNDS.size + 1 + i] = np.uint8(side >= _SIDES[i])

@@ -249,7 +249,7 @@ class Go(BoardGame, OneAnalysis):
         if self.num_global_planes and len(planes):
             words = states[:, self.num_points :]
             komi = np.where(words[:, kernels.TO_MOVE] == 1, words[:, kernels.KOMI], -words[:, kernels.KOMI])
-            any_board_planes.show(komi, self.size, planes[:, -self.num_global_planes :])
+            any_board_planes.show(komi, self.size, planes)
 
     def scores(self, states: States) -> FloatArray:
         return self.settled_scores(states, self.ownership(states))
