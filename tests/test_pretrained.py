@@ -9,7 +9,9 @@ import pytest
 import safetensors.numpy
 
 from pipeline.config import EvaluateConfig
+from pipeline.errors import FileError
 from pipeline.evaluate.command import evaluate
+from pipeline.reports.show import show
 from pipeline.storage.models import read_model
 from pipeline.train.export import STRENGTH
 
@@ -42,3 +44,11 @@ def test_each_plays(model: Path, tmp_path: Path) -> None:
         threshold=None, output_dir=tmp_path, workers=0, backend="torch",
     )  # fmt: skip
     assert evaluate(config).wins == 10
+
+
+def test_each_is_shown_from_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for model in MODELS:
+        assert model.name in "\n".join(show(Path("pretrained") / model.name))
+    with pytest.raises(FileError, match="pretrained/none: no such file"):
+        show(Path("pretrained/none"))

@@ -22,7 +22,7 @@ from pipeline.storage.evaluations import FORMAT as EVALUATION_FORMAT
 from pipeline.storage.evaluations import read_evaluation
 from pipeline.storage.matches import list_matches, newest_match
 from pipeline.storage.models import FORMAT as MODEL_FORMAT
-from pipeline.storage.models import Model, list_models, read_info, read_model, read_promotions
+from pipeline.storage.models import Model, list_models, read_info, read_model, read_promotions, with_pretrained
 from pipeline.storage.packs import is_gone, shards_in
 from pipeline.storage.ratings import POOL_FORMAT, RATINGS_FORMAT, RatedPlayer, read_pool, read_ratings
 from pipeline.storage.shards import newest_shards
@@ -45,6 +45,7 @@ def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[s
     moves  show its board before every move, too
     Raises FileError if nothing known is there or it is damaged, UsageError if game or moves don't apply.
     """
+    path = with_pretrained(path)
     if is_gone(path):
         raise FileError(path, f"no such file; wanted {KNOWN}")
     if layout.parse_pack_name(path.name) and not path.is_dir():

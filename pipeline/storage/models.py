@@ -270,14 +270,19 @@ def _highest_number(folder: Path) -> int | None:
 # The champion
 
 
+def with_pretrained(path: Path) -> Path:
+    """The same, but for pretrained/NAME in a folder that has none of that name: then the model that comes with MuGo."""
+    if path.parts[:1] == (layout.PRETRAINED,) and not os.path.lexists(path):
+        return Path(__file__).parents[2] / path
+    return path
+
+
 def resolve_champion(path: Path) -> Path:
-    """The real directory behind ``saved_models/best_model``, or behind any other path to a model. The models that come
-    with MuGo, pretrained/NAME, are found from every folder that has none of that name itself.
+    """The real directory behind ``saved_models/best_model``, or behind any other path to a model; see with_pretrained.
 
     Resolve once and keep the answer, because best_model may be re-pointed. Raises FileError if there is no model.
     """
-    if path.parts[:1] == (layout.PRETRAINED,) and not os.path.lexists(path):
-        path = Path(__file__).parents[2] / path
+    path = with_pretrained(path)
     atomic.bring(path if path.name == layout.CHAMPION else path / layout.MODEL_JSON)
     if not os.path.lexists(path):
         champion = "no champion yet; wanted a symlink to a model; to make a first one run `python main.py init`"
