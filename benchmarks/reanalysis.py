@@ -238,7 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         prog="python -m benchmarks.reanalysis", description=__doc__, formatter_class=HelpFormatter
     )
     parser.add_argument("settings", nargs="+", metavar="NAME=VALUE[,NAME=VALUE…]", help="how to train")
-    parser.add_argument("--games", type=Path, default=Path("data/selfplay"), help="of the preset's game")
+    parser.add_argument("--games", type=Path, default=Path("data/selfplay"), help="of the preset's game, on any boards")
     parser.add_argument("--model", type=Path, default=Path("saved_models/best_model"), help="who searches again")
     parser.add_argument("--preset", default="go9", help="a name, or a .yaml file")
     parser.add_argument("--readouts", type=int, default=48, help="of the new searches")
@@ -268,16 +268,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         start = make_config(InitConfig, "init", options.preset)
         learned = parse_game(start.game)
         met = parse_game(options.match_game) if options.match_game else learned
+        if learned.as_seen(met) is None:
+            raise UsageError(f"--match-game {met.spec}: wanted one that models of {learned.spec} play")
         play = make_config(SelfplayConfig, "selfplay", options.preset, readouts=options.readouts)
         remake(window(options.games, options.positions), options.model, play, options.seed, folder, progress)
         sets = {}
         for kind in (RECORDED, REMADE):
             place = folder / f"{kind}-chunks"
             sets[kind] = make_chunks(folder / kind, options.preset, options.positions, options.samples, place, progress)
-        game = parse_game(read_header(sets[REMADE].chunks[0]).game)  # on several boards not the preset's
+        game = parse_game(read_header(sets[REMADE].chunks[0]).game)  # of several boards the largest one's
         for text, config in configs.items():
             sized = config.model_copy(update={"network_size": config.network_size or start.network_size})
-            architecture = Architecture.for_game(str(sized.network_size), game, start.value_head)
+            architecture = Architecture.for_game(str(sized.network_size), learned, start.value_head)
             students = {}
             for kind, chunks in sets.items():
                 measured = replace(chunks, holdout=sets[REMADE].holdout)

@@ -128,10 +128,11 @@ def test_games_of_several_boards_are_learned_from_and_the_students_meet_on_one(
     printed = capsys.readouterr().out
     assert re.search(r"^[\d,]+ targets of 40 games", printed, re.MULTILINE)
     assert re.search(r"^remade@2 against recorded@2: \d won", printed, re.MULTILINE)
-    with pytest.raises(SystemExit) as stopped:
-        reanalysis.main([*common, "go:50", "optimizer=muon"])
-    found = capsys.readouterr()
-    assert stopped.value.code == 2 and "size '50'" in found.err and not found.out
+    for match_game, says in (("go:50", "size '50'"), ("gomoku:9", "wanted one that models of go:any,komi=7 play")):
+        with pytest.raises(SystemExit) as stopped:
+            reanalysis.main([*common, match_game, "optimizer=muon"])
+        found = capsys.readouterr()
+        assert stopped.value.code == 2 and says in found.err and not found.out
 
 
 def test_sets_are_the_same_games_in_the_same_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

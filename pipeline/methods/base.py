@@ -190,7 +190,7 @@ class Actor(ABC):
 
 
 def run_in_turn(actors: Sequence[Actor], stopped: Callable[[], bool]) -> None:
-    """Let the actors of one thread step in turn until none has a game left, or stopped() says so.
+    """Let the actors of one thread step in turn until none has a game left, or stopped() says so before a round.
 
     With several, a turn is STEPS_OF_A_TURN steps: each actor has trees and a network of its own, which first have to
     come back into a core's caches.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -141,12 +143,15 @@ class _Pass:
 
     On a GPU it is recorded once as a CUDA graph: starting it takes one call instead of some fifty, each of which needs
     Python's lock, which the other threads want too.
+
+    It has to be made and let go of by the recorder: its buffers and its graph leave marks on their stream when they go,
+    which would become part of what is being recorded there.
     """
 
     def __init__(
         self, network: FoldedNetwork, size: int, stream: torch.cuda.Stream | None, device: torch.device
     ) -> None:
-        """stream: on which it will run, perhaps beside other passes; None where nothing is recorded."""
+        """stream: on which it is recorded and runs; None where nothing is recorded."""
         shape, pinned = network.architecture, stream is not None
         planes = size, shape.planes, shape.height, shape.width
         self._given = torch.zeros(planes, dtype=torch.uint8, pin_memory=pinned)
@@ -154,11 +159,11 @@ class _Pass:
         self._network, self._stream, self._device = network, stream, device
         self._graph: torch.cuda.CUDAGraph | None = None
         if stream is not None:
-            recording = _recording_stream(device)
-            with torch.inference_mode(), torch.cuda.device(device), torch.cuda.stream(recording):
+            self._alone = _only_one_on(stream)
+            with self._alone, torch.inference_mode(), torch.cuda.device(device), torch.cuda.stream(stream):
                 for _ in range(WARM_UPS):
                     self._run()
-                recording.synchronize()
+                stream.synchronize()
                 graph = torch.cuda.CUDAGraph()
                 with undisturbed():
                     graph.capture_begin(capture_error_mode="thread_local")  # others' work goes on meanwhile
@@ -174,9 +179,10 @@ class _Pass:
             with torch.inference_mode():
                 self._run()
         else:
-            with torch.cuda.device(self._device), torch.cuda.stream(self._stream):
-                self._graph.replay()
-            self._stream.synchronize()
+            with self._alone:
+                with torch.cuda.device(self._device), torch.cuda.stream(self._stream):
+                    self._graph.replay()
+                self._stream.synchronize()
         return _split(self._found)
 
     def _run(self) -> None:
@@ -205,6 +211,7 @@ class CudaBackend(Backend):
                 passes[size] = _recorder().submit(_Pass, self._network, size, stream, self._device).result()
             return passes[size](planes)
 
+        weakref.finalize(run, _let_go, passes).atexit = False
         return run
 
 
@@ -214,12 +221,19 @@ def _recorder() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, "recorder", lambda: setattr(torch.backends.cudnn, "benchmark", True))
 
 
-@cache
-def _recording_stream(device: torch.device) -> torch.cuda.Stream:
-    """For the recorder alone. PyTorch hands out 32 streams of each priority again and again, so threads share those of
-    the usual one; what another thread runs on a stream that is being recorded would spoil the recording.
+def _let_go(passes: dict[int, _Pass]) -> None:
+    with suppress(RuntimeError):  # the program ends, and nothing is recorded any more
+        _recorder().submit(passes.clear)
+
+
+_LOCKS: dict[tuple[torch.device, int], threading.Lock] = {}
+
+
+def _only_one_on(stream: torch.cuda.Stream) -> threading.Lock:
+    """PyTorch has 32 streams, which it hands out again and again, so threads share them. What one of them runs on a
+    stream while it is being recorded for another one would spoil the recording.
     """
-    return torch.cuda.Stream(device, priority=-1)
+    return _LOCKS.setdefault((stream.device, stream.cuda_stream), threading.Lock())
 
 
 def _split(outputs: Tensor) -> Evaluation:

@@ -45,9 +45,9 @@ def show(path: Path, game: int | None = None, moves: bool = False) -> Iterator[s
     moves  show its board before every move, too
     Raises FileError if nothing known is there or it is damaged, UsageError if game or moves don't apply.
     """
-    path = with_pretrained(path)
+    asked, path = path, with_pretrained(path)
     if is_gone(path):
-        raise FileError(path, f"no such file; wanted {KNOWN}")
+        raise FileError(asked, f"no such file; wanted {KNOWN}")
     if layout.parse_pack_name(path.name) and not path.is_dir():
         return show_pack(path, game, moves)
     if path.suffix == layout.SHARD_SUFFIX and not path.is_dir():

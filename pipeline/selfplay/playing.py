@@ -279,7 +279,7 @@ class GameThreads(GamePool):
             self._arrived.put(None)
 
     def _stopped(self, actors: Sequence[Actor], dealer: Dealer) -> bool:
-        """Asked by a thread between two steps; lets its actors take up games that came after they had found none."""
+        """Asked by a thread before each round; lets its actors take up games that came since they found none."""
         if self._supply.refills and (self._supply or dealer):
             for actor in actors:
                 actor.resume()

@@ -28,7 +28,7 @@ def test_seeds_are_those_of_a_generator() -> None:
 
 
 class Stepping(Actor):
-    """Has a game for so many steps, and says when it makes one."""
+    """Plays for a given number of steps and notes each."""
 
     def __init__(self, name: str, steps: int, said: list[str]) -> None:
         self.live = int(steps > 0)

@@ -37,7 +37,7 @@ def test_it_answers_as_numpy_does(architecture: Architecture) -> None:
 
 
 def test_more_threads_than_streams_record_while_others_evaluate(architecture: Architecture) -> None:
-    """Torch has 32 streams, which are then handed out again: threads share them."""
+    """Torch has only 32 streams and hands them out again, so threads share them."""
     weights = lively_weights(architecture)
     folded = fold(architecture, weights)
     evaluators = make_evaluators(architecture, weights, 64, 40, "torch")
@@ -48,6 +48,33 @@ def test_more_threads_than_streams_record_while_others_evaluate(architecture: Ar
             assert_right(architecture, folded, planes, evaluators[thread](planes))
 
     run_together([lambda thread=thread: work(thread) for thread in range(len(evaluators))])
+
+
+def test_networks_that_come_and_go_disturb_no_other(architecture: Architecture) -> None:
+    """As at a promotion: some threads still evaluate, others record the successor's passes and drop their own."""
+    weights = lively_weights(architecture)
+    folded = fold(architecture, weights)
+    evaluators = make_evaluators(architecture, weights, 256, 8, "torch")
+    going = True
+
+    def work(thread: int) -> None:
+        turn = 0
+        while going or turn < 10:
+            planes = random_planes(architecture, 1 + (61 * thread + 97 * turn) % 256, 100 * thread + turn)
+            assert_right(architecture, folded, planes, evaluators[thread](planes))
+            turn += 1
+
+    def come_and_go() -> None:
+        nonlocal going
+        try:
+            for turn in range(10):
+                for evaluator in make_evaluators(architecture, weights, 256, 8, "torch"):
+                    planes = random_planes(architecture, 200, turn)
+                    assert_right(architecture, folded, planes, evaluator(planes))
+        finally:
+            going = False
+
+    run_together([come_and_go, *(lambda thread=thread: work(thread) for thread in range(len(evaluators)))])
 
 
 def test_threads_that_record_and_evaluate_at_the_same_time_do_not_disturb_each_other(

@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+import queue
+import threading
+
 import numpy as np
 import pytest
 
+from pipeline.networks import torch_backends
 from pipeline.networks.architecture import Architecture
 from pipeline.networks.folding import evaluate_plain, fold
 from pipeline.networks.inference import POLICY_TOLERANCE, VALUE_TOLERANCE, softmax
 from pipeline.networks.torch_backends import CudaBackend
 from tests.networks.conftest import lively_weights, random_planes
+
+
+def test_buffers_go_where_they_came_from(architecture: Architecture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the thread that records: nothing of them may get into a recording."""
+    gone: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    class Watched(torch_backends._Pass):
+        def __del__(self) -> None:
+            gone.put(threading.current_thread().name)
+
+    monkeypatch.setattr(torch_backends, "_Pass", Watched)
+    run = CudaBackend(architecture, fold(architecture, lively_weights(architecture)), "float32", "cpu").for_thread(0)
+    for count in (16, 5):
+        run(random_planes(architecture, count, 0))
+    assert gone.empty()
+    del run
+    assert all(gone.get(timeout=60).startswith("recorder") for _ in range(2))
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
