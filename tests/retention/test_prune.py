@@ -359,6 +359,12 @@ def test_readers_beside_it_never_fail(tmp_path):
         ("    assert not last - now, last - now\n", ""),
         ("    assert not now - whole(look_at(run).shards)\n", "    look_at(run)\n"),
         ("for file in files:\n        meta", "for file in files[:40]:\n        meta"),  # the rest may go meanwhile
+        (  # and, beside a reader that got no processor for long, some of these: then nobody finds them any more
+            "        assert meta is not None, file\n",
+            "        if meta is None:\n"
+            "            assert file.name not in {one.name for one in newest_files(games)}, file\n"
+            "            continue\n",
+        ),
     ):
         assert old in reader
         reader = reader.replace(old, new)
