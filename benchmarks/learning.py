@@ -79,10 +79,14 @@ def untrained(architecture: Architecture, config: TrainConfig, seed: int) -> Tra
     return Trainer(METHOD.objective(architecture.to_dict(), config), random_weights(architecture, seed), config)
 
 
-def learn(
-    trainer: Trainer, game: Game, config: TrainConfig, chunks: ChunkSet, samples: int, seed: int
-) -> Iterator[Found]:
+def game_of(chunks: ChunkSet) -> Game:
+    """That of the examples; of several boards the largest one's."""
+    return parse_game(read_header(chunks.chunks[0]).game)
+
+
+def learn(trainer: Trainer, config: TrainConfig, chunks: ChunkSet, samples: int, seed: int) -> Iterator[Found]:
     """Train; what is found after each of PARTS."""
+    game = game_of(chunks)
     dataset = Dataset(METHOD, game, chunks, config.batch_size, seed, symmetries=config.symmetries)
     held_out = holdout_batches(METHOD, game, chunks.holdout, config.batch_size, MEASURED) if chunks.holdout else []
     steps = max(PARTS, samples // config.batch_size)
@@ -117,12 +121,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         configs = {text: changed(base, text) for text in options.settings}
         start = make_config(InitConfig, "init", options.preset)
         chunks = make_chunks(options.games, options.preset, options.positions, options.samples, Path(name), progress)
-        game = parse_game(read_header(chunks.chunks[0]).game)
+        game = game_of(chunks)
         for text, config in configs.items():
             sized = config.model_copy(update={"network_size": config.network_size or start.network_size})
             architecture = Architecture.for_game(str(sized.network_size), game, start.value_head)
             trainer = untrained(architecture, sized, options.seed)
-            for found in learn(trainer, game, sized, chunks, options.samples, options.seed):
+            for found in learn(trainer, sized, chunks, options.samples, options.seed):
                 print(f"{text}: {found}", flush=True)
 
 

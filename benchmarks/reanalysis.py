@@ -43,7 +43,6 @@ from pipeline.presets import make_config
 from pipeline.progress import Progress
 from pipeline.reports.progress import ConsoleProgress
 from pipeline.search.batch import BatchSearch
-from pipeline.storage.chunks import read_header
 from pipeline.storage.models import ModelInfo, game_as_seen, read_model, resolve_champion, write_model
 from pipeline.storage.shards import POLICY_COUNTS, GameRecord, Shard, ShardMeta, newest_shards, read_shard, write_shard
 
@@ -276,7 +275,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for kind in (RECORDED, REMADE):
             place = folder / f"{kind}-chunks"
             sets[kind] = make_chunks(folder / kind, options.preset, options.positions, options.samples, place, progress)
-        game = parse_game(read_header(sets[REMADE].chunks[0]).game)  # of several boards the largest one's
         for text, config in configs.items():
             sized = config.model_copy(update={"network_size": config.network_size or start.network_size})
             architecture = Architecture.for_game(str(sized.network_size), learned, start.value_head)
@@ -284,7 +282,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for kind, chunks in sets.items():
                 measured = replace(chunks, holdout=sets[REMADE].holdout)
                 trainer = untrained(architecture, sized, options.seed)
-                for found in learn(trainer, game, sized, measured, options.samples, options.seed):
+                for found in learn(trainer, sized, measured, options.samples, options.seed):
                     print(f"{kind}, {text}: {found}", flush=True)
                 info = ModelInfo(name=kind, number=0, game=learned.spec, architecture=architecture.to_dict())
                 students[kind] = folder / "students" / text / kind

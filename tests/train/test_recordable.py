@@ -28,8 +28,6 @@ from pipeline.networks.architecture import Architecture, random_weights
 from tests.train.chunk_sets import made_up_examples
 
 ROWS = 6
-
-
 COPIES = torch.ops.aten._to_copy, torch.ops.aten.copy_
 
 

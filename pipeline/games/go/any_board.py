@@ -30,7 +30,7 @@ def show(half_points, side, planes):
     """Fill the last NUM_PLANES of planes [B, C, P] uint8. half_points [B] int16: what the mover is given, in half
     points.
     """
-    first = planes.shape[1] - _BOUNDS.size - 1 - _SIDES.size
+    first = planes.shape[1] - NUM_PLANES
     for row in range(planes.shape[0]):
         komi = half_points[row]
         for i in range(_BOUNDS.size):
