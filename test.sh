@@ -3,6 +3,7 @@
 # Sets up .venv first if needed, as rl_loop.sh does. With arguments, runs just pytest with them.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+next_step="the same command begins again"
 cd "$root"
 set_up fast,serve,test # begins as play.sh's extras do: what this installs is enough for it
 

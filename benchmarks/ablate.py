@@ -74,6 +74,7 @@ ROOT = Path(__file__).resolve().parent.parent
 POLL_SECONDS = 1.0
 WARM_UP_SECONDS = 60.0
 FOR_EVER = 1e6  # minutes
+THROW_AWAY = "throw-away-"
 LOOP = "data/rl_loop"  # of a run; ./rl_loop.sh holds its lock
 
 
@@ -170,6 +171,8 @@ def folder_name(name: str) -> str:
 
 def train_all(plan: Plan, folder: Path, progress: Progress) -> None:
     """Run every arm for its minutes, a core each. Raises MuGoError if one fails; the others are stopped then."""
+    for rest in folder.glob(f"{THROW_AWAY}*/"):  # of the last time; the plan may have got other arms since
+        shutil.rmtree(rest)
     left = [arm for arm in plan.arms if Clock.read(folder / arm.folder / CLOCK).seconds < plan.minutes * 60]
     cores = sorted(os.sched_getaffinity(0))
     running: dict[int, tuple[Arm | None, subprocess.Popen[bytes]]] = {}  # by core; None: a throw-away arm
@@ -200,7 +203,7 @@ def train_all(plan: Plan, folder: Path, progress: Progress) -> None:
 
 def neighbour(plan: Plan, core: int) -> Arm:
     """What keeps a core busy that has no arm."""
-    return replace(plan.arms[-1], name="throw-away", folder=f"throw-away-{core}")
+    return replace(plan.arms[-1], name="throw-away", folder=f"{THROW_AWAY}{core}")
 
 
 def begin(plan: Plan, arm: Arm, minutes: float, folder: Path, core: int) -> subprocess.Popen[bytes]:

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.strength import ending
 from pipeline.config import SearchConfig
 from pipeline.games.backgammon.game import Backgammon
 from pipeline.games.backgammon.kernels import HIGH_DIE, LOW_DIE, NUM_POINTS, TURN
@@ -157,9 +158,10 @@ def main() -> None:
     options = parser.parse_args()
     game = parse_game("backgammon")
     assert isinstance(game, Backgammon)
-    one, other = chooser(options.model, options.plies), chooser(options.opponent, options.opponent_plies)
-    started = time.process_time()
-    points = summary(play(game, one, other, options.games // 2, options.seed))
+    with ending(parser):
+        one, other = chooser(options.model, options.plies), chooser(options.opponent, options.opponent_plies)
+        started = time.process_time()
+        points = summary(play(game, one, other, options.games // 2, options.seed))
     seconds = time.process_time() - started
     print(f"{options.model} at {options.plies} plies against {options.opponent}: {points} ({seconds:.0f} s of a core)")
 

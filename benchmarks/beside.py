@@ -1,6 +1,8 @@
 """What does evaluation beside training cost it? Training and self-play alone, and with a watcher on the same cores.
 
-    setsid -w taskset -c 0 python -m benchmarks.beside --rounds 12
+    sudo setsid -w taskset -c 0 .venv/bin/python -m benchmarks.beside --rounds 12
+
+It needs root, which alone may make a process less nice, and Linux's groups by session (/proc/PID/autogroup).
 
 Each round measures all *ways* for some seconds, in turn, so that whatever else happens on the machine hits all alike:
 
@@ -67,6 +69,8 @@ def main() -> None:
     parser.add_argument("--network-size", default="b2c32")
     parser.add_argument("--run", type=Path, help="Folder to prepare and measure in, kept [default: a new one].")
     asked = parser.parse_args()
+    if os.geteuid() or not Path("/proc/self/autogroup").exists():
+        parser.error("needs root, to make processes less nice again, and a Linux with /proc/PID/autogroup")
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))  # the watchers end, too
     with tempfile.TemporaryDirectory() as made:
         run = asked.run or Path(made) / "run"

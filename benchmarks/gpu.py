@@ -7,7 +7,7 @@ as many threads; those of self-play and their share (wanted: 0.80); samples/s of
 a batch in memory (wanted: 0.90). What is measured, and how, is `main.py bench`'s: each window of self-play lies between
 two of the network. A thread has one batch of games; while it is on the GPU other threads walk their trees. One for each
 core, the default, was best on the one GPU that was tried (docs/machines.md). For a comparison with Pgx and mctx on the
-same GPU: `python -m benchmarks.pgx_mctx`, beside `main.py bench --network-size b4c64 --readouts 32`.
+same GPU: `python benchmarks/pgx_mctx.py`, beside `main.py bench --network-size b4c64 --readouts 32`.
 
 Without a CUDA device it ends with a line; --device cpu tries it out on processors.
 """

@@ -20,6 +20,7 @@ A *side* is where one player's three checkers stand in that player's own numberi
 from __future__ import annotations
 
 import argparse
+import io
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.strength import ending
+from pipeline.errors import FileError
 from pipeline.games.backgammon.game import OPENING_PROBABILITIES, THROWS, Backgammon
 from pipeline.games.backgammon.kernels import BAR, NUM_POINTS, OFF, PLY, STATE_SIZE, TURN
 from pipeline.games.base import States
@@ -35,6 +38,7 @@ from pipeline.methods.registry import method_named
 from pipeline.networks.afterstate_kernels import best_of
 from pipeline.players.expectimax import Expectimax
 from pipeline.progress import SILENT
+from pipeline.storage.atomic import make_folder, read_bytes, write_bytes
 from pipeline.storage.models import read_model
 
 PLACES = 26
@@ -274,13 +278,29 @@ def improve(order: NDArray[np.int64], values: NDArray[np.float32], precision: fl
 def solve(table: Path, precision: float) -> NDArray[np.float32]:
     """[3276, 3276] the exact values; prints each sweep, and writes the table after it. Goes on from what is there."""
     order = positions_in_order()
-    values = np.load(table, allow_pickle=False) if table.exists() else np.zeros((NUM_SIDES, NUM_SIDES), np.float32)
+    make_folder(table.parent)
+    values = read_table(table) if table.exists() else np.zeros((NUM_SIDES, NUM_SIDES), np.float32)
     print(f"{len(order):,} positions", flush=True)
     started = time.process_time()
     for number, (change, rounds) in enumerate(improve(order, values.reshape(-1), precision), 1):
-        np.save(table, values)
+        packed = io.BytesIO()
+        np.save(packed, values)
+        write_bytes(table, packed.getbuffer())
         seconds = time.process_time() - started
         print(f"sweep {number}: change {change:.5f}, followed {rounds} times, {seconds:.0f} s of a core", flush=True)
+    return values
+
+
+def read_table(table: Path) -> NDArray[np.float32]:
+    """[3276, 3276] what solve has written. Raises FileError."""
+    try:
+        values: NDArray[np.float32] = np.load(io.BytesIO(read_bytes(table, "a table of solve")), allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise FileError(table, f"not a table of solve: {error}") from error
+    if values.shape != (NUM_SIDES, NUM_SIDES):
+        raise FileError(
+            table, f"values of shape {values.shape}; wanted {NUM_SIDES} × {NUM_SIDES}, as solve writes them"
+        )
     return values
 
 
@@ -379,12 +399,13 @@ def main() -> None:
     comparing.add_argument("--positions", type=int, default=200_000, help="Drawn from all alike.")
     comparing.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    if options.command == "solve":
-        values = solve(options.table, options.precision)
-        print(f"the first player wins {opening_value(values):+.4f} points a game")
-    else:
-        values = np.load(options.table, allow_pickle=False)
-        compare(options.model, values, options.games, options.positions, options.seed)
+    with ending(parser):
+        if options.command == "solve":
+            values = solve(options.table, options.precision)
+            print(f"the first player wins {opening_value(values):+.4f} points a game")
+        else:
+            values = read_table(options.table)
+            compare(options.model, values, options.games, options.positions, options.seed)
 
 
 if __name__ == "__main__":

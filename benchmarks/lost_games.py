@@ -1,10 +1,11 @@
 """Where a player loses its games: what a stronger judge thinks of its lost games, ply by ply, beside what it thought.
 
-    python -m benchmarks.lost_games --judge runs/go9/saved_models/best_model runs/go9/measured/*gnugo-10*
+    python -m benchmarks.lost_games --judge runs/go9/saved_models/best_model runs/go9/measured/*@200-vs-gnugo-10
 
-Each argument is the folder of a match of games that the player lost some of: the challenger, or the side whose name
-has --player in it. The judge, a model, searches every position of up to --games lost games behind the opening with
---readouts. It should be stronger than the player, or look much further: what neither of them sees isn't found here.
+Each argument is the folder of a match of games that the player lost some of: the challenger, which must be the same in
+all of them, or the side whose name has --player in it. The judge, a model, searches every position of up to --games
+lost games behind the opening with --readouts. It should be stronger than the player, or look much further: what neither
+of them sees isn't found here.
 
 A game is *lost for good* at the first ply from which on the judge's value for the player stays below -LOST; the player
 was *ahead* if that value was above LOST before. For each stretch of plies is printed:
@@ -167,9 +168,12 @@ def judged_games(options: argparse.Namespace, progress: Progress) -> list[Course
     """Those of the command line's matches. Raises MuGoError where nothing is lost, or the judge plays another game."""
     model = read_model(resolve_champion(options.judge))
     game = parse_game(model.info.game)
-    lost = []
+    lost, challenger = [], ""
     for folder in options.matches:
         match = read_match(folder)
+        challenger = challenger or match.header.challenger
+        if not options.player and match.header.challenger != challenger:
+            raise MuGoError(f"{folder}: the challenger is {match.header.challenger}, elsewhere {challenger}; --player?")
         if parse_game(match.header.game).spec != game.spec:
             raise MuGoError(f"{folder}: a match of {match.header.game}; the judge plays {game.spec}")
         lost += lost_games(match, options.player)

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.strength import ending
 from pipeline.config import EngineConfig, PlaySearchConfig, available_cores
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
@@ -177,6 +178,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--games", type=int, default=200, help="of the match; a third of the positions (choices)")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
+    with ending(parser):
+        measure(options)
+
+
+def measure(options: argparse.Namespace) -> None:
     model, progress = read_model(resolve_champion(options.model)), ConsoleProgress()
     if options.what == "speed":
         pairs = speed(model, options.readouts, options.seconds, progress)

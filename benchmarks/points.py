@@ -2,8 +2,8 @@
 
     python -m benchmarks.points [--matches 20000]
 
-Whole pairs of backgammon games: whoever moves first wins 53 % between equals, 27 % of the wins are gammons and 1 %
-backgammons, and the two games of a pair are independent. A stronger challenger turns some of its lost games into won
+Whole pairs of backgammon games: whoever moves first wins 53 % between equals, 27 % of the wins are gammons or better,
+1 % backgammons, and the two games of a pair are independent. A stronger challenger turns some of its lost games into won
 ones. A line per number of pairs, a column per points per game that it is truly worth: the share of matches that promote
 it. At most: what is promised of an equal challenger, whatever games count.
 """
@@ -25,7 +25,8 @@ WORTH = (0.0, 0.05, 0.1, 0.2, 0.4)  # points per game
 def simulate(rng: np.random.Generator, matches: int, pairs: int, worth: float) -> NDArray[np.float64]:
     """[matches, pairs] the challenger's points per game."""
     size = (matches, pairs, 2)
-    count = np.ones(size) + (rng.random(size) < GAMMONS) + (rng.random(size) < BACKGAMMONS / GAMMONS)
+    gammon = rng.random(size) < GAMMONS
+    count = 1.0 + gammon + (gammon & (rng.random(size) < BACKGAMMONS / GAMMONS))
     more = worth / (2 * (1 + GAMMONS + BACKGAMMONS))  # of games won, for so many points
     chances = np.array([FIRST_WINS, 1 - FIRST_WINS]) + more  # moving first, moving second
     return np.where(rng.random(size) < chances, count, -count).mean(axis=2)

@@ -31,6 +31,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.strength import ending
 from pipeline.config import InitConfig, SelfplayConfig
 from pipeline.games.backgammon.game import Backgammon
 from pipeline.methods.base import ActorJob, FinishedGame, Learner, game_seeds
@@ -140,7 +141,8 @@ def main() -> None:
     options = parser.parse_args()
     game, method = Backgammon(), TemporalDifference()
     if options.model:
-        weights = read_model(options.model).weights
+        with ending(parser):
+            weights = read_model(options.model).weights
     else:
         config = InitConfig(game=game.spec, network_size=options.network_size, value_head=options.value_head)
         weights = method.first_model(game, config)[1]

@@ -24,22 +24,18 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib.figure import Figure
 
-from benchmarks.exploitability import ModelPolicy
-from pipeline.games.registry import parse_game
-from pipeline.games.text.game import TextGame
+from benchmarks.exploitability import ModelPolicy, models_of_text
+from benchmarks.strength import ending
 from pipeline.games.text.tree import exploitability, whole_tree
 from pipeline.matches.statistics import score_of, wilson_interval
 from pipeline.storage.matches import list_matches, read_match
-from pipeline.storage.models import list_models, read_model
 
 Points = list[tuple[int, float, float, float]]
 """(generation, value, low, high)"""
 
 
 def kuhn_points(run: Path) -> Points:
-    paths = list_models(run / "saved_models")
-    game = parse_game(read_model(paths[0]).info.game)
-    assert isinstance(game, TextGame)
+    paths, game = models_of_text(run / "saved_models")
     tree = whole_tree(game)
     totals = [exploitability(tree, ModelPolicy(path, game)).total for path in paths]
     return [(number, total, total, total) for number, total in enumerate(totals)]
@@ -86,7 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, default=Path("text.svg"), help="the picture: .svg or .png")
     given = parser.parse_args(arguments)
     wanted = (given.kuhn, kuhn_points), (given.tak, random_points)
-    curves = [{run.name: find(run) for run in runs} for runs, find in wanted]
+    with ending(parser):
+        curves = [{run.name: find(run) for run in runs} for runs, find in wanted]
     for name, points in (curves[0] | curves[1]).items():
         print(name, *(f"{number}: {value:.3f} ({low:.3f}–{high:.3f})" for number, value, low, high in points))
     draw(curves[0], curves[1], given.output)

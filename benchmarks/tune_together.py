@@ -65,7 +65,7 @@ class Factor:
             return self.values[int(u * len(self.values))]
         low, high = self.values
         value = low * (high / low) ** u if self.by_logarithm else low + u * (high - low)
-        return float(f"{value:.3g}")
+        return round(value) if type(self.default) is int else float(f"{value:.3g}")
 
     def terms(self, value: Any) -> list[float]:
         """What stands for a value in the fit; 0 for the default."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from benchmarks.strength import changed_preset
 from pipeline.config import CONFIGS
 from pipeline.errors import FileError, UsageError
 from pipeline.presets import make_config
+from pipeline.progress import SILENT
 
 PLANS = sorted((Path(ablate.__file__).parent / "plans").glob("*.yaml"))
 
@@ -259,6 +261,14 @@ def test_nothing_goes_on_from_a_run_that_is_going_on(ablation: Path, tmp_path: P
             ablate.branch(start, tmp_path / "arm")
         running.communicate(b"\n")
         ablate.branch(start, tmp_path / "arm")
+
+
+def test_throw_away_runs_of_the_last_time_are_removed(tmp_path: Path) -> None:
+    """They were begun with the changes of the plan's last arm, and the plan may have another one by now."""
+    for name in ("throw-away-0", "base"):
+        (tmp_path / name).mkdir()
+    ablate.train_all(replace(ablate.read_plan(write(SMALL)), arms=()), tmp_path, SILENT)
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["base"]
 
 
 def test_an_arm_that_fails_stops_the_others(

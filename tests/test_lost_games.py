@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +88,16 @@ def test_it_runs_and_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca
     assert lines[0].startswith("3 lost games: for good at ply ") and lines[1].split()[:3] == ["plies", "games", "lost"]
     with pytest.raises(MuGoError, match=r"--player 'nobody' fits 0 of .* wanted one"):
         lost_games.lost_games(match, "nobody")
+    turned = Path("turned") / folder.name
+    shutil.copytree(folder, turned)
+    games = turned / "games.jsonl"
+    header, *rest = games.read_text().splitlines(keepends=True)
+    swapped = json.loads(header)
+    swapped["players"].reverse()
+    games.write_text("".join([json.dumps(swapped) + "\n", *rest]))
+    with pytest.raises(SystemExit):
+        lost_games.main([str(turned), *options])  # both as --player's default takes them
+    assert "the challenger is " in capsys.readouterr().err
     other = make_model(Path("others"), spec="connect4")
     for wrong in (["--player", "nobody"], ["--readouts", "0"], ["--judge", str(other), "--player", "random"]):
         with pytest.raises(SystemExit) as error:

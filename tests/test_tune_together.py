@@ -21,6 +21,9 @@ def test_factors_are_read_and_drawn_evenly() -> None:
     assert c_puct.min() >= 0.5 and c_puct.max() <= 2 and abs(np.median(c_puct) - 1) < 0.05  # evenly by logarithm
     assert fpu.min() >= 0 and fpu.max() <= 0.6 and abs(fpu.mean() - 0.3) < 0.02
     assert sum(side["algorithm"] == "gumbel" for side in sides) == 64
+    whole = [draw_both([factor("max_num_considered_actions=4..32")], number, 0)[0] for number in range(64)]
+    drawn = [one["max_num_considered_actions"] for one in whole]
+    assert all(type(one) is int for one in drawn) and 4 <= min(drawn) < 6 and 28 < max(drawn) <= 32
     assert draw_both(factors, 3, 0) == draw_both(factors, 3, 0) != draw_both(factors, 3, 1)
 
 
