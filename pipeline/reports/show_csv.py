@@ -73,8 +73,8 @@ def _rows(path: Path, index: int | None) -> Iterator[dict[str, object]]:
         method = method_named(shard.header.get("method", layout.DEFAULT_METHOD))
     for number in range(shard.num_games) if index is None else [checked_index(shard, index)]:
         record = shard.game(number)
-        played = game.varied(record.setup)
         try:
+            played = game.varied(record.setup)
             for ply, state in enumerate(replay_one(played, record.moves)):
                 if ply == len(record.moves):
                     break

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.config import InitConfig
-from pipeline.errors import FileError, MuGoError, naming
+from pipeline.errors import FileError, MuGoError, UsageError, naming
 from pipeline.games.registry import parse_game
 from pipeline.methods.registry import method_named
 from pipeline.phrases import counted
@@ -50,6 +50,11 @@ def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
     read or its network can't play this game; UsageError for an unknown game or network size.
     """
     game = parse_game(config.game)
+    if game.spec != game.family:
+        raise UsageError(
+            f"game {game.spec}: a model of {game.family} plays on all boards, each with its own limit of moves; "
+            f"wanted {game.family}"
+        )
     original = read_model(resolve_champion(config.original_model)) if config.original_model else None
     method = method_named(original.info.method if original else config.method)
     method.check(game)

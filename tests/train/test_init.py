@@ -82,7 +82,9 @@ def test_a_killed_init_is_completed(tmp_path: Path) -> None:
     assert link.is_symlink()
 
 
-@pytest.mark.parametrize("change", [{"game": "chess"}, {"network_size": "huge"}, {"new_model": Path("a-vs-b")}])
+@pytest.mark.parametrize(
+    "change", [{"game": "chess"}, {"game": "go:any,moves=60"}, {"network_size": "huge"}, {"new_model": Path("a-vs-b")}]
+)
 def test_wrong_usage_writes_nothing(tmp_path: Path, change: dict, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError):

@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove, UsageError
 from pipeline.games.base import (
+    OFF,
     ON,
     Actions,
     AnyGame,
@@ -61,7 +62,6 @@ from pipeline.games.lines.kernels import FIRST, SECOND
 from pipeline.games.stones import REFUSALS, RowGame, square_board
 
 MIN_PAIRS, MAX_PAIRS, DEFAULT_PAIRS = 3, 7, 5
-OFF = "off"
 # Planes that tell what a stone on an empty point would make by the lines alone: nobody looks at captures. A threat is a
 # straight four, a four or a three.
 SHAPES = ("a five", "a straight four", "a four", "a three", "threats on two lines")
@@ -158,6 +158,9 @@ class Gomoku(RowGame, OneAnalysis):
         states[:, self.num_points + kernels.MET] = setups
         return states
 
+    def varied(self, setup: int) -> Self:
+        return self if self.sees_opponents and 0 <= setup <= 2 else super().varied(setup)
+
     def as_seen(self, other: AnyGame) -> Self | None:
         return self if isinstance(other, Gomoku) and other.rules == self.rules else None
 
@@ -171,7 +174,7 @@ class Gomoku(RowGame, OneAnalysis):
         plies; whoever has fewer stones is to move, the first player if they have equally many.
 
         The last stone of the other counts as the last move. Raises IllegalMove if one point stands twice, the numbers
-        aren't those of players who take turns, or a five stands already.
+        aren't those of players who take turns, a five stands that decides the game, or nobody can move.
         """
         state = self.initial(1)
         if len(first) - len(second) not in ((0, 1) if to_move is None else (to_move,)):
@@ -187,8 +190,14 @@ class Gomoku(RowGame, OneAnalysis):
         words[kernels.PLY] = len(first) + len(second)
         moved = (second, first)[mover]
         words[kernels.LAST] = moved[-1] if moved else -1
-        if any(kernels.has_five(state[0], self.rules, colour) for colour in colours):
+        fives = [colour for colour in colours if kernels.has_five(state[0], self.rules, colour)]
+        breakable = self.rules.breakable and self.rules.goal and fives == [2 - mover]
+        if breakable and kernels.can_answer(state[0], self.rules, mover, shape_table()):
+            words[kernels.FIVE] = 2 - mover
+        elif fives:
             raise IllegalMove(f"a five stands already: this game of {self.spec} is over")
+        if not kernels.can_move(state[0], self.rules, mover, shape_table()):
+            raise IllegalMove(f"nobody can move: this game of {self.spec} is over")
         return state
 
     def play(self, states: States, actions: Actions, history: History) -> States:

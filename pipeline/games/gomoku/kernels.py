@@ -2,7 +2,7 @@
 
 Axes: B batch, P points (row-major, row 0 at the top), S state words, A = P actions, C planes.
 
-One state row, S = P + 8 words:
+One state row, S = P + 9 words:
     0 .. P-1   the points: EMPTY, FIRST or SECOND
     P + TO_MOVE     0 first player, 1 second
     P + PLY         moves made
@@ -11,6 +11,7 @@ One state row, S = P + 8 words:
     P + LAST        the last action, -1 at the start
     P + FIVE        who has a five that the player to move can still answer, FIRST or SECOND; 0 nobody
     P + PAIRS, + 1  pairs that the first player has captured, and the second
+    P + MET         the setup: 1 or 2 where the first or the second player meets one that doesn't learn; 0 else
 
 `table` and `lines` are shapes.shape_table() and board_lines(), `marks` [P] what its shapes() adds up.
 

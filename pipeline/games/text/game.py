@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from pipeline.errors import GameFault, IllegalMove, UsageError
 from pipeline.games.base import (
     CHANCE,
+    OFF,
     ON,
     Actions,
     AnyGame,
@@ -342,5 +343,7 @@ class TextGame(AnyGame):
 
 
 def _value(text: str) -> int | bool | str:
-    """A setting of an environment."""
-    return True if text == ON else small_number(text) if small_number(text) >= 0 else text
+    """A setting of an environment, as written by hand or in a spec: on and True, off and False are the same."""
+    if text in (ON, OFF, "True", "False"):
+        return text in (ON, "True")
+    return small_number(text) if small_number(text) >= 0 else text

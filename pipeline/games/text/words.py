@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 GAME = -1  # the sender of what the environment says
 
-# Environments that list the legal actions, all of them and nothing else, wherever a player is to move.
+# Environments that list the legal actions, all of them and nothing else, wherever a player is to move. Othello doesn't:
+# whoever has none is told of no way to say so, and nothing is listed for the opponent then.
 LISTED = (
     "Crusade",
     "KuhnChips",
     "KuhnPoker",
-    "Othello",
     "PigDice",
     "SimpleTak",
     "TicTacToe",

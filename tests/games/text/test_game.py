@@ -52,6 +52,13 @@ def test_every_environment_that_is_played_lists_all_it_takes(kind: str) -> None:
         assert game.returns(states)[0] == np.sign(game.rewards(states)[0] @ [1, -1])
 
 
+@pytest.mark.parametrize(("text", "value"), [("on", True), ("True", True), ("off", False), ("False", False), ("3", 3)])
+def test_settings_are_read_as_specs_write_them(text: str, value: bool | int) -> None:
+    found = TextGame.from_spec("KuhnPoker-v0", {"max_rounds": text})
+    assert found.spec == f"text:KuhnPoker-v0,max_rounds={value}"
+    assert parse_game(found.spec).spec == found.spec
+
+
 def test_a_game_is_replayed_from_its_moves_whatever_is_played_meanwhile() -> None:
     game = TextGame.from_spec("KuhnPoker-v0", {})
     moves, shown, states = random_game(game, 5, invalid=0.1)

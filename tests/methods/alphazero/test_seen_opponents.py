@@ -14,6 +14,8 @@ from pipeline.games.gomoku import kernels
 from pipeline.games.registry import parse_game
 from pipeline.methods.alphazero.examples import Positions, make_examples
 from pipeline.players.searching import SearchPlayer
+from pipeline.reports.show import show
+from pipeline.reports.show_csv import csv_lines
 from pipeline.storage.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, read_shard, write_shard
 from tests.helpers import make_model
 from tests.matches.test_runner import play
@@ -49,6 +51,18 @@ def test_setups_that_nobody_knows() -> None:
     for game, setup in ((GAME, 3), (GAME, -1), (parse_game("gomoku:9"), 1)):
         with pytest.raises(IllegalMove, match=f"setup {setup}"):
             game.begin(np.array([0, setup]))
+
+
+def test_games_of_every_setup_are_shown(tmp_path) -> None:
+    """Setups are no damage: the game is the same whoever is told what."""
+    opponents = meeting(random_opponent(), replace(searching(GAME), learns=True), None)
+    records = [f.record for f in play_against(SPEC, opponents, 6, readouts=4, random_plies=3)]
+    assert {record.setup for record in records} >= {1, 2}
+    path = write_shard(tmp_path, "000001-a", "w00", SPEC, records, {})
+    rows = list(csv_lines(tmp_path))
+    assert len(rows) == 1 + sum(len(record.moves) for record in records)
+    for index in range(len(records)):
+        assert "damaged" not in "\n".join(show(path, index))
 
 
 def test_who_sees_whom() -> None:
