@@ -82,7 +82,8 @@ def watch(
     given = Path(config.black_model)
     if config.white_model is not None:
         raise UsageError("evaluate --watch --white-model: every new model is evaluated; leave one of them out")
-    if given.name != layout.CHAMPION:
+    spec = parse_player(config.black_model, lambda _: Path("champion"))  # there needn't be one yet
+    if given.name != layout.CHAMPION or spec.given != given:
         raise UsageError(
             f"evaluate --watch --black-model {given}: its folder is followed; wanted FOLDER/{layout.CHAMPION}"
         )

@@ -130,6 +130,26 @@ def test_a_challenger_that_passes_becomes_champion(tmp_path, models, made_up_net
     assert caught.value.missing == 1 and caught.value.exit_code == 75
 
 
+@pytest.mark.parametrize("spec", ["policy:{}", "old={}", "old=policy:{}", "{}@3"])
+def test_the_champion_may_be_asked_for_by_any_spec(tmp_path, models, spec):
+    summary = evaluate(config_for(tmp_path, threshold=0, black_model=spec.format(models / "best_model")))
+    assert summary.promoted and resolve_champion(models / "best_model").name == "000001-test"
+    assert [path.name for path in tmp_path.iterdir() if "saved_models" in path.name] == ["saved_models"]
+
+
+def test_nobody_is_promoted_over_a_model_that_is_not_the_champion(tmp_path, models):
+    make_model(models, number=2, seed=2)
+    elsewhere = make_model(tmp_path / "elsewhere", seed=3)  # where nobody is champion
+    for black in (models / "000001-test", elsewhere):
+        config = config_for(tmp_path, threshold=0, black_model=str(black), white_model=str(models / "000002-test"))
+        summary = evaluate(config)
+        assert summary.passed and not summary.promoted
+        assert summary.reason.endswith(f"not promoted: {black.name} isn't the champion")
+    assert os.listdir(elsewhere.parent) == [elsewhere.name]
+    assert resolve_champion(models / "best_model").name == "000000-test"
+    assert evaluate(config_for(tmp_path, threshold=0, black_model=str(models / "000000-test"))).promoted
+
+
 def test_no_gate_promotes_without_a_game(tmp_path, models, monkeypatch):
     monkeypatch.setattr(PlayerFactory, "_loaded", None)  # no network, either: loading takes longer than the rest
     summary = evaluate(config_for(tmp_path, threshold=0))

@@ -617,6 +617,8 @@ def test_a_record_that_is_made_anew_does_not_count_its_own_games_twice(run: Path
     [
         ({"white_model": "random"}, "every new model is evaluated"),
         ({"black_model": "saved_models/000001-test"}, "wanted FOLDER/best_model"),
+        ({"black_model": "policy:saved_models/best_model"}, "wanted FOLDER/best_model"),
+        ({"black_model": "old=saved_models/best_model"}, "wanted FOLDER/best_model"),
         ({"benchmark": ["nobody"]}, "player 'nobody': no such model or built-in player"),
         ({"single": "nobody"}, "player 'nobody': no such model or built-in player"),
         ({"single": "pool:nobody"}, "mode 'nobody'"),
