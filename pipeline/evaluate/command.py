@@ -370,6 +370,8 @@ def _finish_promotions(config: EvaluateConfig, champion: Entrant, progress: Prog
         summary = read_summary(folder)
         if summary is None or not (PENDING in summary or NOT_IN_POOL in summary):
             continue
+        if summary.get(PENDING) and not is_champion:
+            continue  # the kill came before best_model was re-pointed
         if summary.pop(PENDING, False):
             summary.update(promoted=True, reason=f"{summary.get('reason', '')}; promoted")
         summary.pop(NOT_IN_POOL, None)

@@ -248,6 +248,10 @@ def test_a_kill_between_decision_and_promotion_is_made_good(tmp_path, models, ma
         with pytest.raises(KeyboardInterrupt):
             evaluate(config)
     assert resolve_champion(models / "best_model").name == "000000-test"
+    # Whoever measures the challenger in between doesn't make it champion.
+    evaluate(config.model_copy(update={"black_model": str(models / "000001-test"), "white_model": "heuristic"}))
+    saved = read_match(tmp_path / "evaluate" / "000001-test-vs-000000-test").summary
+    assert saved["promotion_pending"] is True and not saved["promoted"]
     count = len(made_up_networks)
     summary = evaluate(config)
     assert summary.promoted and len(made_up_networks) == count
