@@ -310,7 +310,7 @@ def _conclude(
     outside = {}
     if present == challenger.spec.path:
         summary = _with_outcome(summary, True, "promoted")
-        outside = _join_pool(config, home / challenger.spec.path.name, progress)
+        outside = _join_pool(config, challenger.spec.path, progress)
     else:
         who = present.name if present else "missing"
         summary = _with_outcome(

@@ -729,6 +729,13 @@ def test_a_tampered_game_is_found(tmp_path, models, made_up_networks):
         evaluate(config_for(tmp_path, threshold=1.0, white_model=str(models / "000001-test")))
 
 
+def test_a_challenger_from_another_folder_joins_the_pool_itself(tmp_path, models):
+    other = make_model(tmp_path / "other", number=1, seed=7)  # named like a model of the champion's folder
+    assert evaluate(config_for(tmp_path, threshold=0, white_model=str(other))).promoted
+    assert resolve_champion(models / "best_model") == other
+    assert [member.spec for member in read_pool(tmp_path / "pool.json").members] == [str(other)]
+
+
 def test_trouble_with_the_pool_does_not_hide_a_promotion(tmp_path, models, made_up_networks):
     (tmp_path / "pool.json").write_text("{")
     progress = Once()
