@@ -41,6 +41,11 @@ class Field:
     def names(self) -> list[str]:
         return list(self.entrants)
 
+    @property
+    def with_handicap(self) -> list[str]:
+        """Those who take handicap stones. No two of them can meet."""
+        return [name for name, entrant in self.entrants.items() if entrant.spec.handicap]
+
     def plays(self, match: MatchResults) -> bool:
         """Whether this run may add games to this match. A tournament's match has no fixed number of games."""
         names = {info.rated_as for info in match.header.players}
@@ -100,7 +105,8 @@ def _play(config: TournamentConfig, field: Field, runner: MatchRunner, progress:
             one, other = (info.rated_as for info in cut_short[0].header.players)
             games = cut_short[0].num_games - len(cut_short[0].games)
         else:
-            one, other = next_pair(field.names, results, config.schedule, field.place, config.against)
+            how = config.schedule, field.place, config.against, field.with_handicap
+            one, other = next_pair(field.names, results, *how)
             games = 2 * min(-(-left // 2), config.pairs_per_round)
         begun |= {layout.match_name(one, other), layout.match_name(other, one)}
         if not _round(config, runner, field.entrants[one], field.entrants[other], games):
@@ -162,6 +168,11 @@ def _field(config: TournamentConfig, progress: Progress) -> tuple[Field, Game]:
             f"tournament: {len(entrants)} players; wanted at least two: name them with --player, or fill {config.pool} "
             "with `python main.py pool add PLAYER`",
             2 - len(entrants),
+        )
+    if all(entrant.spec.handicap for entrant in entrants.values()):
+        raise UsageError(
+            f"tournament: {' and '.join(entrants)} all take handicap stones, so no two can meet; wanted a player that "
+            "gives them"
         )
     asked = config.game
     if place is not None and (model := entrants[place].model):
