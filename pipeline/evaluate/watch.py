@@ -115,12 +115,13 @@ def watch(
 
 
 def _check_players(config: EvaluateConfig) -> None:
-    """Raises UsageError or FileError for a player or a mode of the pool that makes no sense."""
+    """Raises UsageError for a player or a mode of the pool that makes no sense. A model needn't be there yet."""
     if config.single.startswith(POOL):
         parse_mode(config.single.removeprefix(POOL))
     singles = [] if config.single == CHAMPION or config.single.startswith(POOL) else [config.single]
     for text in (*singles, *config.benchmark):
-        parse_player(text)
+        with suppress(FileError):  # its matches are skipped until it is there
+            parse_player(text)
 
 
 class _Watcher:

@@ -462,6 +462,17 @@ def test_a_member_of_the_pool_that_is_gone_is_skipped_until_it_is_back(run: Path
         watched()
 
 
+def test_an_opponent_that_is_not_there_yet_is_skipped_until_it_is(run: Path) -> None:
+    options = {**BENCHMARK_ONLY, "benchmark": ["random", "saved_models/000010-test@1"], "benchmark_every": 3}
+    heard = Heard()
+    found = watched(heard, **options)["000003-test"]
+    assert [one.opponent for one in found.results] == ["random"]
+    assert [(one.opponent, one.again) for one in found.skipped] == [("saved_models/000010-test@1", True)]
+    make_model(Path("saved_models"), 10, seed=10)
+    again = watched(**options)["000003-test"]
+    assert again.is_whole and {one.opponent for one in again.results} == {"random", "000010-test@1"}
+
+
 def test_a_pool_that_cannot_be_read_is_met_once_it_is_mended(run: Path) -> None:
     pool("add", "saved_models/000000-test")
     path = Path("data/pool.json")
