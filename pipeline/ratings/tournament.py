@@ -56,8 +56,8 @@ def tournament(config: TournamentConfig, progress: Progress = SILENT) -> Ratings
     """Play until the folder has config.games games of these players, or their ratings are known well enough.
 
     The summary has these players only, with errors relative to their own mean; config.until is about those errors.
-    Raises NotYet for a pool of fewer than two or if another process plays in this folder, UsageError for wrong players,
-    FileError for a member of the pool that can't play, KeyboardInterrupt after recording the finished games.
+    Raises NotYet for a pool of fewer than two or if another process plays in this folder, UsageError for wrong players
+    or matches of another game among those that count, FileError for a member of the pool that can't play, KeyboardInterrupt after recording the finished games.
     """
     if config.games % 2:
         raise UsageError(f"tournament --games {config.games}: wanted an even number: every opening is played twice")
@@ -69,8 +69,10 @@ def tournament(config: TournamentConfig, progress: Progress = SILENT) -> Ratings
     busy = "another process plays this tournament; wait until it is done, or choose another --output-dir"
     # Two processes would add to the same matches.
     with MatchRunner(config, game, progress) as runner, match_lock(config.output_dir, busy):
+        history = _History(_folders(config))
+        _check_game(config, history.read(), game)
         try:
-            _play(config, field, runner, progress)
+            _play(config, field, runner, history, progress)
         except BaseException:
             try:
                 _rate(config, field)
@@ -82,9 +84,21 @@ def tournament(config: TournamentConfig, progress: Progress = SILENT) -> Ratings
         return _rate(config, field, progress)
 
 
-def _play(config: TournamentConfig, field: Field, runner: MatchRunner, progress: Progress) -> None:
+def _check_game(config: TournamentConfig, known: Sequence[MatchResults], game: Game) -> None:
+    """Raises UsageError for matches of another game, which can't be rated with this tournament's."""
+    for match in known:
+        if len(match.rows) and match.header.game != game.spec:
+            raise UsageError(
+                f"tournament --output-dir {config.output_dir}: {match.folder} is rated with it, and is "
+                f"{match.header.game}, not {game.spec}; wanted another folder, e.g. --output-dir "
+                f"other/{config.output_dir.name}"
+            )
+
+
+def _play(
+    config: TournamentConfig, field: Field, runner: MatchRunner, history: _History, progress: Progress
+) -> None:
     begun: set[str] = set()  # matches that this run played: games missing there have failed twice
-    history = _History(_folders(config))
     while True:
         known = history.read()
         own = [match for match in known if match.folder.parent == config.output_dir and field.plays(match)]

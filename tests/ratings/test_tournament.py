@@ -254,6 +254,17 @@ def test_those_who_take_handicap_stones_do_not_meet(tmp_path):
         tournament(config.model_copy(update={"player": [two, three]}))
 
 
+def test_matches_of_another_game_are_told_before_anything_is_played(tmp_path):
+    tournament(config_for(tmp_path, games=2))
+    before = played(tmp_path)
+    heard = Heard()
+    with pytest.raises(UsageError, match=r"--output-dir .*heuristic is rated with it, and is connect4, not tictactoe; wanted"):
+        tournament(config_for(tmp_path, games=4, game="tictactoe"), heard)
+    assert played(tmp_path) == before and not heard.warned
+    elsewhere = tmp_path / "other" / "tournament"
+    assert tournament(config_for(tmp_path, games=4, game="tictactoe", output_dir=elsewhere)).games == 4
+
+
 def test_what_it_refuses(tmp_path):
     with pytest.raises(UsageError, match="even number"):
         tournament(config_for(tmp_path, games=7))
