@@ -192,8 +192,7 @@ class _Watcher:
         self._tried.add(candidate.name)
         record = self._records.get(candidate.name)
         try:
-            model = rated_entrant(str(candidate.path), _readouts(record, candidate.settings))
-            _check_game(model)
+            model = _load(candidate.path, _readouts(record, candidate.settings))
             if record is not None and record.weights != model.info.weights:
                 raise FileError(candidate.path, "its weights changed since its evaluation began; restore them")
             if record is None:
@@ -338,13 +337,15 @@ def _check_allowed(settings: EvaluateConfig, opponent: Opponent) -> None:
         )
 
 
-def _check_game(model: Entrant) -> None:
-    """Raises FileError for a model of a game that nobody knows here: no match of it can be played."""
-    assert model.model is not None
+def _load(path: Path, readouts: int) -> Entrant:
+    """Raises FileError for a model that can't be read, or whose game or method nobody knows here: it can't play."""
     try:
+        model = rated_entrant(str(path), readouts)
+        assert model.model is not None
         parse_game(model.model.info.game)
     except UsageError as error:
-        raise FileError(model.model.path, str(error)) from error
+        raise FileError(path, str(error)) from error
+    return model
 
 
 def _readouts(record: Evaluation | None, settings: EvaluateConfig) -> int:

@@ -425,13 +425,14 @@ def test_a_model_that_is_damaged_after_its_plan_goes_on_once_it_is_restored(
     }  # fmt: skip
 
 
-def test_a_model_of_an_unknown_game_is_skipped_once(run: Path) -> None:
+@pytest.mark.parametrize("what, name", [("game", "nowhere:3"), ("method", "nowhere")])
+def test_a_model_of_an_unknown_game_or_method_is_skipped_once(run: Path, what: str, name: str) -> None:
     path = Path("saved_models/000003-test/model.json")
-    path.write_text(json.dumps({**json.loads(path.read_text()), "game": "nowhere:3"}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), what: name}))
     heard = Heard()
     assert "000003-test" not in watched(heard)
     (said,) = [text for text in heard.warned if "000003-test" in text]
-    assert said.startswith("000003-test is not evaluated: ") and "unknown name 'nowhere'" in said
+    assert said.startswith("000003-test is not evaluated: ") and "'nowhere'" in said
     assert not (WATCH / "000003-test.json").exists()
 
 
