@@ -487,6 +487,21 @@ def test_a_pool_that_cannot_be_read_is_met_once_it_is_mended(run: Path) -> None:
     assert [plan.opponents for plan in again.strategies if plan.strategy == "tournament"] == [["000000-test@2"]]
 
 
+def test_who_of_a_damaged_pool_is_the_single_opponent_is_chosen_once_it_is_mended(run: Path) -> None:
+    pool("add", "heuristic")
+    path = Path("data/pool.json")
+    whole = path.read_text()
+    path.write_text("{")
+    only = {"ladder_games": 0, "tournament_games": 0, "benchmark": ["random"], "single": "pool:fixed=heuristic"}
+    found = watched(single_every=3, **only)
+    assert [(one.opponent, one.strategies) for one in found["000003-test"].skipped] == [("the pool", ["single"])]
+    assert found["000002-test"].is_whole  # it doesn't need the pool
+    path.write_text(whole)
+    again = watched(single_every=3, **only)["000003-test"]
+    assert again.is_whole and {one.opponent for one in again.results} == {"random", "heuristic"}
+    assert [plan.opponents for plan in again.strategies if plan.strategy == "single"] == [["heuristic"]]
+
+
 BENCHMARK_ONLY = {"single_games": 0, "ladder_games": 0, "tournament_games": 0}
 
 
