@@ -21,6 +21,7 @@ from pipeline.evaluate.sprt import ACCEPTED, REJECTED, UNDECIDED, Sprt, SprtStat
 from pipeline.games.registry import parse_game
 from pipeline.matches import points, statistics
 from pipeline.matches.statistics import Score, pair_scores, repeated_games, score_of
+from pipeline.matches.worker_pool import ATTEMPTS
 from pipeline.phrases import counted, percent, results
 from pipeline.storage.matches import MatchGame, MatchHeader, MatchWriter
 
@@ -321,7 +322,9 @@ def summarise(rule: Rule, writer: MatchWriter, whole: bool = False) -> EvaluateS
         pairs=list(status.pair_counts),
         duplicates=status.duplicates,
         ends=dict(Counter(game.end for game in games)),
-        failed=len({failure.failed for failure in writer.failures} - writer.games.keys()),
+        failed=len(
+            {failure.failed for failure in writer.failures if failure.attempt >= ATTEMPTS} - writer.games.keys()
+        ),
         measured=rule.games if measured is None else measured,
         threshold=threshold,
         points_needed=status.gate / 2 if by_gate else None,

@@ -12,7 +12,7 @@ from pipeline.evaluate.promotion import Rule, deciding_games, match_status, summ
 from pipeline.evaluate.sprt import Sprt
 from pipeline.matches import statistics
 from pipeline.matches.statistics import VOID, Score, repeated_games, score_of
-from pipeline.storage.matches import MatchGame, MatchHeader, MatchWriter, PlayerInfo, open_match
+from pipeline.storage.matches import MatchFailure, MatchGame, MatchHeader, MatchWriter, PlayerInfo, open_match
 
 SPRT = Sprt(0, 150, 0.1, 0.1)
 
@@ -252,6 +252,18 @@ def test_what_was_needed_is_said_of_the_games_that_count(tmp_path: Path) -> None
     assert (summary.games, summary.games_that_count, summary.points_needed) == (40, 30, 16.5)
     assert ", needed 55.0 %;" in summary.lines()[1]
     assert summary.reason == "24 points of the 16.5 needed from 30 different games"
+
+
+def test_games_that_failed_once_before_it_was_decided_did_not_fail_twice(tmp_path: Path) -> None:
+    writer = opened(tmp_path / "a-vs-b", Rule(10, 0.6))
+    writer.add([game(index, 1) for index in range(6)])
+    for number, attempt in ((6, 1), (6, 2), (7, 1), (8, 1), (5, 1), (5, 2)):
+        writer.add_failure(
+            MatchFailure(failed=number, attempt=attempt, kind="broken", player="a", problem="gone", moves=[])
+        )
+    summary = summarise(Rule(10, 0.6), writer)
+    assert summary.passed and summary.failed == 1
+    assert "1 game failed twice" in "\n".join(summary.lines())
 
 
 # What is measured of a match that ends early
