@@ -57,7 +57,8 @@ def tournament(config: TournamentConfig, progress: Progress = SILENT) -> Ratings
 
     The summary has these players only, with errors relative to their own mean; config.until is about those errors.
     Raises NotYet for a pool of fewer than two or if another process plays in this folder, UsageError for wrong players
-    or matches of another game among those that count, FileError for a member of the pool that can't play, KeyboardInterrupt after recording the finished games.
+    or matches of another game among those that count, FileError for a member of the pool that can't play,
+    KeyboardInterrupt after recording the finished games.
     """
     if config.games % 2:
         raise UsageError(f"tournament --games {config.games}: wanted an even number: every opening is played twice")
@@ -95,9 +96,7 @@ def _check_game(config: TournamentConfig, known: Sequence[MatchResults], game: G
             )
 
 
-def _play(
-    config: TournamentConfig, field: Field, runner: MatchRunner, history: _History, progress: Progress
-) -> None:
+def _play(config: TournamentConfig, field: Field, runner: MatchRunner, history: _History, progress: Progress) -> None:
     begun: set[str] = set()  # matches that this run played: games missing there have failed twice
     while True:
         known = history.read()
