@@ -267,6 +267,7 @@ def test_evaluate_says_score_interval_and_decision() -> None:
     facts |= {"wins": 60, "draws": 2, "losses": 2, "share": 0.953, "share_low": 0.871, "share_high": 0.984}
     facts |= {
         "points_needed": 34.0,
+        "games_that_count": 64,
         "elo": 523.4,
         "elo_low": 331.0,
         "elo_high": None,

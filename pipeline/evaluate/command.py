@@ -48,7 +48,7 @@ from pipeline.storage.matches import (
     read_summary,
     write_summary,
 )
-from pipeline.storage.models import newest_models, read_promotions, set_champion
+from pipeline.storage.models import newest_models, present_champion, read_promotions, set_champion
 from pipeline.workers.processes import check_workers
 
 TESTED_AT_ONCE = 64  # games, for a sequential test: those begun after the deciding pair are played for nothing
@@ -138,20 +138,23 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
 # Choosing
 
 
-def _home(config: EvaluateConfig, champion: Entrant) -> Path | None:
+def _home(champion: Entrant) -> Path | None:
     """The folder whose best_model is at stake; None if the champion is no model."""
-    if champion.spec.path is None:
+    if champion.spec.path is None or champion.spec.given is None:
         return None
-    given = Path(config.black_model)
-    linked = given.name == layout.CHAMPION and not champion.spec.handicap
-    return given.parent if linked else champion.spec.path.parent
+    return champion.spec.given.parent if _is_by_link(champion) else champion.spec.path.parent
+
+
+def _is_by_link(champion: Entrant) -> bool:
+    """Whether best_model was asked for, and not a model by its own name."""
+    return champion.spec.given is not None and champion.spec.given.name == layout.CHAMPION
 
 
 def _challenger(config: EvaluateConfig, champion: Entrant) -> str:
     """The player asked for, or the newest model that is newer than the champion and has no finished match with it."""
     if config.white_model is not None:
         return config.white_model
-    home = _home(config, champion)
+    home = _home(champion)
     if home is None or champion.spec.path is None:
         raise UsageError(f"evaluate --white-model: not given; against {champion.name} there is no newest model to take")
     current = layout.parse_model_name(champion.spec.path.name)
@@ -285,7 +288,7 @@ def _conclude(
     config: EvaluateConfig, summary: EvaluateSummary, challenger: Entrant, champion: Entrant, progress: Progress
 ) -> EvaluateSummary:
     """Write the summary and promote. After a kill in between, the next run finds the promotion pending and makes it."""
-    folder, home = Path(summary.match), _home(config, champion)
+    folder, home = Path(summary.match), _home(champion)
     why_not = _why_not(config, challenger, champion)
     if not summary.passed or why_not:
         outcome = "not promoted" + (f": {why_not}" if summary.passed else "")
@@ -307,7 +310,7 @@ def _conclude(
     outside = {}
     if present == challenger.spec.path:
         summary = _with_outcome(summary, True, "promoted")
-        outside = _join_pool(config, home / challenger.spec.path.name, progress)
+        outside = _join_pool(config, challenger.spec.path, progress)
     else:
         who = present.name if present else "missing"
         summary = _with_outcome(
@@ -327,7 +330,15 @@ def _why_not(config: EvaluateConfig, challenger: Entrant, champion: Entrant) -> 
             return f"{entrant.name} took handicap stones"
     if challenger.spec.path == champion.spec.path:
         return f"{challenger.name} is the champion itself"
-    return "" if config.promote else "--no-promote"
+    if not config.promote:
+        return "--no-promote"
+    # Whoever was reached by the link was the champion when the match began.
+    return "" if _is_by_link(champion) or _is_champion(champion) else f"{champion.name} isn't the champion"
+
+
+def _is_champion(entrant: Entrant) -> bool:
+    home = _home(entrant)
+    return home is not None and present_champion(home) == entrant.spec.path
 
 
 def _join_pool(config: EvaluateConfig, model: Path, progress: Progress) -> dict[str, Any]:
@@ -350,14 +361,17 @@ def _finish_promotions(config: EvaluateConfig, champion: Entrant, progress: Prog
     """Complete the journal and the summaries of this champion's promotions that a kill kept from their last write, and
     the pool that an error kept it out of.
     """
-    home = _home(config, champion)
+    home = _home(champion)
     if home is not None:
         read_promotions(home)
+    is_champion = _is_champion(champion)
     for folder in list_matches(config.output_dir, champion.name):
         atomic.sweep(folder)
         summary = read_summary(folder)
         if summary is None or not (PENDING in summary or NOT_IN_POOL in summary):
             continue
+        if summary.get(PENDING) and not is_champion:
+            continue  # the kill came before best_model was re-pointed
         if summary.pop(PENDING, False):
             summary.update(promoted=True, reason=f"{summary.get('reason', '')}; promoted")
         summary.pop(NOT_IN_POOL, None)

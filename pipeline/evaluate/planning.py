@@ -138,7 +138,7 @@ class Planner:
         for strategy in candidate.strategies:
             games = settings.games_of(strategy)
             if strategy == SINGLE:
-                texts = [text for text in [self._single(found, members)] if text]
+                texts = self._single(found, members)
             elif strategy == BENCHMARK:
                 texts = list(settings.benchmark)
             else:
@@ -176,8 +176,14 @@ class Planner:
         for plan in record.strategies:
             texts: list[str] = []
             for one in wanted:
-                if plan.strategy in one.strategies:
-                    texts += [member.spec for member in members] if one.opponent == THE_POOL else [one.opponent]
+                if plan.strategy not in one.strategies:
+                    continue
+                if one.opponent != THE_POOL:
+                    texts.append(one.opponent)
+                elif plan.strategy == SINGLE:
+                    texts += self._single(found, members)
+                else:
+                    texts += [member.spec for member in members]
             games = [record.planned[name].games for name in plan.opponents]
             new = found.opponents_of(texts, max(games, default=candidate.settings.games_of(plan.strategy) or 2),
                                      plan.strategy)  # fmt: skip
@@ -221,7 +227,10 @@ class Planner:
         try:
             members = read_pool(self._config.pool).members
         except FileError as error:
-            found.skip(THE_POOL, error, True, *(one for one in found.candidate.strategies if one in OF_THE_POOL))
+            of_the_pool = (*OF_THE_POOL, SINGLE) if found.candidate.settings.single.startswith(POOL) else OF_THE_POOL
+            strategies = [one for one in found.candidate.strategies if one in of_the_pool]
+            if strategies:
+                found.skip(THE_POOL, error, True, *strategies)
             return []
         for member in members:
             if is_engine(member.spec) and not self._config.allow_engines:
@@ -229,17 +238,20 @@ class Planner:
                 found.skip(member.name, problem, again=False)
         return [member for member in members if member.name not in found.skipped]
 
-    def _single(self, found: _Found, members: Sequence[Member]) -> str | None:
+    def _single(self, found: _Found, members: Sequence[Member]) -> list[str]:
+        """The spec of the one opponent; empty if there is none."""
         text = found.candidate.settings.single
         if text == CHAMPION:
             champions = [path for path in read_champions(self._home) if _number(path) < found.candidate.number]
             if not champions:
                 found.skip(CHAMPION, "no older model was champion", again=False)
-                return None
+                return []
             newest = champions[-1]
-            return f"{self._home}/{newest.name}" if newest.parent.samefile(self._home) else str(newest)
+            return [f"{self._home}/{newest.name}" if newest.parent.samefile(self._home) else str(newest)]
         if not text.startswith(POOL):
-            return text
+            return [text]
+        if THE_POOL in found.skipped:
+            return []
         names = {member.name: member.spec for member in members}
         champions_so_far = [path.name for path in read_champions(self._home)]
         generator = np.random.default_rng([self._config.seed, found.candidate.number])
@@ -247,9 +259,9 @@ class Planner:
         mode = parse_mode(text.removeprefix(POOL))
         chosen = choose(mode, list(names), found.rated, found.candidate.name, champions_so_far, generator, said.append)
         if chosen in names:
-            return names[chosen]
+            return [names[chosen]]
         found.skip(text, "; ".join(said) or f"{chosen} isn't a member of the pool", again=False)
-        return None
+        return []
 
 
 class _Found:

@@ -21,6 +21,7 @@ from pipeline.evaluate.sprt import ACCEPTED, REJECTED, UNDECIDED, Sprt, SprtStat
 from pipeline.games.registry import parse_game
 from pipeline.matches import points, statistics
 from pipeline.matches.statistics import Score, pair_scores, repeated_games, score_of
+from pipeline.matches.worker_pool import ATTEMPTS
 from pipeline.phrases import counted, percent, results
 from pipeline.storage.matches import MatchGame, MatchHeader, MatchWriter
 
@@ -63,17 +64,19 @@ def rule_of(header: MatchHeader) -> Rule:
 class MatchStatus:
     """A match as far as it was played.
 
-    counted      games that count, by number
-    score        the challenger's in these games
-    duplicates   games whose moves and colours repeat those of a game with a lower number
-    pair_scores  [games / 2] half points 0..4; None: not both played, VOID: one is an excluded duplicate
-    gate         half points to reach, unless sprt decides
+    counted           games that count, by number
+    score             the challenger's in these games
+    duplicates        games whose moves and colours repeat those of a game with a lower number
+    pair_scores       [games / 2] half points 0..4; None: not both played, VOID: one is an excluded duplicate
+    games_that_count  of the whole match, played or not: all but the duplicates excluded so far
+    gate              half points to reach in these games, unless sprt decides
     """
 
     counted: dict[int, MatchGame]
     score: Score
     duplicates: int
     pair_scores: list[int | None]
+    games_that_count: int
     gate: int
     sprt: SprtState | None
     decided: bool
@@ -105,7 +108,7 @@ def match_status(rule: Rule, games: Mapping[int, MatchGame]) -> MatchStatus:
         decided, passed = statistics.is_decided(score, most, gate), statistics.passes(score, gate)
     else:
         decided, passed = state.decision != UNDECIDED, state.decision == ACCEPTED
-    return MatchStatus(counted, score, len(repetitions), pairs, gate, state, decided, passed)
+    return MatchStatus(counted, score, len(repetitions), pairs, most, gate, state, decided, passed)
 
 
 def points_of_pairs(rule: Rule, games: Mapping[int, MatchGame]) -> list[float]:
@@ -196,6 +199,7 @@ class EvaluateSummary:
     duplicates               games whose moves and colours repeat those of another
     ends                     how the games ended: played_out, move_limit, resigned
     failed                   games that failed in both attempts
+    games_that_count         of the match, without excluded duplicates; points_needed are of these
     measured                 all figures are about the games below this number, which alone decide the match
     tail_probability         that an equal player does at least this well; over games if none was drawn, else over pairs
     threshold, points_needed None where the sequential test decides, like the next two
@@ -211,6 +215,7 @@ class EvaluateSummary:
     champion: str
     game: str
     games: int
+    games_that_count: int
     games_played: int
     wins: int
     losses: int
@@ -251,7 +256,9 @@ class EvaluateSummary:
         title = f"{self.challenger} against {self.champion}"
         if not self.games_played:
             return [f"{title}: no game played; {self.reason}"]
-        needed = f", needed {percent(self.points_needed / self.games)}" if self.points_needed is not None else ""
+        needed = ""
+        if self.points_needed is not None:
+            needed = f", needed {percent(self.points_needed / self.games_that_count)}"
         lines = [
             f"{title}: {results(self.wins, self.draws, self.losses)}",
             *([] if self.points is None else self.points.lines()),
@@ -289,7 +296,7 @@ def summarise(rule: Rule, writer: MatchWriter, whole: bool = False) -> EvaluateS
     played = max(1, score.games)
     low, high = statistics.wilson_interval(score)
     elo_low, elo, elo_high = (value if math.isfinite(value) else None for value in statistics.elo_interval(score))
-    most = rule.games - (len(known) - len(games))
+    most = status.games_that_count
     by_gate = status.sprt is None  # a threshold means nothing where the sequential test decides
     threshold = rule.threshold
     if threshold is None and by_gate:
@@ -300,6 +307,7 @@ def summarise(rule: Rule, writer: MatchWriter, whole: bool = False) -> EvaluateS
         champion=header.champion,
         game=header.game,
         games=rule.games,
+        games_that_count=most,
         games_played=score.games,
         **asdict(score),
         win_rate=score.wins / played,
@@ -314,7 +322,9 @@ def summarise(rule: Rule, writer: MatchWriter, whole: bool = False) -> EvaluateS
         pairs=list(status.pair_counts),
         duplicates=status.duplicates,
         ends=dict(Counter(game.end for game in games)),
-        failed=len({failure.failed for failure in writer.failures} - writer.games.keys()),
+        failed=len(
+            {failure.failed for failure in writer.failures if failure.attempt >= ATTEMPTS} - writer.games.keys()
+        ),
         measured=rule.games if measured is None else measured,
         threshold=threshold,
         points_needed=status.gate / 2 if by_gate else None,
@@ -380,8 +390,10 @@ def _reason(rule: Rule, status: MatchStatus, score: Score, unneeded: int) -> str
             f"(log-likelihood ratio {state.llr:+.2f}, bounds {state.lower:+.2f} and {state.upper:+.2f})"
             f"{left_out}"
         )
-    text = f"{score.half_points / 2:g} points of the {status.gate / 2:g} needed from {rule.games} games"
-    return text + (f", decided after {score.games}{left_out}" if score.games < rule.games else "")
+    most = status.games_that_count
+    games = f"{most} games" if most == rule.games else f"{most} different games"
+    text = f"{score.half_points / 2:g} points of the {status.gate / 2:g} needed from {games}"
+    return text + (f", decided after {score.games}{left_out}" if score.games < most else "")
 
 
 def _elo_text(elo: float | None, above: bool) -> str:

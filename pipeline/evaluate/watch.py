@@ -82,7 +82,8 @@ def watch(
     given = Path(config.black_model)
     if config.white_model is not None:
         raise UsageError("evaluate --watch --white-model: every new model is evaluated; leave one of them out")
-    if given.name != layout.CHAMPION:
+    spec = parse_player(config.black_model, lambda _: Path("champion"))  # there needn't be one yet
+    if given.name != layout.CHAMPION or spec.given != given:
         raise UsageError(
             f"evaluate --watch --black-model {given}: its folder is followed; wanted FOLDER/{layout.CHAMPION}"
         )
@@ -114,12 +115,13 @@ def watch(
 
 
 def _check_players(config: EvaluateConfig) -> None:
-    """Raises UsageError or FileError for a player or a mode of the pool that makes no sense."""
+    """Raises UsageError for a player or a mode of the pool that makes no sense. A model needn't be there yet."""
     if config.single.startswith(POOL):
         parse_mode(config.single.removeprefix(POOL))
     singles = [] if config.single == CHAMPION or config.single.startswith(POOL) else [config.single]
     for text in (*singles, *config.benchmark):
-        parse_player(text)
+        with suppress(FileError):  # its matches are skipped until it is there
+            parse_player(text)
 
 
 class _Watcher:
@@ -190,8 +192,7 @@ class _Watcher:
         self._tried.add(candidate.name)
         record = self._records.get(candidate.name)
         try:
-            model = rated_entrant(str(candidate.path), _readouts(record, candidate.settings))
-            _check_game(model)
+            model = _load(candidate.path, _readouts(record, candidate.settings))
             if record is not None and record.weights != model.info.weights:
                 raise FileError(candidate.path, "its weights changed since its evaluation began; restore them")
             if record is None:
@@ -336,13 +337,15 @@ def _check_allowed(settings: EvaluateConfig, opponent: Opponent) -> None:
         )
 
 
-def _check_game(model: Entrant) -> None:
-    """Raises FileError for a model of a game that nobody knows here: no match of it can be played."""
-    assert model.model is not None
+def _load(path: Path, readouts: int) -> Entrant:
+    """Raises FileError for a model that can't be read, or whose game or method nobody knows here: it can't play."""
     try:
+        model = rated_entrant(str(path), readouts)
+        assert model.model is not None
         parse_game(model.model.info.game)
     except UsageError as error:
-        raise FileError(model.model.path, str(error)) from error
+        raise FileError(path, str(error)) from error
+    return model
 
 
 def _readouts(record: Evaluation | None, settings: EvaluateConfig) -> int:

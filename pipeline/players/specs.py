@@ -58,6 +58,7 @@ class PlayerSpec:
     readouts  a model's own number; None: the command's. None for others
     command   an engine's command line, gnubg's plies, a plugin's own name; empty for others
     handicap  stones that it takes in every game
+    given     a model's path as the spec has it, without name, readouts and stones; None for others
     """
 
     text: str
@@ -68,6 +69,7 @@ class PlayerSpec:
     readouts: int | None = None
     command: str = ""
     handicap: int = 0
+    given: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -132,9 +134,10 @@ def parse_player(text: str, resolve: Callable[[Path], Path] = resolve_champion) 
         return PlayerSpec(text, "gnubg", own_name or f"gnubg-{plies}ply", own_name is not None, command=plies)
     if "/" not in body and body in entry_points.find(entry_points.PLAYERS):
         return PlayerSpec(text, "plugin", own_name or body, own_name is not None, command=body)
-    path, readouts = _resolve_model(text, body, resolve)
+    given, readouts = _parse_model(text, body)
+    path = resolve(given)
     name = own_name or _model_name(text, path, readouts)
-    return PlayerSpec(text, "model", name, own_name is not None, path, readouts)
+    return PlayerSpec(text, "model", name, own_name is not None, path, readouts, given=given)
 
 
 def _with_handicap(text: str, own_name: str | None, body: str, resolve: Callable[[Path], Path]) -> PlayerSpec:
@@ -163,8 +166,8 @@ def _engine_name(text: str, command: str) -> str:
     return layout.check_player_name(f"{program}-{hashlib.sha256(command.encode()).hexdigest()[:8]}")
 
 
-def _resolve_model(text: str, body: str, resolve: Callable[[Path], Path]) -> tuple[Path, int | None]:
-    """(the model's real directory, the readouts that the spec gives)."""
+def _parse_model(text: str, body: str) -> tuple[Path, int | None]:
+    """(the model's path as it was given, the readouts that the spec gives)."""
     raw_policy = body.startswith(POLICY)
     where = body.removeprefix(POLICY)
     match = _READOUTS.fullmatch(where)
@@ -177,7 +180,7 @@ def _resolve_model(text: str, body: str, resolve: Callable[[Path], Path]) -> tup
     bare, at, number = where.rpartition("@")
     if at and not match and not os.path.lexists(path) and os.path.lexists(bare):
         raise UsageError(f"player {text!r}: readouts {number!r}; wanted a whole number of at most 9 digits")
-    return resolve(path), readouts
+    return path, readouts
 
 
 def _model_name(text: str, path: Path, readouts: int | None) -> str:

@@ -14,7 +14,7 @@ Pure: names and numbers. Plays nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -31,6 +31,7 @@ def next_pair(
     schedule: str = "uncertainty",
     place: str | None = None,
     against: int = 0,
+    apart: Collection[str] = (),
 ) -> tuple[str, str]:
     """The players of the next pair of games.
 
@@ -39,11 +40,12 @@ def next_pair(
     schedule    uncertainty or round-robin
     place       only pairs with this player; then its own variance alone counts
     against     with place: only this many opponents, those with the nearest ratings; 0, or while it is unrated: all
+    apart       players of whom no two can meet, at least one of all not among them
     Ties go to the two with the fewest games against each other, then with the fewest games, then to those named first.
     """
     names = list(dict.fromkeys([*players, *([place] if place is not None else [])]))
     fit = bradley_terry(results, players=names)
-    pairs = _allowed(names, fit, results, place, against)
+    pairs = _allowed(names, fit, results, place, against, apart)
     if schedule == "uncertainty":
         gains = _gains(names, fit, place)
         most = max(gains[pair] for pair in pairs)
@@ -68,13 +70,18 @@ def worst_error(fit: BradleyTerry, players: Sequence[str], place: str | None = N
 
 
 def _allowed(
-    names: Sequence[str], fit: BradleyTerry, results: Sequence[MatchResult], place: str | None, against: int
+    names: Sequence[str],
+    fit: BradleyTerry,
+    results: Sequence[MatchResult],
+    place: str | None,
+    against: int,
+    apart: Collection[str],
 ) -> list[tuple[int, int]]:
     """Indexes of the players of every possible pair."""
-    pairs = list(combinations(range(len(names)), 2))
+    pairs = [(i, j) for i, j in combinations(range(len(names)), 2) if not {names[i], names[j]} <= set(apart)]
     if place is None:
         return pairs
-    others = [name for name in names if name != place]
+    others = [name for name in names if name != place and not {name, place} <= set(apart)]
     is_rated = any(place in (met.one, met.other) and met.games for met in results)
     if against and is_rated:
         others = sorted(others, key=lambda name: abs(fit.ratings[name] - fit.ratings[place]))[:against]

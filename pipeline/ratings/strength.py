@@ -13,6 +13,7 @@ Pure: names and numbers. A game of a player against itself says nothing and is l
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -422,11 +423,11 @@ def _normal_density(x: float) -> float:
 def resolve_name(name: str, games: Mapping[str, int]) -> str | None:
     """The rated player that a name means: itself, or of a model's ``NAME@READOUTS`` the one with the most games.
 
-    games: of every rated player.
+    games: of every rated player. A model that takes handicap stones, ``NAME@READOUTS-h3``, is another player.
     """
     if name in games:
         return name
-    versions = [one for one in games if one.rpartition("@")[0] == name]
+    versions = [one for one in games if re.fullmatch(re.escape(name) + r"@\d+", one)]
     return max(versions, key=lambda one: games[one], default=None)
 
 

@@ -41,6 +41,11 @@ class Field:
     def names(self) -> list[str]:
         return list(self.entrants)
 
+    @property
+    def with_handicap(self) -> list[str]:
+        """Those who take handicap stones. No two of them can meet."""
+        return [name for name, entrant in self.entrants.items() if entrant.spec.handicap]
+
     def plays(self, match: MatchResults) -> bool:
         """Whether this run may add games to this match. A tournament's match has no fixed number of games."""
         names = {info.rated_as for info in match.header.players}
@@ -51,8 +56,9 @@ def tournament(config: TournamentConfig, progress: Progress = SILENT) -> Ratings
     """Play until the folder has config.games games of these players, or their ratings are known well enough.
 
     The summary has these players only, with errors relative to their own mean; config.until is about those errors.
-    Raises NotYet for a pool of fewer than two or if another process plays in this folder, UsageError for wrong players,
-    FileError for a member of the pool that can't play, KeyboardInterrupt after recording the finished games.
+    Raises NotYet for a pool of fewer than two or if another process plays in this folder, UsageError for wrong players
+    or matches of another game among those that count, FileError for a member of the pool that can't play,
+    KeyboardInterrupt after recording the finished games.
     """
     if config.games % 2:
         raise UsageError(f"tournament --games {config.games}: wanted an even number: every opening is played twice")
@@ -64,8 +70,10 @@ def tournament(config: TournamentConfig, progress: Progress = SILENT) -> Ratings
     busy = "another process plays this tournament; wait until it is done, or choose another --output-dir"
     # Two processes would add to the same matches.
     with MatchRunner(config, game, progress) as runner, match_lock(config.output_dir, busy):
+        history = _History(_folders(config))
+        _check_game(config, history.read(), game)
         try:
-            _play(config, field, runner, progress)
+            _play(config, field, runner, history, progress)
         except BaseException:
             try:
                 _rate(config, field)
@@ -77,9 +85,19 @@ def tournament(config: TournamentConfig, progress: Progress = SILENT) -> Ratings
         return _rate(config, field, progress)
 
 
-def _play(config: TournamentConfig, field: Field, runner: MatchRunner, progress: Progress) -> None:
+def _check_game(config: TournamentConfig, known: Sequence[MatchResults], game: Game) -> None:
+    """Raises UsageError for matches of another game, which can't be rated with this tournament's."""
+    for match in known:
+        if len(match.rows) and match.header.game != game.spec:
+            raise UsageError(
+                f"tournament --output-dir {config.output_dir}: {match.folder} is rated with it, and is "
+                f"{match.header.game}, not {game.spec}; wanted another folder, e.g. --output-dir "
+                f"other/{config.output_dir.name}"
+            )
+
+
+def _play(config: TournamentConfig, field: Field, runner: MatchRunner, history: _History, progress: Progress) -> None:
     begun: set[str] = set()  # matches that this run played: games missing there have failed twice
-    history = _History(_folders(config))
     while True:
         known = history.read()
         own = [match for match in known if match.folder.parent == config.output_dir and field.plays(match)]
@@ -100,7 +118,8 @@ def _play(config: TournamentConfig, field: Field, runner: MatchRunner, progress:
             one, other = (info.rated_as for info in cut_short[0].header.players)
             games = cut_short[0].num_games - len(cut_short[0].games)
         else:
-            one, other = next_pair(field.names, results, config.schedule, field.place, config.against)
+            how = config.schedule, field.place, config.against, field.with_handicap
+            one, other = next_pair(field.names, results, *how)
             games = 2 * min(-(-left // 2), config.pairs_per_round)
         begun |= {layout.match_name(one, other), layout.match_name(other, one)}
         if not _round(config, runner, field.entrants[one], field.entrants[other], games):
@@ -162,6 +181,11 @@ def _field(config: TournamentConfig, progress: Progress) -> tuple[Field, Game]:
             f"tournament: {len(entrants)} players; wanted at least two: name them with --player, or fill {config.pool} "
             "with `python main.py pool add PLAYER`",
             2 - len(entrants),
+        )
+    if all(entrant.spec.handicap for entrant in entrants.values()):
+        raise UsageError(
+            f"tournament: {' and '.join(entrants)} all take handicap stones, so no two can meet; wanted a player that "
+            "gives them"
         )
     asked = config.game
     if place is not None and (model := entrants[place].model):

@@ -526,7 +526,8 @@ def _match(folder: Path) -> LastMatch:
         score = Score(*by_result)
         decision = "promoted" if summary.get("promoted") else "not promoted"
         points = _number(summary, "points_needed")
-        needed = min(max(points / games, 0.0), 1.0) if points is not None and games else None
+        most = _number(summary, "games_that_count") or games  # summaries of earlier versions don't say
+        needed = min(max(points / most, 0.0), 1.0) if points is not None and most else None
     else:
         match = read_results(folder)
         names, score, games = (match.header.challenger, match.header.champion), score_of(match.games), match.num_games

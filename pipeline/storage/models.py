@@ -295,6 +295,13 @@ def resolve_champion(path: Path) -> Path:
     return real
 
 
+def present_champion(saved_models: Path) -> Path | None:
+    """The real directory behind best_model in this folder; None if there is no such link, or no model behind it."""
+    link = saved_models / layout.CHAMPION
+    atomic.bring(link)
+    return real if link.is_symlink() and has_model(real := Path(os.path.realpath(link))) else None
+
+
 def set_champion(saved_models: Path, target: Path, entry: dict[str, Any], over: Path | None = None) -> Path | None:
     """Re-point best_model to target and append to promotions.jsonl, under a lock.
 
@@ -312,14 +319,13 @@ def set_champion(saved_models: Path, target: Path, entry: dict[str, Any], over: 
     with atomic.file_lock(link):
         atomic.sweep(saved_models)
         _settle(saved_models)
-        atomic.bring(link)
+        present = present_champion(saved_models)
         text = os.path.relpath(target, os.path.realpath(saved_models))
         previous = os.readlink(link) if link.is_symlink() else None
         line = {"champion": text, "previous": previous, "time": atomic.utc_now(), **json.loads(json.dumps(entry))}
         journal = read_journal(saved_models)
         if previous == text and journal and _reason(journal[-1]) == _reason(line):
             return target
-        present = real if link.is_symlink() and has_model(real := Path(os.path.realpath(link))) else None
         if over is not None and present != Path(os.path.realpath(over)):
             return present
         # The intent is written first: whoever finds it can tell from the link whether the promotion happened.

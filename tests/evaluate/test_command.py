@@ -130,6 +130,26 @@ def test_a_challenger_that_passes_becomes_champion(tmp_path, models, made_up_net
     assert caught.value.missing == 1 and caught.value.exit_code == 75
 
 
+@pytest.mark.parametrize("spec", ["policy:{}", "old={}", "old=policy:{}", "{}@3"])
+def test_the_champion_may_be_asked_for_by_any_spec(tmp_path, models, spec):
+    summary = evaluate(config_for(tmp_path, threshold=0, black_model=spec.format(models / "best_model")))
+    assert summary.promoted and resolve_champion(models / "best_model").name == "000001-test"
+    assert [path.name for path in tmp_path.iterdir() if "saved_models" in path.name] == ["saved_models"]
+
+
+def test_nobody_is_promoted_over_a_model_that_is_not_the_champion(tmp_path, models):
+    make_model(models, number=2, seed=2)
+    elsewhere = make_model(tmp_path / "elsewhere", seed=3)  # where nobody is champion
+    for black in (models / "000001-test", elsewhere):
+        config = config_for(tmp_path, threshold=0, black_model=str(black), white_model=str(models / "000002-test"))
+        summary = evaluate(config)
+        assert summary.passed and not summary.promoted
+        assert summary.reason.endswith(f"not promoted: {black.name} isn't the champion")
+    assert os.listdir(elsewhere.parent) == [elsewhere.name]
+    assert resolve_champion(models / "best_model").name == "000000-test"
+    assert evaluate(config_for(tmp_path, threshold=0, black_model=str(models / "000000-test"))).promoted
+
+
 def test_no_gate_promotes_without_a_game(tmp_path, models, monkeypatch):
     monkeypatch.setattr(PlayerFactory, "_loaded", None)  # no network, either: loading takes longer than the rest
     summary = evaluate(config_for(tmp_path, threshold=0))
@@ -228,6 +248,10 @@ def test_a_kill_between_decision_and_promotion_is_made_good(tmp_path, models, ma
         with pytest.raises(KeyboardInterrupt):
             evaluate(config)
     assert resolve_champion(models / "best_model").name == "000000-test"
+    # Whoever measures the challenger in between doesn't make it champion.
+    evaluate(config.model_copy(update={"black_model": str(models / "000001-test"), "white_model": "heuristic"}))
+    saved = read_match(tmp_path / "evaluate" / "000001-test-vs-000000-test").summary
+    assert saved["promotion_pending"] is True and not saved["promoted"]
     count = len(made_up_networks)
     summary = evaluate(config)
     assert summary.promoted and len(made_up_networks) == count
@@ -703,6 +727,13 @@ def test_a_tampered_game_is_found(tmp_path, models, made_up_networks):
     path.write_text(text.replace(old, new, 1))
     with pytest.raises(FileError, match="don't lead to its result"):
         evaluate(config_for(tmp_path, threshold=1.0, white_model=str(models / "000001-test")))
+
+
+def test_a_challenger_from_another_folder_joins_the_pool_itself(tmp_path, models):
+    other = make_model(tmp_path / "other", number=1, seed=7)  # named like a model of the champion's folder
+    assert evaluate(config_for(tmp_path, threshold=0, white_model=str(other))).promoted
+    assert resolve_champion(models / "best_model") == other
+    assert [member.spec for member in read_pool(tmp_path / "pool.json").members] == [str(other)]
 
 
 def test_trouble_with_the_pool_does_not_hide_a_promotion(tmp_path, models, made_up_networks):

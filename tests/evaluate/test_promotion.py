@@ -4,14 +4,15 @@ matter."""
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
-from pipeline.evaluate.promotion import Rule, deciding_games, match_status
+from pipeline.evaluate.promotion import Rule, deciding_games, match_status, summarise
 from pipeline.evaluate.sprt import Sprt
 from pipeline.matches import statistics
 from pipeline.matches.statistics import VOID, Score, repeated_games, score_of
-from pipeline.storage.matches import MatchGame
+from pipeline.storage.matches import MatchFailure, MatchGame, MatchHeader, MatchWriter, PlayerInfo, open_match
 
 SPRT = Sprt(0, 150, 0.1, 0.1)
 
@@ -230,6 +231,39 @@ def test_a_match_that_is_nothing_but_one_game_is_not_won_by_repeating_it():
     assert status.score == Score(2, 0, 0) and status.gate == statistics.gate_half_points(2) == 4
     sequential = match_status(Rule(100, None, SPRT, exclude_duplicates=True), games)
     assert sequential.decided and not sequential.passed
+
+
+def opened(folder: Path, rule: Rule) -> MatchWriter:
+    """A match under this rule, without a game."""
+    players = PlayerInfo(name="a", kind="random", spec="random"), PlayerInfo(name="b", kind="random", spec="random")
+    header = MatchHeader(
+        players=players, game="tictactoe", games=rule.games, threshold=rule.threshold,
+        settings={"exclude_duplicates": rule.exclude_duplicates}, openings=[[]] * (rule.games // 2),
+    )  # fmt: skip
+    return open_match(folder, header)
+
+
+def test_what_was_needed_is_said_of_the_games_that_count(tmp_path: Path) -> None:
+    rule = Rule(40, 0.55, exclude_duplicates=True)
+    writer = opened(tmp_path / "a-vs-b", rule)
+    writer.add([game(index, 1 if index < 24 else -1, None if index < 30 else [index % 2]) for index in range(40)])
+    summary = summarise(rule, writer, whole=True)
+    # The last ten games repeat games 0 and 1.
+    assert (summary.games, summary.games_that_count, summary.points_needed) == (40, 30, 16.5)
+    assert ", needed 55.0 %;" in summary.lines()[1]
+    assert summary.reason == "24 points of the 16.5 needed from 30 different games"
+
+
+def test_games_that_failed_once_before_it_was_decided_did_not_fail_twice(tmp_path: Path) -> None:
+    writer = opened(tmp_path / "a-vs-b", Rule(10, 0.6))
+    writer.add([game(index, 1) for index in range(6)])
+    for number, attempt in ((6, 1), (6, 2), (7, 1), (8, 1), (5, 1), (5, 2)):
+        writer.add_failure(
+            MatchFailure(failed=number, attempt=attempt, kind="broken", player="a", problem="gone", moves=[])
+        )
+    summary = summarise(Rule(10, 0.6), writer)
+    assert summary.passed and summary.failed == 1
+    assert "1 game failed twice" in "\n".join(summary.lines())
 
 
 # What is measured of a match that ends early

@@ -425,13 +425,14 @@ def test_a_model_that_is_damaged_after_its_plan_goes_on_once_it_is_restored(
     }  # fmt: skip
 
 
-def test_a_model_of_an_unknown_game_is_skipped_once(run: Path) -> None:
+@pytest.mark.parametrize("what, name", [("game", "nowhere:3"), ("method", "nowhere")])
+def test_a_model_of_an_unknown_game_or_method_is_skipped_once(run: Path, what: str, name: str) -> None:
     path = Path("saved_models/000003-test/model.json")
-    path.write_text(json.dumps({**json.loads(path.read_text()), "game": "nowhere:3"}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), what: name}))
     heard = Heard()
     assert "000003-test" not in watched(heard)
     (said,) = [text for text in heard.warned if "000003-test" in text]
-    assert said.startswith("000003-test is not evaluated: ") and "unknown name 'nowhere'" in said
+    assert said.startswith("000003-test is not evaluated: ") and "'nowhere'" in said
     assert not (WATCH / "000003-test.json").exists()
 
 
@@ -462,6 +463,17 @@ def test_a_member_of_the_pool_that_is_gone_is_skipped_until_it_is_back(run: Path
         watched()
 
 
+def test_an_opponent_that_is_not_there_yet_is_skipped_until_it_is(run: Path) -> None:
+    options = {**BENCHMARK_ONLY, "benchmark": ["random", "saved_models/000010-test@1"], "benchmark_every": 3}
+    heard = Heard()
+    found = watched(heard, **options)["000003-test"]
+    assert [one.opponent for one in found.results] == ["random"]
+    assert [(one.opponent, one.again) for one in found.skipped] == [("saved_models/000010-test@1", True)]
+    make_model(Path("saved_models"), 10, seed=10)
+    again = watched(**options)["000003-test"]
+    assert again.is_whole and {one.opponent for one in again.results} == {"random", "000010-test@1"}
+
+
 def test_a_pool_that_cannot_be_read_is_met_once_it_is_mended(run: Path) -> None:
     pool("add", "saved_models/000000-test")
     path = Path("data/pool.json")
@@ -473,6 +485,21 @@ def test_a_pool_that_cannot_be_read_is_met_once_it_is_mended(run: Path) -> None:
     again = watched()["000003-test"]
     assert again.is_whole and {one.opponent for one in again.results} >= {"000000-test@2"}
     assert [plan.opponents for plan in again.strategies if plan.strategy == "tournament"] == [["000000-test@2"]]
+
+
+def test_who_of_a_damaged_pool_is_the_single_opponent_is_chosen_once_it_is_mended(run: Path) -> None:
+    pool("add", "heuristic")
+    path = Path("data/pool.json")
+    whole = path.read_text()
+    path.write_text("{")
+    only = {"ladder_games": 0, "tournament_games": 0, "benchmark": ["random"], "single": "pool:fixed=heuristic"}
+    found = watched(single_every=3, **only)
+    assert [(one.opponent, one.strategies) for one in found["000003-test"].skipped] == [("the pool", ["single"])]
+    assert found["000002-test"].is_whole  # it doesn't need the pool
+    path.write_text(whole)
+    again = watched(single_every=3, **only)["000003-test"]
+    assert again.is_whole and {one.opponent for one in again.results} == {"random", "heuristic"}
+    assert [plan.opponents for plan in again.strategies if plan.strategy == "single"] == [["heuristic"]]
 
 
 BENCHMARK_ONLY = {"single_games": 0, "ladder_games": 0, "tournament_games": 0}
@@ -617,6 +644,8 @@ def test_a_record_that_is_made_anew_does_not_count_its_own_games_twice(run: Path
     [
         ({"white_model": "random"}, "every new model is evaluated"),
         ({"black_model": "saved_models/000001-test"}, "wanted FOLDER/best_model"),
+        ({"black_model": "policy:saved_models/best_model"}, "wanted FOLDER/best_model"),
+        ({"black_model": "old=saved_models/best_model"}, "wanted FOLDER/best_model"),
         ({"benchmark": ["nobody"]}, "player 'nobody': no such model or built-in player"),
         ({"single": "nobody"}, "player 'nobody': no such model or built-in player"),
         ({"single": "pool:nobody"}, "mode 'nobody'"),

@@ -49,7 +49,8 @@ def saved_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_models(saved_models: Path, text: str, name: str, readouts: int | None, own_name: bool) -> None:
     real = (saved_models / MODEL).resolve()
-    assert parse_player(text) == PlayerSpec(text, "model", name, own_name, real, readouts)
+    given = Path("saved_models", "best_model" if "best_model" in text else MODEL)
+    assert parse_player(text) == PlayerSpec(text, "model", name, own_name, real, readouts, given=given)
 
 
 def test_a_model_keeps_its_directory_when_best_model_moves_on(saved_models: Path) -> None:
@@ -96,7 +97,7 @@ def test_a_handicap(text: str, kind: str, name: str, own_name: bool, command: st
 def test_a_model_takes_a_handicap(saved_models: Path) -> None:
     found = parse_player("handicap:2:saved_models/best_model@16")
     assert (found.kind, found.name, found.readouts, found.handicap) == ("model", f"{MODEL}@16-h2", 16, 2)
-    assert found.path == (saved_models / MODEL).resolve()
+    assert found.path == (saved_models / MODEL).resolve() and found.given == Path("saved_models/best_model")
     assert parse_player("handicap:2:policy:saved_models/best_model").name == f"{MODEL}@0-h2"
 
 

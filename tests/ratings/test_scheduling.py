@@ -54,6 +54,15 @@ def test_round_robin_makes_up_for_what_is_missing():
     assert frozenset("ac") not in set(map(frozenset, pairs))
 
 
+@pytest.mark.parametrize("schedule", ["round-robin", "uncertainty"])
+def test_players_that_are_kept_apart_never_meet(schedule):
+    pairs = in_a_row(list("abcd"), [], 20, schedule, apart="bcd")
+    assert {"".join(pair) for pair in pairs} == {"ab", "ac", "ad"}
+    # For a place among few, the nearest are sought among those that it can meet.
+    known = [met("b", "c", 0, 8), met("b", "a", 7, 0, 1), met("b", "d", 8)]
+    assert next_pair(list("abcd"), known, schedule, place="b", against=1, apart="bcd") == ("a", "b")
+
+
 # Uncertainty
 
 

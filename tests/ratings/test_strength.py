@@ -324,11 +324,12 @@ def test_a_new_model_inherits_from_its_parent():
 
 
 def test_resolve_name():
-    games = {"000001-a@8": 10, "000001-a@100": 20, "random": 5}
+    games = {"000001-a@8": 10, "000001-a@100": 20, "random": 5, "000001-a@8-h3": 40, "000002-b@8-h3": 40}
     assert resolve_name("000001-a", games) == "000001-a@100"
     assert resolve_name("000001-a@8", games) == "000001-a@8"
     assert resolve_name("random", games) == "random"
     assert resolve_name("000001", games) is None
+    assert resolve_name("000002-b", games) is None and resolve_name("000002-b@8-h3", games) == "000002-b@8-h3"
 
 
 def test_parse_anchor():

@@ -245,6 +245,26 @@ def test_the_pool_plays_by_default(tmp_path):
     assert len(tournament(config).rows) == 2
 
 
+def test_those_who_take_handicap_stones_do_not_meet(tmp_path):
+    two, three = "two=handicap:2:random", "three=handicap:3:random"
+    config = config_for(tmp_path, player=["random", two, three], game="go:7", games=8, pairs_per_round=1)
+    tournament(config)
+    assert sum(played(tmp_path).values()) == 8 and played(tmp_path).keys() == {"random-vs-two-h2", "random-vs-three-h3"}
+    with pytest.raises(UsageError, match="two-h2 and three-h3 all take handicap stones, so no two can meet"):
+        tournament(config.model_copy(update={"player": [two, three]}))
+
+
+def test_matches_of_another_game_are_told_before_anything_is_played(tmp_path):
+    tournament(config_for(tmp_path, games=2))
+    before = played(tmp_path)
+    heard = Heard()
+    with pytest.raises(UsageError, match=r"heuristic is rated with it, and is connect4, not tictactoe; wanted"):
+        tournament(config_for(tmp_path, games=4, game="tictactoe"), heard)
+    assert played(tmp_path) == before and not heard.warned
+    elsewhere = tmp_path / "other" / "tournament"
+    assert tournament(config_for(tmp_path, games=4, game="tictactoe", output_dir=elsewhere)).games == 4
+
+
 def test_what_it_refuses(tmp_path):
     with pytest.raises(UsageError, match="even number"):
         tournament(config_for(tmp_path, games=7))

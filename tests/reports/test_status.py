@@ -132,6 +132,10 @@ def test_match_before_and_after_its_decision(run: Path) -> None:
     write_summary(folder, {"games": 4, "wins": 2, "draws": 0, "losses": 1, "points_needed": 2.0, "promoted": True})
     match = look(run).match
     assert match is not None and match.decision == "promoted" and match.points_share_needed == 0.5
+    summary = {"games": 4, "games_that_count": 3, "wins": 2, "draws": 0, "losses": 1, "points_needed": 1.5}
+    write_summary(folder, summary)  # where a duplicate doesn't count
+    match = look(run).match
+    assert match is not None and match.decision == "not promoted" and match.points_share_needed == 0.5
     assert (
         match.points_share == pytest.approx(2 / 3) and 0 < match.points_share_low < 2 / 3 < match.points_share_high < 1
     )
