@@ -4,7 +4,8 @@ All positions are sampled before anything is read: uniformly and without replace
 surprised the network; each is assigned to a row of a chunk. Then every shard that holds one is read once, its examples
 go to their rows in a scratch file, and chunks are cut from it. So reading costs the same for any number of chunks. The
 sample depends on the shards, the settings and the seed only. The set's name has a hash of them, by which a rerun finds
-its own work: it makes what is missing, or says that everything is there.
+its own work: it makes what is missing, or says that everything is there. A set whose examples depend on each other
+(Method.settled) is made whole.
 
 The total number of positions is carried from set to set: a set's chunks say what was counted when it was made, and the
 next gather adds the shards that came since. The first one counts them all.
@@ -282,7 +283,7 @@ class _Making:
         self.counts = {**window.counted.in_words(), NEW: window.new_positions}
 
     def make(self, num_chunks: int) -> int:
-        """Make whatever is missing; returns how many chunks that was."""
+        """Make whatever is missing, or all where chunks depend on each other; returns how many chunks that was."""
         existing = self._readable()
         if existing:
             begun = read_header(existing[0]).window
@@ -292,8 +293,9 @@ class _Making:
                 self._already_made(begun.get("skipped", []))
                 self._make_lost_holdout(complete)
                 return 0
-            if begun.get("skipped", True):
-                atomic.remove(existing)  # which row replaces a damaged shard's is known only if all are sampled anew
+            # Which row replaces a damaged shard's, and what examples are worth together, is known only of all.
+            if begun.get("skipped", True) or self.method.settled:
+                atomic.remove(existing)
                 existing = []
         made = set(self._files())
         missing = [index for index, path in enumerate(self._paths(num_chunks)) if path not in made]

@@ -144,6 +144,20 @@ def test_only_steps_of_the_learner_are_trained_on(run: Path) -> None:
     assert abs(advantage.mean()) < 1e-5 and advantage.std() == pytest.approx(1, abs=1e-4)
 
 
+@pytest.mark.parametrize("lost", ["*-0000-of-*.h5", "*holdout*.h5"])
+def test_a_set_that_lost_a_file_is_settled_over_all_its_examples(run: Path, tmp_path: Path, lost: str) -> None:
+    config = GatherConfig(output_directory=tmp_path / "chunks", as_many_as_possible=True, positions_per_chunk=16,
+                          holdout_fraction=0.2, final_rewards="role-advantage=0.05",
+                          sampling_rewards="normalise")  # fmt: skip
+    whole = gather(config)
+    files = {path: path.read_bytes() for path in config.output_directory.glob("*.h5")}
+    gone = next(path for path in files if path.match(lost))
+    gone.unlink()
+    again = gather(config)
+    assert again.chunks_made == (0 if "holdout" in lost else whole.chunks) and whole.chunks > 1
+    assert {path: path.read_bytes() for path in config.output_directory.glob("*.h5")} == files
+
+
 def _types() -> Any:
     from pipeline.methods.reinforce.records import example_columns
 
@@ -255,6 +269,27 @@ def test_generalised_advantages_equal_a_plain_loop(run: Path) -> None:
             ahead = float(values[p])
         reward = found["final"][i, found["player"][i]]
         assert found["weight"][i] * reward + found["baseline"][i] == pytest.approx(advantage, abs=1e-5)
+
+
+def test_final_rewards_are_those_of_both_players(run: Path, tmp_path: Path) -> None:
+    """As recorded for whoever moved; who never did has won when the other's first two answers were invalid."""
+    game, untrained = parse_game(KUHN), first_model(tmp_path)
+    selfplay(SelfplayConfig(games=4, seed=2, threads=1, output_dir=tmp_path / "games", network=untrained))
+    sides_without_moves = 0
+    for shard in shards() + shards(tmp_path / "games"):
+        at = np.flatnonzero(shard.surprises > 0)
+        games = np.searchsorted(shard.move_offsets, at, side="right") - 1
+        wanted = Positions(np.zeros(len(at), np.int64), games, at - shard.move_offsets[games])
+        found = make_examples(game, [shard], wanted, np.ones(len(at), np.float32), GatherConfig())["final"]
+        assert len(at) and (found.sum(axis=1) == 0).all()
+        for number, final in zip(games.tolist(), found, strict=True):
+            own = shard.game(number).own
+            for side in (0, 1):
+                recorded = own["reward"][own["player"] == side]
+                assert (recorded == final[side]).all()
+                sides_without_moves += not len(recorded)
+                assert len(recorded) or final[side] == 1
+    assert sides_without_moves >= 8
 
 
 def test_games_of_another_version_of_the_environment_are_left_out(run: Path, tmp_path: Path) -> None:
