@@ -102,8 +102,8 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
     """Make one set of chunks from the newest games.
 
     Raises NotYet if there are no games or too few for min_positions, UsageError for options that the games' method
-    doesn't read, MuGoError if there are fewer positions than the chunks need or games are mixed, FileError if the
-    output directory can't be written.
+    doesn't read, MuGoError if there are fewer positions than the chunks need, none that anything is learned from, or
+    games are mixed, FileError if the output directory can't be written.
     """
     start = time.monotonic()
     skipped: list[str] = []
@@ -207,7 +207,14 @@ def _num_chunks(config: GatherConfig, window: Window, num_skipped: int) -> int:
     """How many chunks can be made; see gather for what it raises."""
     found, where = window.num_positions, config.directory
     missing = max(config.min_positions, 1) - found
-    if not found:
+    if not found and window.seen >= missing:  # more games of the same kind wouldn't help
+        why, way_out = (
+            ("none searched in full", "give selfplay --readouts or leave out --searched-only")
+            if config.searched_only
+            else ("none of them a move that the model learns from", "leave out selfplay --filter-opponent-invalid")
+        )
+        raise MuGoError(f"{where}: {counted(window.seen, 'position')}, {why}; {way_out}")
+    if not window.seen:
         why = f" ({num_skipped} unusable sidecars)" if num_skipped else "" if where.is_dir() else ", and no such folder"
         wanted = f"wanted {config.min_positions:,} positions; " if config.min_positions else ""
         raise NotYet(f"{where}: no games yet{why}; {wanted}run `python main.py selfplay`", missing)
