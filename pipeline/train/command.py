@@ -360,7 +360,7 @@ class _Run:
     ) -> None:
         """game: of the chunks. group: of the processes that train together; only the first one writes."""
         from pipeline.train.dataset import MEMORY_BYTES, Dataset, holdout_batches
-        from pipeline.train.trainer import Trainer
+        from pipeline.train.trainer import Trainer, has_moments
 
         self._config, self._model, self._grown = config, model, grown
         self._checkpoint, self._progress = checkpoint, progress
@@ -383,6 +383,11 @@ class _Run:
         with naming(model.path):
             weights = grown.weights
             optimizer = None if grown.fresh_optimizer else read_optimizer(model.path)
+            if optimizer is not None and not has_moments(optimizer, config):
+                optimizer = None
+                progress.say(
+                    f"the optimiser starts anew: {model.info.name} was trained by Muon, which has no moments for Adam"
+                )
             if grown.note:
                 progress.say(grown.note)
             found = checkpoint.read(progress, self._check)
