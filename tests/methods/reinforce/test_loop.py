@@ -30,14 +30,20 @@ from pipeline.errors import FileError, NotYet, UsageError
 from pipeline.evaluate.command import evaluate
 from pipeline.games.registry import parse_game
 from pipeline.games.text.environment import environment_class
-from pipeline.games.text.game import INVALID
+from pipeline.games.text.game import INVALID, TextGame
 from pipeline.gather.command import gather
-from pipeline.methods.base import Positions
+from pipeline.methods.base import ActorJob, Encounter, GameSeed, Learner, Opponent, Positions, game_seeds
+from pipeline.methods.opponents import IDLE_OPPONENTS
+from pipeline.methods.registry import method_named
 from pipeline.methods.reinforce import pretraining
+from pipeline.methods.reinforce.actor import TextActor
 from pipeline.methods.reinforce.examples import make_examples
 from pipeline.methods.reinforce.records import INVALID_MOVE, NONE, OTHER_ENDED_BY_INVALID, WELL_FORMED, unpacked
 from pipeline.networks.language.prompts import brackets
 from pipeline.players import language
+from pipeline.players.base import Player
+from pipeline.players.builtin import make_builtin
+from pipeline.progress import SILENT
 from pipeline.reports.report.command import report
 from pipeline.reports.show import show
 from pipeline.reports.show_csv import csv_lines
@@ -243,6 +249,28 @@ def test_opponents_that_end_games_by_invalid_moves(run: Path, tmp_path: Path) ->
     assert others.sum() == 0 or not kept[True][others].any()
     # An untrained model loses at its first two answers, so nobody answered it.
     assert kept[False].sum() == 16
+
+
+def test_opponents_that_are_met_no_more_are_let_go(run: Path) -> None:
+    game, met, closed = parse_game(KUHN), [], []
+    model = read_model(Path("saved_models/000000-init"))
+    learner = Learner("m", method_named("a2c").load(model, 2, 1, "auto", SILENT)[0])
+
+    def make(game: TextGame, num_rows: int) -> Player:
+        player = make_builtin("random")(game, num_rows, 0)
+        player.close = lambda: closed.append(player)
+        return player
+
+    def always_another(seed: GameSeed, learner: Learner) -> Encounter:
+        met.append(Opponent("random", make))
+        return Encounter(met[-1], 0, 0)
+
+    seeds, config = game_seeds(7, iter(range(14)), 0.0), SelfplayConfig(opponents="random=1")
+    actor = TextActor(ActorJob(game, 2, config, seeds, lambda: learner, lambda _: None, always_another))
+    actor.run(lambda: False)
+    assert len(met) == 14 and 14 - 2 - IDLE_OPPONENTS <= len(closed) < 14
+    actor.close()
+    assert len(closed) == 14
 
 
 def test_generalised_advantages_equal_a_plain_loop(run: Path) -> None:
