@@ -393,3 +393,17 @@ def test_models_that_can_not_play(run: Path, tmp_path: Path) -> None:
         with pytest.raises((UsageError, FileError), match=problem):
             base = {"game": KUHN, "method": "reinforce", "network_size": "r4", "new_model": tmp_path / "x/000000-init"}
             init(InitConfig(**{**base, **wrong}))
+
+
+def test_a_base_model_that_stands_there_is_taken_if_it_is_the_one_asked_for(tmp_path: Path) -> None:
+    models = first_model(tmp_path).parent
+    asked = {"game": KUHN, "method": "reinforce", "pretraining_steps": 0, "new_model": models / "000001-again"}
+    for changed, problem in (
+        ({"network_size": "l2d32r4"}, "l2d32r4: .*base is l1d32; remove it, or give r4"),
+        ({"network_size": "l1d48r8"}, "l1d48r8: .*base is l1d32; remove it, or give r8"),
+        ({"network_size": "r4", "game": KUHN.replace("80", "90")}, "base reads 90 tokens at most; wanted 100"),
+    ):
+        with pytest.raises(UsageError, match=problem):
+            init(InitConfig(**{**asked, **changed}))
+    for name, size in (("000001-same", SIZE), ("000002-rank", "r8")):
+        init(InitConfig(**{**asked, "network_size": size, "new_model": models / name}))
