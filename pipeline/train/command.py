@@ -209,7 +209,7 @@ def _train(config: TrainConfig, progress: Progress, group: ProcessGroup | None =
     chunks = newest_complete_set(config.directory)
     if chunks is None:
         raise NotYet(f"{config.directory}: no complete set of chunks yet; run `python main.py gather`", missing=1)
-    original = resolve_champion(config.original_model) if config.original_model else newest_model(saved_models)
+    original = resolve_champion(config.original_model) if config.original_model else _newest(saved_models)
     model = read_model(original)
     if config.original_model is None and model.info.manifest.get("chunk_set") == chunks.id:
         raise NotYet(f"no new chunks since {model.info.name}: run `python main.py selfplay` and `gather`", missing=1)
@@ -241,6 +241,14 @@ def _train(config: TrainConfig, progress: Progress, group: ProcessGroup | None =
             ) from error
         checkpoint.remove()
     return summary
+
+
+def _newest(saved_models: Path) -> Path:
+    """The newest model there. Raises FileError if there is none."""
+    try:
+        return newest_model(saved_models)
+    except FileError as error:
+        raise FileError(saved_models, f"{error.problem}, --original-model names one elsewhere") from error
 
 
 def _follow(config: TrainConfig, group: ProcessGroup) -> TrainSummary:

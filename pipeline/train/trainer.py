@@ -411,7 +411,7 @@ def _make_optimizers(
 
 
 def has_moments(arrays: Arrays, config: TrainConfig) -> bool:
-    """Whether an optimiser's state has what this training's optimiser goes on from: Adam keeps two moments, Muon one."""
+    """Whether an optimiser's state has what this training's goes on from: Adam keeps two moments, Muon one of them."""
     first, second = MOMENTS[torch.optim.AdamW]
     names = [name.removeprefix(f"{first}.") for name in arrays if name.startswith(f"{first}.")]
     return config.optimizer == "muon" or all(f"{second}.{name}" in arrays for name in names)

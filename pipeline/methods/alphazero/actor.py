@@ -14,10 +14,11 @@ in a game against itself. Only the learner resigns.
 The learner's moves may be of two kinds (playout-cap randomisation; Wu 2019, arXiv 1902.10565, section 3.1). *Full*
 moves are searched with all readouts and with exploration, and are policy targets. *Cheap* moves, drawn at random, are
 searched with few readouts and without exploration, only to reach the game's result sooner; with 0 readouts they are the
-raw policy's. Temperature and resignation treat both alike: the value of a cheap search is noisier, and counts. Once one
-side has been sure of winning for some moves, all moves are searched with still fewer readouts (KataGo: "reduced
-visits"): unlike a resigned game, a decided one has an end that shows who owns what. Go can end it where nobody can
-change anything any more, which is earlier than two passes.
+raw policy's. Temperature and resignation treat both alike: the value of a cheap search is noisier, and counts. As long
+as one side has been sure of winning at the last moves of both, moves are searched with still fewer readouts and aren't
+policy targets (KataGo: "reduced visits"): unlike a resigned game, a decided one has an end that shows who owns what.
+One search that is less sure ends that. Go can end a game where nobody can change anything any more, which is earlier
+than two passes.
 
 On a large board that it hardly knows, a network may come to think that the game is decided by komi alone: then every
 move is as bad as a pass, two passes soon end the game, and the result confirms it. So passes can be kept out of the
@@ -35,7 +36,7 @@ from numpy.typing import NDArray
 
 from pipeline.config import SelfplayConfig
 from pipeline.counter_rng import uniforms
-from pipeline.games.base import Actions, BoolArray, FloatArray, Game, Planes
+from pipeline.games.base import Actions, BoolArray, FloatArray, Planes
 from pipeline.methods.alphazero.recording import GameBuffer, Rows
 from pipeline.methods.base import Actor, ActorJob, Encounter, FinishedGame, Learner
 from pipeline.methods.opponents import ActiveOpponents

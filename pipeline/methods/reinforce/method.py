@@ -243,12 +243,13 @@ def _check_base(base: Base, size: tuple[int, int] | None, game: TextGame, config
     if size not in (None, found):
         rank = config.network_size.rpartition("r")[2]
         raise UsageError(
-            f"init --network-size {config.network_size}: {base.path} is l{found[0]}d{found[1]}; remove it, or give r{rank}"
+            f"init --network-size {config.network_size}: {base.path} is l{found[0]}d{found[1]}; "
+            f"remove it, or give r{rank}"
         )
     if found_longest < longest:
         raise UsageError(
-            f"init --game {game.spec}: {base.path} reads {found_longest} tokens at most; wanted {longest}, a prompt and a "
-            "reply; remove it, or choose another folder with --new-model"
+            f"init --game {game.spec}: {base.path} reads {found_longest} tokens at most; wanted {longest}, a prompt "
+            "and a reply; remove it, or choose another folder with --new-model"
         )
 
 
