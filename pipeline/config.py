@@ -248,8 +248,8 @@ class SelfplayConfig(SearchConfig):
         1.0,
         gt=0,
         le=1,
-        description="A game is decided once, over two moves of each side in a row, one side is this sure of winning; "
-        "the rest is played with few readouts and without policy targets (KataGo: 0.9); 1 = never.",
+        description="A game is decided as long as one side has been this sure of winning at the last two moves of "
+        "each: then moves get few readouts and are no policy targets (KataGo: 0.9); 1 = never.",
     )
     decided_readouts: int = Field(4, ge=1, description="Simulations per move in a decided game.")
     end_settled: bool = Field(
@@ -366,7 +366,7 @@ class GatherConfig(StageConfig):
 
 class TrainConfig(StageConfig):
     directory: Path = Field(Path("data/training_data"), description="Chunks; the newest complete set is used.")
-    original_model: Path | None = Field(None, description="Model to start from [default: the newest in saved_models/].")
+    original_model: Path | None = Field(None, description="Model to start from [default: newest beside --new-model].")
     new_model: Path | None = Field(None, description="Model to create [default: the next number in saved_models/].")
     network_size: str | None = Field(
         None,

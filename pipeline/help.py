@@ -36,12 +36,12 @@ Example: python main.py selfplay --games 100 --readouts 32
 
 The newest --max-positions positions form the window. Every position in it is equally likely to be sampled, unless
 --surprise-weight favours some. Damaged shards are skipped, named and counted. Run again, the same command keeps the
-finished chunks and makes only the missing ones.
+finished chunks and makes only the missing ones; of text games, whose rewards are normalised over a set, all of them.
 
 \b
 Reads:   data/selfplay/*/*/*.gz with their .meta files
 Writes:  a set of chunks in data/training_data/*.h5, and one more of games held out from training
-Exit:    0 made, 1 failed or fewer positions than the chunks need, 2 wrong usage,
+Exit:    0 made, 1 failed, fewer positions than the chunks need or none to learn from, 2 wrong usage,
          75 no games yet, or fewer positions than --min-positions
 Example: python main.py gather --max-positions 100000 --as-many-as-possible
 """,

@@ -8,10 +8,10 @@
 An entry holds up to and including generation ``until``, until ``until_samples`` samples have been trained, or until the
 share ``until_share`` of the run's time has passed. The first entry that holds gives the value; after the last one, its
 value stays. Generations count from 1, so ``until: 30`` means the first thirty; the initial model is generation 0. An
-entry with ``from`` goes from there to its value linearly, from the end of the entry before (or from 0) to its own end;
-between whole numbers it is rounded.
+entry with ``from`` goes from there to its value linearly, from the end of the entry before (or from 0) to its own end.
 
-Knows neither commands nor files; presets/ decides which settings may follow a schedule and what their values may be.
+Knows neither commands nor files; presets/ decides which settings may follow a schedule, what their values may be, and
+which of them are rounded to whole numbers.
 """
 
 from __future__ import annotations
@@ -70,8 +70,7 @@ class Schedule:
         if start is None:
             return value
         begin, end = self.untils[place - 1] if place else 0, self.untils[place]
-        between = start + (value - start) * min(1.0, (reached - begin) / (end - begin))
-        return round(between) if isinstance(start, int) and isinstance(value, int) else between
+        return start + (value - start) * min(1.0, (reached - begin) / (end - begin))
 
 
 def parse_schedule(entries: Sequence[Any], where: str) -> Schedule:

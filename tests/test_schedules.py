@@ -77,6 +77,16 @@ def test_steps_and_slopes_follow_each_other_and_whole_numbers_stay_whole(tmp_pat
     assert found == [8, 8, 8, 9, 10, 13]
 
 
+@pytest.mark.parametrize(("share", "whole"), [("from: 1, value: 0", "from: 16.0, value: 2"),
+                                              ("from: 1.0, value: 0", "from: 16, value: 2")])  # fmt: skip
+def test_the_settings_type_says_whether_a_slope_is_rounded(tmp_path: Path, share: str, whole: str) -> None:
+    lines = f"td_lambda: [{{until: 30, {share}}}], keep_sets: [{{until: 30, {whole}}}]"
+    path = preset(tmp_path, f"gather: {{{lines}}}")
+    config = make_config(GatherConfig, "gather", path, lambda _: RunState(12))
+    assert config.td_lambda == pytest.approx(0.6)
+    assert config.keep_sets == 10 and type(config.keep_sets) is int
+
+
 @pytest.mark.parametrize(
     ("entries", "problem"),
     [

@@ -4,7 +4,8 @@ All positions are sampled before anything is read: uniformly and without replace
 surprised the network; each is assigned to a row of a chunk. Then every shard that holds one is read once, its examples
 go to their rows in a scratch file, and chunks are cut from it. So reading costs the same for any number of chunks. The
 sample depends on the shards, the settings and the seed only. The set's name has a hash of them, by which a rerun finds
-its own work: it makes what is missing, or says that everything is there.
+its own work: it makes what is missing, or says that everything is there. A set whose examples depend on each other
+(Method.settled) is made whole.
 
 The total number of positions is carried from set to set: a set's chunks say what was counted when it was made, and the
 next gather adds the shards that came since. The first one counts them all.
@@ -101,8 +102,8 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
     """Make one set of chunks from the newest games.
 
     Raises NotYet if there are no games or too few for min_positions, UsageError for options that the games' method
-    doesn't read, MuGoError if there are fewer positions than the chunks need or games are mixed, FileError if the
-    output directory can't be written.
+    doesn't read, MuGoError if there are fewer positions than the chunks need, none that anything is learned from, or
+    games are mixed, FileError if the output directory can't be written.
     """
     start = time.monotonic()
     skipped: list[str] = []
@@ -206,7 +207,14 @@ def _num_chunks(config: GatherConfig, window: Window, num_skipped: int) -> int:
     """How many chunks can be made; see gather for what it raises."""
     found, where = window.num_positions, config.directory
     missing = max(config.min_positions, 1) - found
-    if not found:
+    if not found and window.seen >= missing:  # more games of the same kind wouldn't help
+        why, way_out = (
+            ("none searched in full", "give selfplay --readouts or leave out --searched-only")
+            if config.searched_only
+            else ("none of them a move that the model learns from", "leave out selfplay --filter-opponent-invalid")
+        )
+        raise MuGoError(f"{where}: {counted(window.seen, 'position')}, {why}; {way_out}")
+    if not window.seen:
         why = f" ({num_skipped} unusable sidecars)" if num_skipped else "" if where.is_dir() else ", and no such folder"
         wanted = f"wanted {config.min_positions:,} positions; " if config.min_positions else ""
         raise NotYet(f"{where}: no games yet{why}; {wanted}run `python main.py selfplay`", missing)
@@ -282,7 +290,7 @@ class _Making:
         self.counts = {**window.counted.in_words(), NEW: window.new_positions}
 
     def make(self, num_chunks: int) -> int:
-        """Make whatever is missing; returns how many chunks that was."""
+        """Make whatever is missing, or all where chunks depend on each other; returns how many chunks that was."""
         existing = self._readable()
         if existing:
             begun = read_header(existing[0]).window
@@ -292,8 +300,9 @@ class _Making:
                 self._already_made(begun.get("skipped", []))
                 self._make_lost_holdout(complete)
                 return 0
-            if begun.get("skipped", True):
-                atomic.remove(existing)  # which row replaces a damaged shard's is known only if all are sampled anew
+            # Which row replaces a damaged shard's, and what examples are worth together, is known only of all.
+            if begun.get("skipped", True) or self.method.settled:
+                atomic.remove(existing)
                 existing = []
         made = set(self._files())
         missing = [index for index, path in enumerate(self._paths(num_chunks)) if path not in made]

@@ -89,6 +89,7 @@ class Window:
     new_positions: int  # since what was counted before
     repeated: int = 0  # games left out because an older shard of the window has them
     repeated_in: str = ""  # the id of a shard with such a game
+    seen: int = 0  # positions that were looked at, those that nothing is learned from included
 
     @property
     def num_positions(self) -> int:
@@ -171,7 +172,7 @@ def scan_window(
         numbers = {place: number for place, number in numbers.items() if place_generation(place) >= reached}
     inside, repeated, where = _once(inside)
     window = _window(inside, holdout_fraction, size, Counted(total(), numbers), new)
-    return replace(window, repeated=repeated, repeated_in=where)
+    return replace(window, repeated=repeated, repeated_in=where, seen=found)
 
 
 Inside = list[tuple[ShardMeta, NDArray[np.bool_]]]

@@ -22,7 +22,8 @@ from pipeline.schedules import START, RunState, parse_schedule
 
 MOST_BYTES, MOST_LINES, MOST_NESTED = 1 << 16, 2_000, 8  # of a preset; ours have a twentieth of that, and three levels
 PRESET_FOLDER = Path(__file__).parent
-NUMBERS = (int, float, int | None, float | None)  # settings of these types can follow a schedule; others say so
+WHOLE_NUMBERS = (int, int | None)
+NUMBERS = (*WHOLE_NUMBERS, float, float | None)  # settings of these types can follow a schedule; others say so
 
 # What a field wants: by the first word of pydantic's error type, by its bounds, by its pattern.
 KINDS = {"int": "a whole number", "finite": "a whole number", "float": "a number", "bool": "yes or no",
@@ -160,13 +161,18 @@ def scheduled_lines(kind: type[StageConfig], lines: Mapping[str, Any]) -> list[s
 
 
 def lines_at(kind: type[StageConfig], lines: Mapping[str, Any], run_state: RunState) -> dict[str, Any]:
-    """A section's lines with each schedule replaced by its value then. Raises UsageError like Schedule.at."""
+    """A section's lines with each schedule replaced by its value then, rounded where the setting is a whole number.
+
+    Raises UsageError like Schedule.at.
+    """
     values = {}
     for field in scheduled_lines(kind, lines):
         try:
             values[field] = parse_schedule(lines[field], field).at(run_state)
         except UsageError as error:
             raise UsageError(f"{field.replace('_', ' ')} {error}") from error
+        if kind.model_fields[field].annotation in WHOLE_NUMBERS and isinstance(values[field], float):
+            values[field] = round(values[field])
     return {**lines, **values}
 
 

@@ -209,7 +209,7 @@ def _train(config: TrainConfig, progress: Progress, group: ProcessGroup | None =
     chunks = newest_complete_set(config.directory)
     if chunks is None:
         raise NotYet(f"{config.directory}: no complete set of chunks yet; run `python main.py gather`", missing=1)
-    original = resolve_champion(config.original_model) if config.original_model else newest_model(saved_models)
+    original = resolve_champion(config.original_model) if config.original_model else _newest(saved_models)
     model = read_model(original)
     if config.original_model is None and model.info.manifest.get("chunk_set") == chunks.id:
         raise NotYet(f"no new chunks since {model.info.name}: run `python main.py selfplay` and `gather`", missing=1)
@@ -241,6 +241,14 @@ def _train(config: TrainConfig, progress: Progress, group: ProcessGroup | None =
             ) from error
         checkpoint.remove()
     return summary
+
+
+def _newest(saved_models: Path) -> Path:
+    """The newest model there. Raises FileError if there is none."""
+    try:
+        return newest_model(saved_models)
+    except FileError as error:
+        raise FileError(saved_models, f"{error.problem}, --original-model names one elsewhere") from error
 
 
 def _follow(config: TrainConfig, group: ProcessGroup) -> TrainSummary:
@@ -360,7 +368,7 @@ class _Run:
     ) -> None:
         """game: of the chunks. group: of the processes that train together; only the first one writes."""
         from pipeline.train.dataset import MEMORY_BYTES, Dataset, holdout_batches
-        from pipeline.train.trainer import Trainer
+        from pipeline.train.trainer import Trainer, has_moments
 
         self._config, self._model, self._grown = config, model, grown
         self._checkpoint, self._progress = checkpoint, progress
@@ -383,6 +391,11 @@ class _Run:
         with naming(model.path):
             weights = grown.weights
             optimizer = None if grown.fresh_optimizer else read_optimizer(model.path)
+            if optimizer is not None and not has_moments(optimizer, config):
+                optimizer = None
+                progress.say(
+                    f"the optimiser starts anew: {model.info.name} was trained by Muon, which has no moments for Adam"
+                )
             if grown.note:
                 progress.say(grown.note)
             found = checkpoint.read(progress, self._check)

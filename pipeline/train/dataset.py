@@ -1,10 +1,11 @@
 """Batches of examples from a set of chunks, in a random order that depends on the seed and the step only.
 
 An *epoch* sees every example once. A set that fits into MEMORY_BYTES is held whole, packed as on disk, and shuffled
-whole; a larger one is read in groups of whole chunks that fit, the groups' chunks chosen anew each epoch. (Chunks are
-uniform samples themselves, so that shuffling within a group loses nothing.) A group is cut into batches of equal size,
-give or take one; examples of different kinds (Method.kinds) never share a batch. Each time an example is loaded, one of
-the board's symmetries is chosen for it, and its planes, policy and ownership are moved together.
+whole; a larger one is read in groups of whole chunks that fit (a chunk that doesn't fit is a group of its own), the
+groups' chunks chosen anew each epoch. (Chunks are uniform samples themselves, so that shuffling within a group loses
+nothing.) A group is cut into batches of equal size, give or take one; examples of different kinds (Method.kinds) never
+share a batch. Each time an example is loaded, one of the board's symmetries is chosen for it, and its planes, policy
+and ownership are moved together.
 
 Prioritised replay samples rows of a set that is held whole instead (``replay.py``) and has them made into a batch.
 
@@ -92,9 +93,11 @@ class Dataset:
         self._sizes = np.array(sizes, np.int64)
         self.kinds = sorted(set().union(*kinds))
         self._counts = np.array([[one[kind] for kind in self.kinds] for one in kinds], np.int64)  # [chunks, kinds]
-        self._chunks_per_group = len(sizes) if total_bytes <= memory_bytes else max(1, int(memory_bytes // largest))
-        if self._chunks_per_group == len(sizes):
+        if total_bytes <= memory_bytes:
+            self._chunks_per_group = len(sizes)
             self._held = tuple(range(len(sizes))), _joined(kept, self._types)
+        else:
+            self._chunks_per_group = max(1, int(memory_bytes // largest))
 
     @property
     def num_examples(self) -> int:

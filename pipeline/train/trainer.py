@@ -410,6 +410,13 @@ def _make_optimizers(
     return {name: muon if name in inner else adam for name in parameters}
 
 
+def has_moments(arrays: Arrays, config: TrainConfig) -> bool:
+    """Whether an optimiser's state has what this training's goes on from: Adam keeps two moments, Muon one of them."""
+    first, second = MOMENTS[torch.optim.AdamW]
+    names = [name.removeprefix(f"{first}.") for name in arrays if name.startswith(f"{first}.")]
+    return config.optimizer == "muon" or all(f"{second}.{name}" in arrays for name in names)
+
+
 def _stored(arrays: Arrays, name: str, shape: tuple[int, ...], dtype: Any = np.float32) -> NDArray[Any]:
     """This array of an optimiser's state. Raises MuGoError unless it is there and has this shape and type."""
     found = arrays.get(name)
@@ -417,7 +424,7 @@ def _stored(arrays: Arrays, name: str, shape: tuple[int, ...], dtype: Any = np.f
         shown = "missing" if found is None else f"{found.dtype} of shape {list(found.shape)}"
         raise MuGoError(
             f"optimiser state: {name} is {shown}; wanted {np.dtype(dtype)} of shape {list(shape)}; "
-            "remove the file to start the optimiser anew"
+            "choose another --original-model"
         )
     return found
 

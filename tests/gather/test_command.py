@@ -231,6 +231,27 @@ def test_no_games_yet(tmp_path: Path) -> None:
     assert caught.value.missing == 500 and not (tmp_path / "chunks").exists()
 
 
+@pytest.mark.parametrize(
+    ("method", "options", "problem"),
+    [
+        ("alphazero", {"searched_only": True}, "none searched in full; give selfplay --readouts or leave out --search"),
+        ("reinforce", {}, "none of them a move that the model learns from; leave out selfplay --filter-opp"),
+    ],
+)
+def test_games_from_which_nothing_is_learned(
+    tmp_path: Path, method: str, options: dict[str, Any], problem: str
+) -> None:
+    games = [replace(record, surprises=np.zeros(len(record.moves), np.float32)) for record in random_games(GAME, 8)]
+    write_shard(tmp_path / "selfplay", "000001-a", "w00", "tictactoe", games, {}, method=method)
+    count = sum(len(record.moves) for record in games)
+    with pytest.raises(MuGoError, match=f"selfplay: {count} positions, {problem}") as caught:
+        gather(config(tmp_path, as_many_as_possible=True, **options))
+    assert not isinstance(caught.value, NotYet)
+    with pytest.raises(NotYet, match=f": 0 positions in the window; wanted {count + 1}") as caught:
+        gather(config(tmp_path, min_positions=count + 1, **options))
+    assert caught.value.missing == count + 1
+
+
 def test_fewer_than_min_positions(tmp_path: Path, selfplay: Path) -> None:
     found = sum(meta.positions for meta in newest_shards(selfplay))
     with pytest.raises(NotYet, match=f"{found + 7:,}; 7 missing") as caught:

@@ -162,6 +162,20 @@ def test_the_next_training_continues_model_and_optimiser(folder: Path) -> None:
     assert second.holdout_examples == second.value_gap == 0
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "steps"), [("muon", "adam", 5), ("adam", "muon", 10), ("muon", "muon", 10)]
+)
+def test_another_optimiser_goes_on_from_moments_that_it_knows(
+    folder: Path, before: str, after: str, steps: int
+) -> None:
+    first = train(config(epochs=1, optimizer=before)).model
+    told = Stopper(after=-1)
+    second = train(config(epochs=1, optimizer=after, original_model=first), told).model
+    assert read_optimizer(second)["step"].tolist() == [steps]
+    anew = "the optimiser starts anew: 000001-b1c8 was trained by Muon, which has no moments for Adam"
+    assert (anew in told.said) == (steps == 5)
+
+
 def test_a_network_grows_on_the_way(folder: Path) -> None:
     first = train(config(epochs=1))
     write_set(Path("data/training_data"), GAME, [40], holdout=20, number=2, seed=2)
@@ -449,7 +463,7 @@ class TestRefusals:
         assert hidden(Path("saved_models")) == []
 
     def test_no_model_and_a_damaged_one(self, folder: Path) -> None:
-        with pytest.raises(FileError, match="no models here"):
+        with pytest.raises(FileError, match=r"empty: no models here; .*, --original-model names one elsewhere$"):
             train(config(new_model=Path("empty/000001-x")))
         weights = Path("saved_models/000000-init/weights.safetensors")
         data = bytearray(weights.read_bytes())

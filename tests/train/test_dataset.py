@@ -158,6 +158,15 @@ def test_a_set_larger_than_memory_is_read_in_groups(tmp_path: Path, monkeypatch:
     assert epochs == [wanted, wanted]
 
 
+@pytest.mark.parametrize("sizes", [[20], [20, 11]])
+def test_chunks_larger_than_memory_are_read_one_by_one(tmp_path: Path, sizes: list[int]) -> None:
+    game = parse_game("tictactoe")
+    chunks = write_set(tmp_path, game, sizes)
+    dataset = dataset_of(game, chunks, batch_size=10, seed=0, memory_bytes=1)
+    scores = sorted(score for batch in dataset.batches(1) for score in keys_of(batch))
+    assert scores == sorted(score for path in chunks.chunks for score in chunk_of(path, game).columns["score"].tolist())
+
+
 def test_every_symmetry_is_drawn_equally_often(tmp_path: Path) -> None:
     """χ² at one in a million over the 8 images of one position that has no symmetry of its own."""
     game = parse_game("tictactoe")

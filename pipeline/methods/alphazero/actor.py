@@ -14,10 +14,11 @@ in a game against itself. Only the learner resigns.
 The learner's moves may be of two kinds (playout-cap randomisation; Wu 2019, arXiv 1902.10565, section 3.1). *Full*
 moves are searched with all readouts and with exploration, and are policy targets. *Cheap* moves, drawn at random, are
 searched with few readouts and without exploration, only to reach the game's result sooner; with 0 readouts they are the
-raw policy's. Temperature and resignation treat both alike: the value of a cheap search is noisier, and counts. Once one
-side has been sure of winning for some moves, all moves are searched with still fewer readouts (KataGo: "reduced
-visits"): unlike a resigned game, a decided one has an end that shows who owns what. Go can end it where nobody can
-change anything any more, which is earlier than two passes.
+raw policy's. Temperature and resignation treat both alike: the value of a cheap search is noisier, and counts. As long
+as one side has been sure of winning at the last moves of both, moves are searched with still fewer readouts and aren't
+policy targets (KataGo: "reduced visits"): unlike a resigned game, a decided one has an end that shows who owns what.
+One search that is less sure ends that. Go can end a game where nobody can change anything any more, which is earlier
+than two passes.
 
 On a large board that it hardly knows, a network may come to think that the game is decided by komi alone: then every
 move is as bad as a pass, two passes soon end the game, and the result confirms it. So passes can be kept out of the
@@ -35,18 +36,16 @@ from numpy.typing import NDArray
 
 from pipeline.config import SelfplayConfig
 from pipeline.counter_rng import uniforms
-from pipeline.errors import MuGoError
-from pipeline.games.base import Actions, BoolArray, FloatArray, Game, Planes
+from pipeline.games.base import Actions, BoolArray, FloatArray, Planes
 from pipeline.methods.alphazero.recording import GameBuffer, Rows
-from pipeline.methods.base import Actor, ActorJob, Encounter, FinishedGame, Learner, Opponent
-from pipeline.players.base import RESIGN, Decisions
+from pipeline.methods.base import Actor, ActorJob, Encounter, FinishedGame, Learner
+from pipeline.methods.opponents import ActiveOpponents
 from pipeline.search.batch import BatchSearch
 from pipeline.storage.shards import BOTH, End
 
 OPENING_COUNTER = 1 << 32  # of a game's looked-up numbers: beyond those of its moves
 SURE_MOVES = 2  # of either side, that it takes to call a game decided
 MOVED_TOGETHER = 16  # rows move once one in so many has finished: moving one row takes as long as moving ten
-IDLE_OPPONENTS = 8  # opponents kept ready though they play no game now: building one costs memory and time
 
 
 def most_readouts(config: SelfplayConfig) -> int:
@@ -57,33 +56,13 @@ def most_readouts(config: SelfplayConfig) -> int:
     return readouts if config.decided_value == 1 else max(readouts, config.decided_readouts)
 
 
-class _ActiveOpponent:
-    """An opponent at work in an actor. plays [R]: the rows where it is met; thinking: in how many it is to move."""
-
-    def __init__(self, opponent: Opponent, game: Game, num_rows: int) -> None:
-        self.opponent = opponent
-        self.player = opponent.make(game, num_rows)
-        self.plays = np.zeros(num_rows, np.bool_)
-        self.thinking = 0
-
-    def step(self) -> Decisions:
-        """A batch of its work. Raises PlayerFault, and MuGoError if it gives up: only the learner may."""
-        decisions = self.player.step()
-        for fault in decisions.faults.values():
-            raise fault
-        if (decisions.actions == RESIGN).any():
-            raise MuGoError(f"{self.opponent.name} resigned a game of self-play; wanted an opponent that plays on")
-        self.thinking -= len(decisions.rows)
-        return decisions
-
-
 class TreeActor(Actor):
     """See the module docstring."""
 
     def __init__(self, job: ActorJob) -> None:
         game, num_rows, config = job.game, job.num_rows, job.config
         self._job, self._config = job, config
-        self._active: dict[Opponent, _ActiveOpponent] = {}  # the longest unused first
+        self._opponents = ActiveOpponents(game, num_rows)
         self._learner = np.full(num_rows, BOTH, np.int8)  # the side that the learner plays
         self._kinds = np.zeros(num_rows, np.uint64)
         self._full = np.ones(num_rows, np.bool_)  # whether the move that is being searched is a full one
@@ -105,7 +84,7 @@ class TreeActor(Actor):
         finished = self.search.finished()
         if finished.size and (finished.size * MOVED_TOGETHER >= self.live or len(planes) == 0):
             self._move(finished)
-        if self._active:
+        if self._opponents:
             self._let_opponents_move()
 
     def resume(self) -> None:
@@ -122,8 +101,7 @@ class TreeActor(Actor):
 
     def close(self) -> None:
         """Let the opponents go; the actor is of no more use."""
-        for active in self._active.values():
-            active.player.close()
+        self._opponents.close()
 
     def _evaluate(self, planes: Planes) -> tuple[FloatArray, FloatArray]:
         rows = self.search.leaf_rows()
@@ -169,7 +147,7 @@ class TreeActor(Actor):
         self._play(rows, actions)
 
     def _let_opponents_move(self) -> None:
-        for active in list(self._active.values()):
+        for active in self._opponents:
             if active.thinking:
                 decisions = active.step()
                 if len(decisions.rows):
@@ -207,15 +185,14 @@ class TreeActor(Actor):
 
     def _begin(self, rows: Rows) -> None:
         """Ask whoever is to move in each of rows [n] for a move."""
-        if self._active:
+        if self._opponents:
             learner = self._learner[rows]
             its_turn = (learner == BOTH) | (learner == self.search.to_move(rows))
             others, rows = rows[~its_turn], rows[its_turn]
-            for active in self._active.values():
+            for active in self._opponents:
                 theirs = others[active.plays[others]]
                 if theirs.size:
-                    active.thinking += len(theirs)
-                    active.player.begin(theirs)
+                    active.begin(theirs)
         if rows.size:
             config = self._config
             decided = self._is_decided(rows)
@@ -249,10 +226,7 @@ class TreeActor(Actor):
         self.live -= 1
         if self._learner[row] != BOTH:
             self._learner[row] = BOTH
-            for active in self._active.values():
-                if active.plays[row]:
-                    active.plays[row] = False
-                    active.player.drop(np.array([row]))
+            self._opponents.drop(row)
         self._job.on_finished(FinishedGame(record, player.name, loser, self.search.states[row].copy()))
 
     def _start(self, rows: Rows) -> None:
@@ -331,21 +305,11 @@ class TreeActor(Actor):
         """Show recorded moves to the search and to the opponents that play in these rows."""
         self.search.advance(rows, actions)
         self.plies += len(rows)
-        for active in self._active.values():
-            met = active.plays[rows]
-            if met.any():
-                active.player.advance(rows[met], actions[met])
+        self._opponents.advance(rows, actions)
 
     def _meet_opponent(self, row: int, encounter: Encounter, setup: int) -> None:
         """The learner meets an opponent in row, from the initial position of this setup."""
-        opponent = encounter.opponent
-        active = self._active.pop(opponent, None) or _ActiveOpponent(opponent, self._job.game, len(self._players))
-        self._active[opponent] = active  # the last used stands last
-        active.plays[row] = True
-        active.player.new_games(np.array([row]), np.array([encounter.seed], np.uint64))
+        player = self._opponents.meet(row, encounter)
         if setup:
-            active.player.set_up(np.array([row]), self._job.game.begin(np.array([setup])), [[]])
+            player.set_up(np.array([row]), self._job.game.begin(np.array([setup])), [[]])
         self._learner[row] = encounter.learner
-        idle = [other for other, its in self._active.items() if not its.plays.any()]
-        for other in idle[: max(0, len(idle) - IDLE_OPPONENTS)]:
-            self._active.pop(other).player.close()

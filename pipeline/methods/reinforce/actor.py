@@ -18,12 +18,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import GameFault, MuGoError, UsageError
+from pipeline.errors import GameFault, UsageError
 from pipeline.games.base import CHANCE, Actions
 from pipeline.games.boards import Boards
 from pipeline.games.chance import outcomes
 from pipeline.games.text.game import INVALID, TO_MOVE, TextGame
-from pipeline.methods.base import Actor, ActorJob, Encounter, FinishedGame, GameSeed, Learner, Opponent
+from pipeline.methods.base import Actor, ActorJob, FinishedGame, GameSeed, Learner, Opponent
+from pipeline.methods.opponents import ActiveOpponent, ActiveOpponents
 from pipeline.methods.reinforce.records import (
     INVALID_MOVE,
     NONE,
@@ -32,7 +33,6 @@ from pipeline.methods.reinforce.records import (
     packed,
     recorded_columns,
 )
-from pipeline.players.base import RESIGN, Player
 from pipeline.players.language import COUNTERS
 from pipeline.storage.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, GameRecord
 
@@ -66,7 +66,7 @@ class TextActor(Actor):
         self._job, self._game = job, game
         self._boards = Boards(game, job.num_rows)
         self._playing: list[_Playing | None] = [None] * job.num_rows
-        self._players: dict[Opponent, Player] = {}
+        self._opponents = ActiveOpponents(game, job.num_rows)
         self._no_prompt = np.full(game.prompt_tokens, NONE, np.int32)
         self._no_answer = np.full(game.reply_tokens, NONE, np.int32)
         self._no_text = packed("", game)
@@ -79,24 +79,26 @@ class TextActor(Actor):
         self._seed(rows[to_move == CHANCE])
         to_move = self._boards.to_move(rows := self._live(rows))
         models: dict[int, list[int]] = {}
-        others: dict[Opponent, list[int]] = {}
+        others: list[int] = []
         for row, mover in zip(rows.tolist(), to_move.tolist(), strict=True):
             playing = self._at(row)
             if playing.opponent is None or playing.learner == mover:
                 models.setdefault(id(playing.model.evaluate), []).append(row)
             else:
-                others.setdefault(playing.opponent, []).append(row)
+                others.append(row)
         for same in models.values():
             self._answer(np.array(same, np.int64))
-        for opponent, theirs in others.items():
-            self._ask(opponent, np.array(theirs, np.int64))
+        waiting = np.array(others, np.int64)
+        for active in self._opponents:
+            theirs = waiting[active.plays[waiting]]
+            if theirs.size:
+                self._ask(active, theirs)
         ended = [row for row, playing in enumerate(self._playing) if playing is None]
         if ended:
             self._start(np.array(ended, np.int64))
 
     def close(self) -> None:
-        for player in self._players.values():
-            player.close()
+        self._opponents.close()
 
     # Moves
 
@@ -141,21 +143,14 @@ class TextActor(Actor):
             )
         self._play(rows, actions)
 
-    def _ask(self, opponent: Opponent, rows: Rows) -> None:
+    def _ask(self, opponent: ActiveOpponent, rows: Rows) -> None:
         """An opponent's move in rows [n]."""
-        player = self._players[opponent]
-        player.begin(rows)
-        waiting = set(rows.tolist())
-        while waiting:
-            decisions = player.step()
-            for fault in decisions.faults.values():
-                raise fault
-            if (decisions.actions == RESIGN).any():
-                raise MuGoError(f"{opponent.name} resigned a game of self-play; wanted an opponent that plays on")
+        opponent.begin(rows)
+        while opponent.thinking:
+            decisions = opponent.step()
             if not decisions.rows.size:
-                player.wait(0.02)
+                opponent.player.wait(0.02)
                 continue
-            waiting -= set(decisions.rows.tolist())
             movers = self._boards.to_move(decisions.rows)
             for row, mover, action in zip(
                 decisions.rows.tolist(), movers.tolist(), decisions.actions.tolist(), strict=True
@@ -185,10 +180,7 @@ class TextActor(Actor):
                     self._release(int(rows[i]))
             rows, actions = rows[kept], actions[kept]
         self.plies += len(rows)
-        for opponent, player in self._players.items():
-            met = np.array([self._at(row).opponent is opponent for row in rows.tolist()], np.bool_)
-            if met.any():
-                player.advance(rows[met], actions[met])
+        self._opponents.advance(rows, actions)
         over = self._boards.over(rows)
         for row, action, ended in zip(rows.tolist(), actions.tolist(), over.tolist(), strict=True):
             self._at(row).moves.append(action)
@@ -227,9 +219,7 @@ class TextActor(Actor):
         self._job.on_finished(FinishedGame(record, playing.model.name, -1, states[0].copy()))
 
     def _release(self, row: int) -> None:
-        playing = self._at(row)
-        if playing.opponent is not None:
-            self._players[playing.opponent].drop(np.array([row]))
+        self._opponents.drop(row)
         self._playing[row] = None
         self.live -= 1
 
@@ -243,15 +233,9 @@ class TextActor(Actor):
             self._playing[row] = _Playing(seed, model, learner, opponent)
             begun.append(row)
             if encounter is not None:
-                self._meet(row, encounter)
+                self._opponents.meet(row, encounter)
         self._boards.new_games(np.array(begun, np.int64))
         self.live += len(begun)
-
-    def _meet(self, row: int, encounter: Encounter) -> None:
-        opponent = encounter.opponent
-        if opponent not in self._players:
-            self._players[opponent] = opponent.make(self._game, len(self._playing))
-        self._players[opponent].new_games(np.array([row]), np.array([encounter.seed], np.uint64))
 
     def _live(self, rows: Rows) -> Rows:
         return np.array([row for row in rows.tolist() if self._playing[row] is not None], np.int64)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,14 +41,13 @@ def make_examples(
     Raises FileError, whose path is the shard's, for games that can't be this game's.
     """
     table = GameTable(shards, wanted)
-    _check(game, table)
+    rewards = _check(game, table)
     own = {
         name: table.per_move(name, missing, shape)
         for name, missing, shape in (
             ("prompt", np.int32(-1), (game.prompt_tokens,)),
             ("answer", np.int32(-1), (game.reply_tokens,)),
             ("player", np.uint8(CHANCE), ()),
-            ("reward", np.float32(0), ()),
             ("notes", np.uint8(0), ()),
             ("root_values", np.float32(0), ()),
             ("flags", np.uint8(0), ()),
@@ -60,13 +58,9 @@ def make_examples(
     player = own["player"][at]
     later = own["player"][:, table.row] == player  # [T, N]
     later &= (own["flags"][:, table.row] & 1 == 1) & (np.arange(len(later))[:, None] > table.ply)
-    final = np.zeros((len(wanted), 2), np.float32)
-    for side in (0, 1):
-        of_side = np.where(own["player"] == side, own["reward"], 0)
-        final[:, side] = _last(of_side, own["player"] == side)[table.row]
     columns: Columns = {name: getattr(wanted, name).astype(dtype) for name, (dtype, _) in ORIGIN.items()}
     columns["tokens"] = np.concatenate([own["prompt"][at], own["answer"][at]], axis=1)
-    columns["player"], columns["notes"], columns["final"] = player, own["notes"][at], final
+    columns["player"], columns["notes"], columns["final"] = player, own["notes"][at], rewards[table.row]
     columns["environment"] = (table.moves[0][table.row] % len(game.environments)).astype(np.uint16)
     left = later.sum(axis=0)
     values, has_critic = own["root_values"][:, table.row], own["flags"][at] & NO_VALUE == 0
@@ -84,16 +78,12 @@ def make_examples(
     return columns
 
 
-def _last(values: NDArray[Any], there: NDArray[np.bool_]) -> NDArray[Any]:
-    """[G] the last of values [T, G] where it is there, 0 if nowhere."""
-    found = np.zeros(values.shape[1], values.dtype)
-    for ply in range(len(values)):
-        found = np.where(there[ply], values[ply], found)
-    return found
+def _check(game: TextGame, table: GameTable) -> NDArray[np.float32]:
+    """Replay the games: every move must be legal, and every observation and reward what was recorded.
 
-
-def _check(game: TextGame, table: GameTable) -> None:
-    """Replay the games: every move must be legal, and every observation and result what was recorded."""
+    Returns [G, 2] the rewards of players 0 and 1: a record has none for a player who never moved.
+    """
+    final = np.zeros((len(table), 2), np.float32)
     checks = table.per_move("check", np.uint32(0))
     rewards, players = table.per_move("reward", np.float32(0)), table.per_move("player", np.uint8(CHANCE))
     try:
@@ -104,7 +94,7 @@ def _check(game: TextGame, table: GameTable) -> None:
                         problem = "its players were shown something else; wanted the same version of textarena"
                         raise table.error(row, problem, ply)
                     continue
-                found = game.rewards(states[row : row + 1])[0]
+                found = final[row] = game.rewards(states[row : row + 1])[0]
                 if not game.is_over(states[row : row + 1])[0]:
                     raise table.error(row, "the game is not over; wanted a game that was played out", ply)
                 recorded = rewards[:ply, row], players[:ply, row]
@@ -113,6 +103,7 @@ def _check(game: TextGame, table: GameTable) -> None:
     except IllegalRecord as error:
         problem = f"illegal move: {error}; wanted games as they were played"
         raise table.error(error.row, problem, error.ply) from error
+    return final
 
 
 def settle(columns: Columns, config: GatherConfig) -> Columns:

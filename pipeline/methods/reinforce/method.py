@@ -40,6 +40,7 @@ from pipeline.storage.shards import POLICY_COUNTS, GameRecord, Shard
 if TYPE_CHECKING:
     from pipeline.methods.reinforce.losses import Batch
     from pipeline.networks.language.adapters import LoraShape
+    from pipeline.networks.language.base import Base
 
 BASE = "base"  # of the tiny base model's folder, beside the models
 _SIZE = re.compile(r"(?:l(\d{1,3})d(\d{1,5}))?r(\d{1,4})")
@@ -75,11 +76,13 @@ class Reinforce(Method):
             raise UsageError(f"init --network-size {config.network_size}: {WANTED_SIZE}")
         if config.base_model and match[1]:
             raise UsageError(f"init --network-size {config.network_size}: the base model is given; wanted r{match[3]}")
-        layers, width = (int(match[1]), int(match[2])) if match[1] else SMALLEST
+        size = (int(match[1]), int(match[2])) if match[1] else None
         path = config.base_model or config.new_model.parent / BASE
         if config.base_model is None and not path.exists():
-            self._make_base(path, game, config, (layers, width), progress)
+            self._make_base(path, game, config, size or SMALLEST, progress)
         base = load_base(path)
+        if config.base_model is None:
+            _check_base(base, size, game, config)
         targets = sorted({name.rsplit(".", 1)[-1] for name in layers_of(base.model)})
         shape = LoraShape(int(match[3]), 2.0 * int(match[3]), targets)
         architecture = {
@@ -229,6 +232,25 @@ class ActorCritic(Reinforce):
     gather_options = (*Reinforce.gather_options, "td_lambda")
     has_critic = True
     shown_terms = ("policy", "kl", "entropy", "value")
+
+
+def _check_base(base: Base, size: tuple[int, int] | None, game: TextGame, config: InitConfig) -> None:
+    """Raises UsageError if the base model that stood there already has other layers and another width than those asked
+    for, or can't read as much as the game shows and is answered.
+    """
+    facts, longest = base.model.config, game.prompt_tokens + game.reply_tokens
+    found, found_longest = (facts.num_hidden_layers, facts.hidden_size), facts.max_position_embeddings
+    if size not in (None, found):
+        rank = config.network_size.rpartition("r")[2]
+        raise UsageError(
+            f"init --network-size {config.network_size}: {base.path} is l{found[0]}d{found[1]}; "
+            f"remove it, or give r{rank}"
+        )
+    if found_longest < longest:
+        raise UsageError(
+            f"init --game {game.spec}: {base.path} reads {found_longest} tokens at most; wanted {longest}, a prompt "
+            "and a reply; remove it, or choose another folder with --new-model"
+        )
 
 
 def _shape(architecture: Mapping[str, Any]) -> LoraShape:

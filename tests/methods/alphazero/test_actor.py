@@ -10,10 +10,11 @@ from scipy.special import rel_entr
 from pipeline.config import SearchConfig, SelfplayConfig
 from pipeline.errors import FileError, MuGoError
 from pipeline.games.registry import parse_game
-from pipeline.methods.alphazero.actor import IDLE_OPPONENTS, TreeActor
+from pipeline.methods.alphazero.actor import TreeActor
 from pipeline.methods.alphazero.examples import Positions, make_examples
 from pipeline.methods.alphazero.recording import GameBuffer
 from pipeline.methods.base import ActorJob, Encounter, Learner, Opponent, game_seeds
+from pipeline.methods.opponents import IDLE_OPPONENTS
 from pipeline.players.base import RESIGN, Boards, Decisions, Player, PlayerFault
 from pipeline.players.builtin import RandomPlayer
 from pipeline.players.searching import SearchPlayer

@@ -30,14 +30,20 @@ from pipeline.errors import FileError, NotYet, UsageError
 from pipeline.evaluate.command import evaluate
 from pipeline.games.registry import parse_game
 from pipeline.games.text.environment import environment_class
-from pipeline.games.text.game import INVALID
+from pipeline.games.text.game import INVALID, TextGame
 from pipeline.gather.command import gather
-from pipeline.methods.base import Positions
+from pipeline.methods.base import ActorJob, Encounter, GameSeed, Learner, Opponent, Positions, game_seeds
+from pipeline.methods.opponents import IDLE_OPPONENTS
+from pipeline.methods.registry import method_named
 from pipeline.methods.reinforce import pretraining
+from pipeline.methods.reinforce.actor import TextActor
 from pipeline.methods.reinforce.examples import make_examples
 from pipeline.methods.reinforce.records import INVALID_MOVE, NONE, OTHER_ENDED_BY_INVALID, WELL_FORMED, unpacked
 from pipeline.networks.language.prompts import brackets
 from pipeline.players import language
+from pipeline.players.base import Player
+from pipeline.players.builtin import make_builtin
+from pipeline.progress import SILENT
 from pipeline.reports.report.command import report
 from pipeline.reports.show import show
 from pipeline.reports.show_csv import csv_lines
@@ -144,6 +150,20 @@ def test_only_steps_of_the_learner_are_trained_on(run: Path) -> None:
     assert abs(advantage.mean()) < 1e-5 and advantage.std() == pytest.approx(1, abs=1e-4)
 
 
+@pytest.mark.parametrize("lost", ["*-0000-of-*.h5", "*holdout*.h5"])
+def test_a_set_that_lost_a_file_is_settled_over_all_its_examples(run: Path, tmp_path: Path, lost: str) -> None:
+    config = GatherConfig(output_directory=tmp_path / "chunks", as_many_as_possible=True, positions_per_chunk=16,
+                          holdout_fraction=0.2, final_rewards="role-advantage=0.05",
+                          sampling_rewards="normalise")  # fmt: skip
+    whole = gather(config)
+    files = {path: path.read_bytes() for path in config.output_directory.glob("*.h5")}
+    gone = next(path for path in files if path.match(lost))
+    gone.unlink()
+    again = gather(config)
+    assert again.chunks_made == (0 if "holdout" in lost else whole.chunks) and whole.chunks > 1
+    assert {path: path.read_bytes() for path in config.output_directory.glob("*.h5")} == files
+
+
 def _types() -> Any:
     from pipeline.methods.reinforce.records import example_columns
 
@@ -231,6 +251,28 @@ def test_opponents_that_end_games_by_invalid_moves(run: Path, tmp_path: Path) ->
     assert kept[False].sum() == 16
 
 
+def test_opponents_that_are_met_no_more_are_let_go(run: Path) -> None:
+    game, met, closed = parse_game(KUHN), [], []
+    model = read_model(Path("saved_models/000000-init"))
+    learner = Learner("m", method_named("a2c").load(model, 2, 1, "auto", SILENT)[0])
+
+    def make(game: TextGame, num_rows: int) -> Player:
+        player = make_builtin("random")(game, num_rows, 0)
+        player.close = lambda: closed.append(player)
+        return player
+
+    def always_another(seed: GameSeed, learner: Learner) -> Encounter:
+        met.append(Opponent("random", make))
+        return Encounter(met[-1], 0, 0)
+
+    seeds, config = game_seeds(7, iter(range(14)), 0.0), SelfplayConfig(opponents="random=1")
+    actor = TextActor(ActorJob(game, 2, config, seeds, lambda: learner, lambda _: None, always_another))
+    actor.run(lambda: False)
+    assert len(met) == 14 and 14 - 2 - IDLE_OPPONENTS <= len(closed) < 14
+    actor.close()
+    assert len(closed) == 14
+
+
 def test_generalised_advantages_equal_a_plain_loop(run: Path) -> None:
     game = parse_game(KUHN)
     shard = max(shards(), key=lambda one: one.num_positions)
@@ -255,6 +297,27 @@ def test_generalised_advantages_equal_a_plain_loop(run: Path) -> None:
             ahead = float(values[p])
         reward = found["final"][i, found["player"][i]]
         assert found["weight"][i] * reward + found["baseline"][i] == pytest.approx(advantage, abs=1e-5)
+
+
+def test_final_rewards_are_those_of_both_players(run: Path, tmp_path: Path) -> None:
+    """As recorded for whoever moved; who never did has won when the other's first two answers were invalid."""
+    game, untrained = parse_game(KUHN), first_model(tmp_path)
+    selfplay(SelfplayConfig(games=4, seed=2, threads=1, output_dir=tmp_path / "games", network=untrained))
+    sides_without_moves = 0
+    for shard in shards() + shards(tmp_path / "games"):
+        at = np.flatnonzero(shard.surprises > 0)
+        games = np.searchsorted(shard.move_offsets, at, side="right") - 1
+        wanted = Positions(np.zeros(len(at), np.int64), games, at - shard.move_offsets[games])
+        found = make_examples(game, [shard], wanted, np.ones(len(at), np.float32), GatherConfig())["final"]
+        assert len(at) and (found.sum(axis=1) == 0).all()
+        for number, final in zip(games.tolist(), found, strict=True):
+            own = shard.game(number).own
+            for side in (0, 1):
+                recorded = own["reward"][own["player"] == side]
+                assert (recorded == final[side]).all()
+                sides_without_moves += not len(recorded)
+                assert len(recorded) or final[side] == 1
+    assert sides_without_moves >= 8
 
 
 def test_games_of_another_version_of_the_environment_are_left_out(run: Path, tmp_path: Path) -> None:
@@ -330,3 +393,17 @@ def test_models_that_can_not_play(run: Path, tmp_path: Path) -> None:
         with pytest.raises((UsageError, FileError), match=problem):
             base = {"game": KUHN, "method": "reinforce", "network_size": "r4", "new_model": tmp_path / "x/000000-init"}
             init(InitConfig(**{**base, **wrong}))
+
+
+def test_a_base_model_that_stands_there_is_taken_if_it_is_the_one_asked_for(tmp_path: Path) -> None:
+    models = first_model(tmp_path).parent
+    asked = {"game": KUHN, "method": "reinforce", "pretraining_steps": 0, "new_model": models / "000001-again"}
+    for changed, problem in (
+        ({"network_size": "l2d32r4"}, "l2d32r4: .*base is l1d32; remove it, or give r4"),
+        ({"network_size": "l1d48r8"}, "l1d48r8: .*base is l1d32; remove it, or give r8"),
+        ({"network_size": "r4", "game": KUHN.replace("80", "90")}, "base reads 90 tokens at most; wanted 100"),
+    ):
+        with pytest.raises(UsageError, match=problem):
+            init(InitConfig(**{**asked, **changed}))
+    for name, size in (("000001-same", SIZE), ("000002-rank", "r8")):
+        init(InitConfig(**{**asked, "network_size": size, "new_model": models / name}))
