@@ -428,6 +428,17 @@ def is_written_once(parts: Parts) -> bool:
     return parse_chunk_name(name) is not None
 
 
+def has_known_name(parts: Parts) -> bool:
+    """Whether a file that changes has a name that the commands give: other files below data/ may be a user's own."""
+    name = parts[-1]
+    if parts[0] == SAVED_MODELS.name:
+        return name in (CHAMPION, PROMOTIONS, INTENT)
+    if name in (MATCH_GAMES, MATCH_SUMMARY, MATCH_RESULTS, POOL, RATINGS, PRUNED):
+        return True
+    is_evaluation = parts[-2] == WATCH and parse_evaluation_name(name) is not None
+    return is_evaluation or parse_priorities_name(name) is not None
+
+
 def is_kept_by_all(parts: Parts) -> bool:
     """Whether a file that changes must never be replaced without having been read: others are copies, or made anew."""
     return parts[-1] in (CHAMPION, PROMOTIONS, INTENT, MATCH_GAMES, POOL, PRUNED)

@@ -13,7 +13,8 @@ lists, writes, removes and locks. The bucket is what counts, and the working cop
 - Lines that are added to a file are sent with the next commit, at the latest after SEND_SECONDS, and before a lock is
   given back. Those that a kill kept from it are sent by the next command that works in this copy; with a machine go
   games of a match that weren't sent, which are then played again.
-- Shards that gather's window has left behind go from the working copy, as chunks do that are in the bucket no more.
+- Shards that gather's window has left behind go from the working copy, as chunks and files that change do that are in
+  the bucket no more. Files of other names, which a user has put below data/, stay.
 - Listings are bounded: of folders that are numbered only what is behind the newest known number less OVERLAP; of a
   worker's folder what is behind the last known shard; a generation is closed when OVERLAP newer ones have games.
 
@@ -136,13 +137,16 @@ class Mirror:
         with self._lock:
             if key in self._waiting or self._is_fresh(key):
                 return
-            known = self._tags.get(key, "") if os.path.lexists(path) else ""
+            here = _version(path)
+            known = self._tags.get(key, "") if here else ""
             found = self.store.get(key, known)
             self._checked[key] = time.monotonic()
             if found is None:
                 self._tags.pop(key, None)
-                with suppress(FileNotFoundError):
-                    path.unlink()
+                # Not what another process of this copy has put there since.
+                if here and layout.has_known_name(parts) and _version(path) == here:
+                    with suppress(FileNotFoundError):
+                        path.unlink()
             elif not known or found.tag != known:
                 self._tags[key] = found.tag
                 self._take(path, key, found.data)
@@ -440,6 +444,15 @@ def _files_of(description: Path) -> dict[str, str]:
         return {name: str(stamp["sha256"]) for name, stamp in files.items() if "/" not in name}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
+
+
+def _version(path: Path) -> tuple[int, int] | None:
+    """What changes with a file, whether it is replaced or added to; None: there is no such file."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def _names(folder: Path) -> list[str]:

@@ -404,6 +404,48 @@ def test_the_pool_keeps_what_both_added(machines: Machines) -> None:
     assert read_pool(two / "data/pool.json").capacity == 9
 
 
+# Files that are here and not in the bucket
+
+
+def test_files_that_a_user_puts_below_data_stay_when_they_are_read(machines: Machines) -> None:
+    one = machines("one")
+    for name in ("data/game.mat", "data/mine.json", "data/evaluate/notes/000001-a.json", "saved_models/notes.txt"):
+        path = one / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine")
+        assert atomic.read_bytes(path, "a file") == b"mine"
+
+
+def test_a_file_that_is_in_the_bucket_no_more_goes_unless_another_process_of_the_copy_has_just_written_it(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = machines("one"), machines("two")
+    for name in ("data/ratings.json", "data/evaluate/watch/000001-a.json"):
+        atomic.make_folder((one / name).parent)
+        atomic.write_text(one / name, "{}")
+        assert atomic.exists(two / name)
+        atomic.remove([one / name])
+        look_again(two)
+        assert not atomic.exists(two / name)
+    copy = mirror.of(two / "x")
+    assert copy is not None
+    get = copy.store.get
+
+    def slow(key: str, known: str = "") -> remote.Object | None:
+        found = get(key, known)
+        (two / "new").write_text("{}")
+        os.rename(two / "new", two / key)
+        return found
+
+    monkeypatch.setattr(copy.store, "get", slow)
+    for before in (False, True):
+        path = two / "data/ratings.json"
+        if before:
+            path.write_text("old")
+        look_again(two)
+        assert atomic.read_bytes(path, "a file") == b"{}"
+
+
 # Locks
 
 
