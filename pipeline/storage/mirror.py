@@ -11,8 +11,9 @@ lists, writes, removes and locks. The bucket is what counts, and the working cop
 - Files that change are read anew when FRESH_SECONDS have passed, or a lock was taken, and put only in place of what
   was read. best_model is an object that says the model's name; here it is a symlink.
 - Lines that are added to a file are sent with the next commit, at the latest after SEND_SECONDS, and before a lock is
-  given back. Those that a kill kept from it are sent by the next command that works in this copy; with a machine go
-  games of a match that weren't sent, which are then played again.
+  given back. Those that a kill kept from it are sent by the next command of this copy that takes that lock: without it
+  they may be those of a command at work, which sends them itself. With a machine go games of a match that weren't sent,
+  which are then played again.
 - Shards that gather's window has left behind go from the working copy, as chunks and files that change do that are in
   the bucket no more. Files of other names, which a user has put below data/, stay.
 - Listings are bounded: of folders that are numbered only what is behind the newest known number less OVERLAP; of a
@@ -159,7 +160,11 @@ class Mirror:
         with suppress(FileNotFoundError):
             here = path.read_bytes()
         if path.suffix == LATE and here.startswith(data) and len(here) > len(data):
-            self._waiting[key] = path  # a kill kept the rest from being sent
+            lock = self.lease_key(path.with_name(layout.CHAMPION) if path.name == layout.PROMOTIONS else path.parent)
+            if lock and self._leases.holds(lock):
+                self._waiting[key] = path  # a kill kept the rest from being sent
+            else:
+                del self._tags[key]  # so that whoever takes the lock reads it anew
         elif here != data or not data:
             _place(path, data)
 

@@ -538,6 +538,9 @@ def test_lines_of_a_match_are_sent_together_and_those_that_a_kill_kept_back_by_t
     with pytest.raises(NotYet):
         play(two, range(6))
     one = machines("one")
+    assert len(read_match(one / name).games) == 3  # not by looking at it
+    look_again(two)
+    assert not read_match(two / name).games
     with match_lock(one / name):
         assert sorted(open_match(one / name, header()).games) == [0, 1, 2]
     look_again(two)
@@ -547,6 +550,24 @@ def test_lines_of_a_match_are_sent_together_and_those_that_a_kill_kept_back_by_t
     found = read_match(one / name)
     assert [game.index for game in found.games] == [0, 1, 2, 3, 4, 5] and found.summary
     assert found.summary["games"] == 6
+
+
+def test_whoever_looks_at_a_match_that_is_played_in_the_same_copy_sends_none_of_its_lines(machines: Machines) -> None:
+    one, two = machines("one"), machines("two")
+    name = "data/evaluate/000002-b-vs-000001-a"
+    with match_lock(one / name):
+        writer = open_match(one / name, header())
+        writer.add([made_up_game(0)])
+        reader = mirror.Mirror(one, remote.open_store(machines.address), "copy")  # of another process
+        reader.want(one / name / layout.MATCH_GAMES)
+        reader.flush()
+        reader.close()
+        look_again(two)
+        assert not read_match(two / name).games
+        writer.add([made_up_game(1)])
+        write_summary(one / name, {"games": 2})
+    look_again(two)
+    assert [game.index for game in read_match(two / name).games] == [0, 1]
 
 
 def test_of_two_who_play_one_match_the_second_writes_nothing(
