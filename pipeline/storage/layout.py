@@ -407,6 +407,27 @@ Parts = tuple[str, ...]
 """Of a path below the folder of a run."""
 
 
+def end_of_run(parts: Parts, is_run: bool) -> int | None:
+    """How many parts of an address are the folder of a run; None: it leads into none.
+
+    A run may lie below a folder that is called data itself, so what stands behind it decides: the last data/ with
+    selfplay/, … in it, or saved_models/ with a model; otherwise the last of these names. is_run: the address may be that
+    of a run, so in this last case nothing may follow.
+    """
+    named = [at for at, part in enumerate(parts) if at and part in (DATA, SAVED_MODELS.name)]
+    known = [at for at in named if _is_below(parts[at], "".join(parts[at + 1 : at + 2]))]
+    if known:
+        return known[-1]
+    return named[-1] if named and (not is_run or named[-1] == len(parts) - 1) else None
+
+
+def _is_below(folder: str, name: str) -> bool:
+    if folder == DATA:
+        return name in (SELFPLAY, TRAINING, LOGS, EVALUATE, TOURNAMENT, POOL, RATINGS)
+    # Players may have more behind their model, like best_model>=0.5.
+    return name.startswith(CHAMPION) or name == PROMOTIONS or _MODEL.match(name) is not None
+
+
 def is_shared(parts: Parts) -> bool:
     """Whether a file is kept in the bucket, too: not temporaries, locks, checkpoints, curves, games as SGF."""
     if len(parts) < 2 or parts[0] not in (DATA, SAVED_MODELS.name):
