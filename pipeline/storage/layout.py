@@ -390,6 +390,7 @@ def lock_path(path: Path) -> Path:
 
 WORKING_COPY = ".mugo-copy.json"  # in the folder of a run
 LISTED = ".listed"  # in the folder of a model or match: it is in the bucket, whether its files are here or not
+WHOLE = ".whole"  # in the folder of all models, games or matches: it was listed from its beginning
 FORGOTTEN = ".forgotten"  # in a folder of games: no window needs them, so the shards aren't kept here any more
 CLOSED = ".closed"  # in a folder of games, or a worker's: it was listed when nobody played in that generation any more
 DATA, SELFPLAY, TRAINING, LOGS, EVALUATE, TOURNAMENT = (

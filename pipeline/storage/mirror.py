@@ -16,8 +16,9 @@ lists, writes, removes and locks. The bucket is what counts, and the working cop
   which are then played again.
 - Shards that gather's window has left behind go from the working copy, as chunks and files that change do that are in
   the bucket no more. Files of other names, which a user has put below data/, stay.
-- Listings are bounded: of folders that are numbered only what is behind the newest known number less OVERLAP; of a
-  worker's folder what is behind the last known shard; a generation is closed when OVERLAP newer ones have games.
+- Listings are bounded: of folders that are numbered, once they were listed from the beginning, only what is behind the
+  newest known number less OVERLAP; of a worker's folder what is behind the last known shard; a generation is closed
+  when OVERLAP newer ones have games.
 
 Checkpoints, curves, temporary files and SGF stay in the working copy alone.
 """
@@ -327,7 +328,8 @@ class Mirror:
         here = _names(folder)
         newest = max((_number(parts, name) for name in here), default=-1)
         is_numbered = _number(parts, "000000-any") == 0
-        after = f"{max(0, newest - OVERLAP):06d}" if is_numbered and newest > 0 else "/"  # hidden names stand before it
+        is_known = layout.WHOLE in here  # otherwise what is here may have come by its name, without those before it
+        after = f"{max(0, newest - OVERLAP):06d}" if is_known and newest > 0 else "/"  # hidden names stand before it
         found = set()
         for name in self.store.names("/".join(parts), after):
             if not name.endswith("/"):
@@ -336,6 +338,8 @@ class Mirror:
                 _place(folder / name / layout.LISTED, b"")
             else:
                 (folder / name).mkdir(parents=True, exist_ok=True)
+        if is_numbered and not is_known and folder.is_dir():
+            _place(folder / layout.WHOLE, b"")
         if parts == (layout.DATA, layout.SELFPLAY):
             self._newest = max((_number(parts, name) for name in _names(folder)), default=-1)
         if parts == (layout.DATA, layout.TRAINING):

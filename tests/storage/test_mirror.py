@@ -308,6 +308,22 @@ def test_a_model_that_another_process_finds_before_it_is_renamed(machines: Machi
     assert not [name for name in os.listdir(one / "saved_models") if name.endswith(".tmp")]
 
 
+def test_a_copy_that_began_with_a_model_s_name_learns_of_those_before_it(machines: Machines, bucket: Bucket) -> None:
+    one, two = machines("one"), machines("two")
+    for number in range(8):
+        make_model(one / "saved_models", number)
+        random_shards(one / "data/selfplay", GAME, 1, 1, model=f"{number:06d}-test")
+    assert models.resolve_champion(two / "saved_models/000007-test").name == "000007-test"
+    atomic.make_folder(two / "data/selfplay/000007-test/w05")
+    assert len(models.list_models(two / "saved_models")) == 8
+    assert len(shard_ids(two)) == 8
+    look_again(two)
+    with bucket.counted() as requests:
+        assert len(models.list_models(two / "saved_models")) == 8
+    (listing,) = requests
+    assert "000003" in str(listing)
+
+
 # Promotions
 
 
