@@ -308,8 +308,8 @@ class Mirror:
                     folders.append(f"{folder}/{name[:-1]}")
                 else:
                     files.append(self.root / folder / name)
-            once = [path for path in files if layout.is_written_once(self._parts(path))]
-            self.fetch([path for path in once if path.name != layout.MODEL_JSON])
+            once = {path for path in files if layout.is_written_once(self._parts(path))}
+            self.fetch([path for path in files if path in once and path.name != layout.MODEL_JSON])
             for path in files:
                 if path.name == layout.MODEL_JSON:
                     self.want(path)
