@@ -10,10 +10,10 @@ lists, writes, removes and locks. The bucket is what counts, and the working cop
   fetched at most once, when somebody reads them; sidecars when their folder is listed.
 - Files that change are read anew when FRESH_SECONDS have passed, or a lock was taken, and put only in place of what
   was read. best_model is an object that says the model's name; here it is a symlink.
-- Lines that are added to a file are sent with the next commit, at the latest after SEND_SECONDS, and before a lock is
-  given back. Those that a kill kept from it are sent by the next command of this copy that takes that lock: without it
-  they may be those of a command at work, which sends them itself. With a machine go games of a match that weren't sent,
-  which are then played again.
+- Lines that are added to a file are sent with the next commit, with the first line that comes SEND_SECONDS after they
+  were sent last, and before a lock is given back; no clock sends them. Those that a kill kept from it are sent by the
+  next command of this copy that takes that lock: without it they may be those of a command at work, which sends them
+  itself. With a machine go games of a match that weren't sent, which are then played again.
 - Shards that gather's window has left behind go from the working copy, as chunks and files that change do that are in
   the bucket no more. Files of other names, which a user has put below data/, stay.
 - Listings are bounded: of folders that are numbered, once they were listed from the beginning, only what is behind the
