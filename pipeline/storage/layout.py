@@ -412,8 +412,8 @@ def end_of_run(parts: Parts, is_run: bool) -> int | None:
     """How many parts of an address are the folder of a run; None: it leads into none.
 
     A run may lie below a folder that is called data itself, so what stands behind it decides: the last data/ with
-    selfplay/, … in it, or saved_models/ with a model; otherwise the last of these names. is_run: the address may be that
-    of a run, so in this last case nothing may follow.
+    selfplay/, … in it, or saved_models/ with a model; otherwise the last of these names. is_run: the address may be
+    that of a run, so in this last case nothing may follow.
     """
     named = [at for at, part in enumerate(parts) if at and part in (DATA, SAVED_MODELS.name)]
     known = [at for at in named if _is_below(parts[at], "".join(parts[at + 1 : at + 2]))]

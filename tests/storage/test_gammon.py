@@ -33,7 +33,7 @@ TEXT = SgfText("000001-a", "random", event="a match", round="7")
 
 @pytest.fixture(scope="module")
 def games() -> list[list[int]]:
-    """Whole games of random moves: hits, dances, doubles, bearing off, every kind of win; a turn that fills its column."""
+    """Whole games of random moves: hits, dances, doubles, bearing off, every kind of win, a turn of 28 characters."""
     return [random_moves(GAME, seed) for seed in (*range(8), 38)]
 
 

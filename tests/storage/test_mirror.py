@@ -686,7 +686,8 @@ def test_addresses_among_options_become_paths_of_a_working_copy(
     assert moved({"directory": Path("s3://bucket/a/b")}, True) == ({"directory": Path()}, folder)
     selfplay = {"directory": Path("s3://bucket/a/data/go9/data/selfplay")}
     found, below = moved(selfplay, False)
-    assert found == {"directory": Path("data/selfplay")} and below is not None and below.name.startswith("bucket-a-data-go9")
+    assert found == {"directory": Path("data/selfplay")}
+    assert below is not None and below.name.startswith("bucket-a-data-go9")
     assert moved({"directory": Path("s3://bucket/a/data/go9")}, True) == ({"directory": Path()}, below)
     assert moved({"directory": Path("data"), "player": "gtp:/usr/bin/gnugo"}, False)[1] is None
     with pytest.raises(UsageError, match=r"wanted a folder of a run, e.g. s3://BUCKET/FOLDER/data/selfplay"):
