@@ -89,7 +89,7 @@ def mat_record(game: Backgammon, moves: Sequence[int], text: SgfText, resigned: 
         shown = "" if turn.name == notation.PASS else turn.name
         columns[turn.player].append(f"{turn.dice}: {shown}".rstrip())
     pairs = enumerate(zip_longest(*columns, fillvalue=""), start=1)
-    rows = [f"{number:3d}) {one:<{COLUMN}}{other}" for number, (one, other) in pairs]
+    rows = [f"{number:3d}) {one:<{COLUMN - 1}} {other}" for number, (one, other) in pairs]
     points = _points(game, last, resigned)
     if points:
         wins = f"Wins {abs(points)} point{'s' if abs(points) > 1 else ''}"

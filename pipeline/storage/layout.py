@@ -390,6 +390,7 @@ def lock_path(path: Path) -> Path:
 
 WORKING_COPY = ".mugo-copy.json"  # in the folder of a run
 LISTED = ".listed"  # in the folder of a model or match: it is in the bucket, whether its files are here or not
+WHOLE = ".whole"  # in the folder of all models, games or matches: it was listed from its beginning
 FORGOTTEN = ".forgotten"  # in a folder of games: no window needs them, so the shards aren't kept here any more
 CLOSED = ".closed"  # in a folder of games, or a worker's: it was listed when nobody played in that generation any more
 DATA, SELFPLAY, TRAINING, LOGS, EVALUATE, TOURNAMENT = (
@@ -405,6 +406,27 @@ INTENT = f".{PROMOTIONS}.intent"  # of a promotion that is under way
 
 Parts = tuple[str, ...]
 """Of a path below the folder of a run."""
+
+
+def end_of_run(parts: Parts, is_run: bool) -> int | None:
+    """How many parts of an address are the folder of a run; None: it leads into none.
+
+    A run may lie below a folder that is called data itself, so what stands behind it decides: the last data/ with
+    selfplay/, … in it, or saved_models/ with a model; otherwise the last of these names. is_run: the address may be
+    that of a run, so in this last case nothing may follow.
+    """
+    named = [at for at, part in enumerate(parts) if at and part in (DATA, SAVED_MODELS.name)]
+    known = [at for at in named if _is_below(parts[at], "".join(parts[at + 1 : at + 2]))]
+    if known:
+        return known[-1]
+    return named[-1] if named and (not is_run or named[-1] == len(parts) - 1) else None
+
+
+def _is_below(folder: str, name: str) -> bool:
+    if folder == DATA:
+        return name in (SELFPLAY, TRAINING, LOGS, EVALUATE, TOURNAMENT, POOL, RATINGS)
+    # Players may have more behind their model, like best_model>=0.5.
+    return name.startswith(CHAMPION) or name == PROMOTIONS or _MODEL.match(name) is not None
 
 
 def is_shared(parts: Parts) -> bool:
@@ -426,6 +448,17 @@ def is_written_once(parts: Parts) -> bool:
     if parts[1] == SELFPLAY:
         return parse_shard_name(name) is not None or parse_pack_name(name) is not None
     return parse_chunk_name(name) is not None
+
+
+def has_known_name(parts: Parts) -> bool:
+    """Whether a file that changes has a name that the commands give: other files below data/ may be a user's own."""
+    name = parts[-1]
+    if parts[0] == SAVED_MODELS.name:
+        return name in (CHAMPION, PROMOTIONS, INTENT)
+    if name in (MATCH_GAMES, MATCH_SUMMARY, MATCH_RESULTS, POOL, RATINGS, PRUNED):
+        return True
+    is_evaluation = parts[-2] == WATCH and parse_evaluation_name(name) is not None
+    return is_evaluation or parse_priorities_name(name) is not None
 
 
 def is_kept_by_all(parts: Parts) -> bool:

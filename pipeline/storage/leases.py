@@ -79,6 +79,9 @@ class Leases:
                     with suppress(FileError):  # then it ends by itself
                         self._store.delete([key], lease.tag)
 
+    def holds(self, key: str) -> bool:
+        return key in self._held
+
     def check(self) -> None:
         """Raises Conflict if a lease may be another's by now."""
         for lease in list(self._held.values()):

@@ -10,12 +10,15 @@ lists, writes, removes and locks. The bucket is what counts, and the working cop
   fetched at most once, when somebody reads them; sidecars when their folder is listed.
 - Files that change are read anew when FRESH_SECONDS have passed, or a lock was taken, and put only in place of what
   was read. best_model is an object that says the model's name; here it is a symlink.
-- Lines that are added to a file are sent with the next commit, at the latest after SEND_SECONDS, and before a lock is
-  given back. Those that a kill kept from it are sent by the next command that works in this copy; with a machine go
-  games of a match that weren't sent, which are then played again.
-- Shards that gather's window has left behind go from the working copy, as chunks do that are in the bucket no more.
-- Listings are bounded: of folders that are numbered only what is behind the newest known number less OVERLAP; of a
-  worker's folder what is behind the last known shard; a generation is closed when OVERLAP newer ones have games.
+- Lines that are added to a file are sent with the next commit, with the first line that comes SEND_SECONDS after they
+  were sent last, and before a lock is given back; no clock sends them. Those that a kill kept from it are sent by the
+  next command of this copy that takes that lock: without it they may be those of a command at work, which sends them
+  itself. With a machine go games of a match that weren't sent, which are then played again.
+- Shards that gather's window has left behind go from the working copy, as chunks and files that change do that are in
+  the bucket no more. Files of other names, which a user has put below data/, stay.
+- Listings are bounded: of folders that are numbered, once they were listed from the beginning, only what is behind the
+  newest known number less OVERLAP; of a worker's folder what is behind the last known shard; a generation is closed
+  when OVERLAP newer ones have games.
 
 Checkpoints, curves, temporary files and SGF stay in the working copy alone.
 """
@@ -136,13 +139,16 @@ class Mirror:
         with self._lock:
             if key in self._waiting or self._is_fresh(key):
                 return
-            known = self._tags.get(key, "") if os.path.lexists(path) else ""
+            here = _version(path)
+            known = self._tags.get(key, "") if here else ""
             found = self.store.get(key, known)
             self._checked[key] = time.monotonic()
             if found is None:
                 self._tags.pop(key, None)
-                with suppress(FileNotFoundError):
-                    path.unlink()
+                # Not what another process of this copy has put there since.
+                if here and layout.has_known_name(parts) and _version(path) == here:
+                    with suppress(FileNotFoundError):
+                        path.unlink()
             elif not known or found.tag != known:
                 self._tags[key] = found.tag
                 self._take(path, key, found.data)
@@ -155,7 +161,11 @@ class Mirror:
         with suppress(FileNotFoundError):
             here = path.read_bytes()
         if path.suffix == LATE and here.startswith(data) and len(here) > len(data):
-            self._waiting[key] = path  # a kill kept the rest from being sent
+            lock = self.lease_key(path.with_name(layout.CHAMPION) if path.name == layout.PROMOTIONS else path.parent)
+            if lock and self._leases.holds(lock):
+                self._waiting[key] = path  # a kill kept the rest from being sent
+            else:
+                del self._tags[key]  # so that whoever takes the lock reads it anew
         elif here != data or not data:
             _place(path, data)
 
@@ -298,8 +308,8 @@ class Mirror:
                     folders.append(f"{folder}/{name[:-1]}")
                 else:
                     files.append(self.root / folder / name)
-            once = [path for path in files if layout.is_written_once(self._parts(path))]
-            self.fetch([path for path in once if path.name != layout.MODEL_JSON])
+            once = {path for path in files if layout.is_written_once(self._parts(path))}
+            self.fetch([path for path in files if path in once and path.name != layout.MODEL_JSON])
             for path in files:
                 if path.name == layout.MODEL_JSON:
                     self.want(path)
@@ -318,7 +328,8 @@ class Mirror:
         here = _names(folder)
         newest = max((_number(parts, name) for name in here), default=-1)
         is_numbered = _number(parts, "000000-any") == 0
-        after = f"{max(0, newest - OVERLAP):06d}" if is_numbered and newest > 0 else "/"  # hidden names stand before it
+        is_known = layout.WHOLE in here  # otherwise what is here may have come by its name, without those before it
+        after = f"{max(0, newest - OVERLAP):06d}" if is_known and newest > 0 else "/"  # hidden names stand before it
         found = set()
         for name in self.store.names("/".join(parts), after):
             if not name.endswith("/"):
@@ -327,6 +338,8 @@ class Mirror:
                 _place(folder / name / layout.LISTED, b"")
             else:
                 (folder / name).mkdir(parents=True, exist_ok=True)
+        if is_numbered and not is_known and folder.is_dir():
+            _place(folder / layout.WHOLE, b"")
         if parts == (layout.DATA, layout.SELFPLAY):
             self._newest = max((_number(parts, name) for name in _names(folder)), default=-1)
         if parts == (layout.DATA, layout.TRAINING):
@@ -440,6 +453,15 @@ def _files_of(description: Path) -> dict[str, str]:
         return {name: str(stamp["sha256"]) for name, stamp in files.items() if "/" not in name}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
+
+
+def _version(path: Path) -> tuple[int, int] | None:
+    """What changes with a file, whether it is replaced or added to; None: there is no such file."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def _names(folder: Path) -> list[str]:

@@ -149,9 +149,7 @@ def moved(given: Mapping[str, Any], is_run: bool) -> tuple[dict[str, Any], Path 
         assert found is not None
         protocol, rest = found
         parts = rest.split("/")
-        where = next(
-            (at for at, part in enumerate(parts) if at and part in (layout.DATA, layout.SAVED_MODELS.name)), None
-        )
+        where = layout.end_of_run(tuple(parts), is_run)
         if where is None and not is_run and protocol in STORES:
             raise UsageError(
                 f"{protocol}://{rest}: wanted a folder of a run, e.g. {protocol}://BUCKET/FOLDER/{layout.DATA}/"

@@ -33,8 +33,8 @@ TEXT = SgfText("000001-a", "random", event="a match", round="7")
 
 @pytest.fixture(scope="module")
 def games() -> list[list[int]]:
-    """Whole games of random moves: hits, dances, doubles, bearing off, every kind of win."""
-    return [random_moves(GAME, seed) for seed in range(8)]
+    """Whole games of random moves: hits, dances, doubles, bearing off, every kind of win, a turn of 28 characters."""
+    return [random_moves(GAME, seed) for seed in (*range(8), 38)]
 
 
 def imported(folder: Path, command: str, files: Sequence[str]) -> list[dict[str, Any]]:
@@ -127,6 +127,11 @@ def test_what_is_written_is_read_back(tmp_path: Path, games: list[list[int]]) ->
     (resigned,) = read_mat(path, GAME)
     loser = int(turns(GAME, cut)[1][28])
     assert resigned.resigned and resigned.moves == cut and resigned.points == (-1 if loser == 0 else 1)
+
+
+def test_a_turn_that_fills_its_column_is_apart_from_the_next(games: list[list[int]]) -> None:
+    rows = [line for line in mat_record(GAME, games[-1], TEXT).splitlines() if "bar/20 21/16 19/14 18/13" in line]
+    assert [" ".join(row.split()[1:6]) for row in rows] == ["55: bar/20 21/16 19/14 18/13"]
 
 
 GOOD = """ 0 point match

@@ -163,6 +163,29 @@ def test_names_that_no_player_may_have(name: str) -> None:
             make(name)
 
 
+@pytest.mark.parametrize(
+    ("address", "run"),
+    [
+        ("b/go9/data/selfplay", "b/go9"),
+        ("b/ml/data/go9/data/selfplay", "b/ml/data/go9"),
+        ("b/data/go9/data/selfplay/000001-data/data", "b/data/go9"),
+        ("b/data/evaluate/go9/saved_models/best_model>=0.5", "b/data/evaluate/go9"),
+        ("b/saved_models/go9/data/mine", "b/saved_models/go9"),  # a folder of the user's own
+        ("b/data/go9/saved_models/mine", "b/data/go9"),  # a model without a number
+        ("b/data/go9/data", "b/data/go9"),
+    ],
+)
+def test_addresses_lead_into_the_run_behind_which_our_names_stand(address: str, run: str) -> None:
+    parts = tuple(address.split("/"))
+    end = layout.end_of_run(parts, False)
+    assert end is not None and "/".join(parts[:end]) == run
+
+
+@pytest.mark.parametrize("address", ["b/go9", "b/data/go9", "data/go9", "b/saved_models/go9"])
+def test_addresses_of_runs_lead_into_none(address: str) -> None:
+    assert layout.end_of_run(tuple(address.split("/")), True) is None
+
+
 def test_temporary_names_round_trip_and_say_who_writes() -> None:
     path = layout.temporary_path(Path("data/x~y.gz"))
     assert path.parent == Path("data") and path.name.startswith(".")

@@ -308,6 +308,22 @@ def test_a_model_that_another_process_finds_before_it_is_renamed(machines: Machi
     assert not [name for name in os.listdir(one / "saved_models") if name.endswith(".tmp")]
 
 
+def test_a_copy_that_began_with_a_model_s_name_learns_of_those_before_it(machines: Machines, bucket: Bucket) -> None:
+    one, two = machines("one"), machines("two")
+    for number in range(8):
+        make_model(one / "saved_models", number)
+        random_shards(one / "data/selfplay", GAME, 1, 1, model=f"{number:06d}-test")
+    assert models.resolve_champion(two / "saved_models/000007-test").name == "000007-test"
+    atomic.make_folder(two / "data/selfplay/000007-test/w05")
+    assert len(models.list_models(two / "saved_models")) == 8
+    assert len(shard_ids(two)) == 8
+    look_again(two)
+    with bucket.counted() as requests:
+        assert len(models.list_models(two / "saved_models")) == 8
+    (listing,) = requests
+    assert "000003" in str(listing)
+
+
 # Promotions
 
 
@@ -404,6 +420,48 @@ def test_the_pool_keeps_what_both_added(machines: Machines) -> None:
     assert read_pool(two / "data/pool.json").capacity == 9
 
 
+# Files that are here and not in the bucket
+
+
+def test_files_that_a_user_puts_below_data_stay_when_they_are_read(machines: Machines) -> None:
+    one = machines("one")
+    for name in ("data/game.mat", "data/mine.json", "data/evaluate/notes/000001-a.json", "saved_models/notes.txt"):
+        path = one / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine")
+        assert atomic.read_bytes(path, "a file") == b"mine"
+
+
+def test_a_file_that_is_in_the_bucket_no_more_goes_unless_another_process_of_the_copy_has_just_written_it(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = machines("one"), machines("two")
+    for name in ("data/ratings.json", "data/evaluate/watch/000001-a.json"):
+        atomic.make_folder((one / name).parent)
+        atomic.write_text(one / name, "{}")
+        assert atomic.exists(two / name)
+        atomic.remove([one / name])
+        look_again(two)
+        assert not atomic.exists(two / name)
+    copy = mirror.of(two / "x")
+    assert copy is not None
+    get = copy.store.get
+
+    def slow(key: str, known: str = "") -> remote.Object | None:
+        found = get(key, known)
+        (two / "new").write_text("{}")
+        os.rename(two / "new", two / key)
+        return found
+
+    monkeypatch.setattr(copy.store, "get", slow)
+    for before in (False, True):
+        path = two / "data/ratings.json"
+        if before:
+            path.write_text("old")
+        look_again(two)
+        assert atomic.read_bytes(path, "a file") == b"{}"
+
+
 # Locks
 
 
@@ -496,6 +554,9 @@ def test_lines_of_a_match_are_sent_together_and_those_that_a_kill_kept_back_by_t
     with pytest.raises(NotYet):
         play(two, range(6))
     one = machines("one")
+    assert len(read_match(one / name).games) == 3  # not by looking at it
+    look_again(two)
+    assert not read_match(two / name).games
     with match_lock(one / name):
         assert sorted(open_match(one / name, header()).games) == [0, 1, 2]
     look_again(two)
@@ -505,6 +566,24 @@ def test_lines_of_a_match_are_sent_together_and_those_that_a_kill_kept_back_by_t
     found = read_match(one / name)
     assert [game.index for game in found.games] == [0, 1, 2, 3, 4, 5] and found.summary
     assert found.summary["games"] == 6
+
+
+def test_whoever_looks_at_a_match_that_is_played_in_the_same_copy_sends_none_of_its_lines(machines: Machines) -> None:
+    one, two = machines("one"), machines("two")
+    name = "data/evaluate/000002-b-vs-000001-a"
+    with match_lock(one / name):
+        writer = open_match(one / name, header())
+        writer.add([made_up_game(0)])
+        reader = mirror.Mirror(one, remote.open_store(machines.address), "copy")  # of another process
+        reader.want(one / name / layout.MATCH_GAMES)
+        reader.flush()
+        reader.close()
+        look_again(two)
+        assert not read_match(two / name).games
+        writer.add([made_up_game(1)])
+        write_summary(one / name, {"games": 2})
+    look_again(two)
+    assert [game.index for game in read_match(two / name).games] == [0, 1]
 
 
 def test_of_two_who_play_one_match_the_second_writes_nothing(
@@ -605,6 +684,11 @@ def test_addresses_among_options_become_paths_of_a_working_copy(
     listed = moved({"list": ["random>=0.9", "s3://bucket/a/b/saved_models/x>=0.5"]}, False)[0]["list"]
     assert listed == ["random>=0.9", "saved_models/x>=0.5"]
     assert moved({"directory": Path("s3://bucket/a/b")}, True) == ({"directory": Path()}, folder)
+    selfplay = {"directory": Path("s3://bucket/a/data/go9/data/selfplay")}
+    found, below = moved(selfplay, False)
+    assert found == {"directory": Path("data/selfplay")}
+    assert below is not None and below.name.startswith("bucket-a-data-go9")
+    assert moved({"directory": Path("s3://bucket/a/data/go9")}, True) == ({"directory": Path()}, below)
     assert moved({"directory": Path("data"), "player": "gtp:/usr/bin/gnugo"}, False)[1] is None
     with pytest.raises(UsageError, match=r"wanted a folder of a run, e.g. s3://BUCKET/FOLDER/data/selfplay"):
         moved({"directory": Path("s3://bucket/a/b")}, False)
