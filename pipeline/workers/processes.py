@@ -158,7 +158,7 @@ class ProcessPool(RemotePool[O, WorkerProcess]):
         """Also that it ended while a process of its own keeps its pipe open."""
         if stuck := self._stuck(worker):
             return self._lost(worker, stuck)
-        if worker.process.poll() is None:
+        if worker.process.poll() is None or not self._arrived.empty():  # its last words may be among them
             return []
         worker.ended = worker.ended or time.monotonic()
         if time.monotonic() - worker.ended < LAST_WORDS_SECONDS:

@@ -199,6 +199,40 @@ def test_time_in_which_nobody_looked_is_not_held_against_workers(monkeypatch):
     assert pool.workers[0].process.returncode == 0
 
 
+class Talking(pool_module.RemotePool):
+    """Its only worker says something all the time, until there are no messages left."""
+
+    def __init__(self, messages):
+        super().__init__(None, 1, 60.0)
+        self.messages, self.looks = messages, 0
+        self.workers = [None]
+
+    def _forgive_pause(self):
+        pass
+
+    def _hear(self, seconds):
+        if not self.messages:
+            return None
+        time.sleep(0.001)
+        return [self.messages.pop()]
+
+    def _look_after(self, worker):
+        self.looks += 1
+        return []
+
+    def close(self):
+        self._closed = True
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.01])
+def test_messages_without_end_do_not_keep_the_outcomes_or_hide_a_worker_that_hangs(seconds):
+    pool = Talking(list(range(2000)))
+    first, second = pool.outcomes(seconds), pool.outcomes(seconds)
+    assert first and second and pool.messages and pool.looks == 2
+    pool.close()
+    assert len(first) + len(second) + len(pool.outcomes(0.0)) == 2000 and pool.looks == 2
+
+
 # The end
 
 
