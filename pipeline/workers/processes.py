@@ -180,13 +180,14 @@ class ProcessPool(RemotePool[O, WorkerProcess]):
         return [self._read(worker, line)]
 
     def _lost(self, worker: WorkerProcess, problem: str) -> list[O]:
-        """End a worker, take its games from it, and start another in its place."""
+        """End a worker, start another in its place, and let all have the games that are to be played again."""
         _end(worker.process, 0.0)
         lost = self._taken_from(worker, f"worker {worker.number}: {problem}")
         self._totals.update(worker.totals)
         if self._problem is None:
             self.workers[worker.number] = self._start(worker.number)
-            self._feed(self.workers[worker.number])
+            for one in self.workers:
+                self._feed(one)
         return lost
 
 

@@ -179,6 +179,21 @@ def test_workers_that_were_started_before_another_could_not_be_are_stopped(monke
     assert not is_alive(started[0].pid)
 
 
+def test_a_lost_workers_games_are_shared_out_to_all():
+    """Also to one that has none left, which reports no game that would bring it others."""
+    again = pool_module.Reading(lambda line: (0, line), lambda number, problem: None)
+    pool = processes.ProcessPool(again, COMMAND, [{"mode": "mute"}] * 2, 4, 60.0)
+    try:
+        lost = pool.workers[0]
+        lost.games.update(range(4))
+        lost.process.kill()
+        while pool.workers[0] is lost:
+            pool.outcomes(0.1)
+        assert [len(worker.games) for worker in pool.workers] == [2, 2]
+    finally:
+        pool.close()
+
+
 def test_a_worker_that_is_slow_but_steps_is_left_alone():
     games, failures, _ = played(pool_of("slow", workers=2, capacity=20, hang_seconds=2.5), num_games=4)
     assert len(games) == 4 and not failures
