@@ -102,14 +102,32 @@ class BenchSummary:
 def bench(config: BenchConfig, progress: Progress = SILENT) -> BenchSummary | MatchBenchSummary:
     """Measure every stage, which takes about 6 × config.seconds and compiling; with "evaluate" see bench_match.
 
-    Raises UsageError for a game that AlphaZero can't play.
+    Raises UsageError for a game that AlphaZero can't play, a preset that doesn't play by its searches, or an option
+    that "evaluate" doesn't read.
     """
     if config.what == "evaluate":
         if config.model is not None:
             raise UsageError("bench evaluate --model: found a model; wanted none, its matches are of random weights")
+        for name, found in (("preset", config.preset), ("boards", config.boards)):
+            if found is not None:
+                raise UsageError(
+                    f"bench evaluate --{name}: found {found!r}; wanted none, its matches are played on one board with "
+                    "the settings that evaluate has without options"
+                )
         AlphaZero().check(parse_game(config.game))
         return bench_match(config, progress)
+    if config.preset is not None:
+        _check_preset(config.preset)
     return _bench_pipeline(config, config.games or PARALLEL_GAMES, progress)
+
+
+def _check_preset(preset: str) -> None:
+    """Raises UsageError for a preset that doesn't play by AlphaZero's searches."""
+    method = make_config(InitConfig, "init", preset).method
+    if method != AlphaZero.name:
+        raise UsageError(f"bench --preset {preset}: found method {method}; wanted a preset of {AlphaZero.name}")
+    if make_config(SelfplayConfig, "selfplay", preset).readouts == 0:
+        raise UsageError(f"bench --preset {preset}: self-play begins with 0 readouts; wanted at least 1")
 
 
 def _measured_network(config: BenchConfig) -> tuple[Game, Architecture, Weights, Model | None]:

@@ -234,6 +234,7 @@ def reroot(tree, row, child, max_nodes, scratch):
     """Make the node `child` the root and keep the nodes below it, in place; the newest beyond max_nodes are dropped.
 
     scratch [N] int32. An edge whose node was dropped keeps its visits; its node is made again when it is next reached.
+    Expects that no leaf of the row is pending.
     """
     old_count = tree.num_nodes[row]
     kept, edges = 0, 0
@@ -263,6 +264,7 @@ def reroot(tree, row, child, max_nodes, scratch):
         for i in range(this.num_visited):
             tree.edge[row, edges + i] = tree.edge[row, old_start + i]
             tree.edge[row, edges + i].child = NO_CHILD  # set again when the child itself is kept
+            tree.edge_pending[row, edges + i] = 0
         edges += count
     tree.num_nodes[row] = kept
     tree.num_edges[row] = edges

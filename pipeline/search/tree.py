@@ -6,8 +6,8 @@ batch, T positions of a game.
 Node 0 (ROOT) is the root; a child's index is always larger than its parent's. A node's edges are stored side by side at
 edge_start .. edge_start + edge_count, legal actions only. The first `num_visited` of them have been visited; the next
 one is the unvisited edge of highest prior. Selection reads no others: unvisited edges all have the same value and no
-visits. Of an unvisited edge only action and prior are stored; its EDGE record is undefined. An edge's position says
-nothing about its action: read tree.edge_action.
+visits. Of an unvisited edge only action and prior are stored; its EDGE record and pending visits are undefined. An
+edge's position says nothing about its action: read tree.edge_action.
 
 Every value is seen by the player to move at the node it belongs to; an edge's values by the player to move at its
 parent.

@@ -269,7 +269,8 @@ class GameThreads(GamePool):
                 run_in_turn(actors, partial(self._stopped, actors, dealer))
                 for actor in actors:
                     actor.close()
-                if self._stop.is_set() or not self._supply.wait():
+                # A game may have been dealt to a board whose actor had asked before it came.
+                if self._stop.is_set() or not (dealer or self._supply.wait()):
                     break
                 self._before[thread] += _counted(actors)
                 self._actors[thread] = []

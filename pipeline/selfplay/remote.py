@@ -106,8 +106,12 @@ class RemoteGames(Playing):
 
     def outcomes(self, seconds: float) -> list[bytes]:
         found = self._threads.outcomes(seconds)
-        while more := self._threads.outcomes(0.0):
-            found += more
+        try:
+            while more := self._threads.outcomes(0.0):
+                found += more
+        except Exception:  # raised again by the next call: first come the games that had ended
+            if not found:
+                raise
         return [bytes_of(arrival) for arrival in found]
 
     def counts(self) -> Counts:

@@ -198,7 +198,10 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
         return Counts(steps, [len(worker.games) for worker in self.workers], totals)
 
     def outcomes(self, seconds: float) -> list[O]:
-        """Raises MuGoError if workers can't do this job at all."""
+        """Reads messages until none waits or the time is up; all there are once the pool is closed.
+
+        Raises MuGoError if workers can't do this job at all.
+        """
         if self._problem is not None and not self._closed:
             raise self._problem
         found: list[O] = []
@@ -207,12 +210,12 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
         while self._problem is None or self._closed:
             left = deadline - time.monotonic()
             heard = self._hear(left if left > 0 and not found else 0.0)
-            if heard is None:
+            found += heard or []
+            if heard is None or (left <= 0 and not self._closed):
                 if not self._closed:
                     for worker in list(self.workers):
                         found += self._look_after(worker)
                 break
-            found += heard
         self._looked = time.monotonic()
         return found
 

@@ -158,7 +158,7 @@ class ProcessPool(RemotePool[O, WorkerProcess]):
         """Also that it ended while a process of its own keeps its pipe open."""
         if stuck := self._stuck(worker):
             return self._lost(worker, stuck)
-        if worker.process.poll() is None:
+        if worker.process.poll() is None or not self._arrived.empty():  # its last words may be among them
             return []
         worker.ended = worker.ended or time.monotonic()
         if time.monotonic() - worker.ended < LAST_WORDS_SECONDS:
@@ -180,13 +180,14 @@ class ProcessPool(RemotePool[O, WorkerProcess]):
         return [self._read(worker, line)]
 
     def _lost(self, worker: WorkerProcess, problem: str) -> list[O]:
-        """End a worker, take its games from it, and start another in its place."""
+        """End a worker, start another in its place, and let all have the games that are to be played again."""
         _end(worker.process, 0.0)
         lost = self._taken_from(worker, f"worker {worker.number}: {problem}")
         self._totals.update(worker.totals)
         if self._problem is None:
             self.workers[worker.number] = self._start(worker.number)
-            self._feed(self.workers[worker.number])
+            for one in self.workers:
+                self._feed(one)
         return lost
 
 

@@ -64,6 +64,32 @@ def test_bench_plays_with_the_settings_of_a_preset(tmp_path):
     assert summary.selfplay_evaluations_per_second > 0 and summary.train_samples_per_second > 0
 
 
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"preset": "backgammon"}, "--preset backgammon: found method td; wanted a preset of alphazero"),
+        ({"preset": "text-kuhn"}, "--preset text-kuhn: found method reinforce; wanted a preset of alphazero"),
+        ({"preset": "{}/raw.yaml"}, "raw.yaml: self-play begins with 0 readouts; wanted at least 1"),
+        ({"what": "evaluate", "preset": "go9"}, "evaluate --preset: found 'go9'; wanted none"),
+        ({"what": "evaluate", "boards": "9=1"}, "evaluate --boards: found '9=1'; wanted none"),
+    ],
+)
+def test_bench_refuses_what_it_cannot_measure(tmp_path, monkeypatch, options, problem):
+    from pipeline.bench import command
+    from pipeline.config import BenchConfig
+    from pipeline.errors import UsageError
+
+    def measure(*_):
+        raise AssertionError("it began to measure")
+
+    monkeypatch.setattr(command, "_bench_pipeline", measure)
+    monkeypatch.setattr(command, "bench_match", measure)
+    (tmp_path / "raw.yaml").write_text("selfplay: {games: 8}\n")
+    given = {name: text.format(tmp_path) for name, text in options.items()}
+    with pytest.raises(UsageError, match=problem):
+        command.bench(BenchConfig(**given))
+
+
 def test_bench_measures_a_model_in_the_middle_of_its_games(tmp_path, monkeypatch):
     from pipeline.bench.command import bench
     from pipeline.config import BenchConfig

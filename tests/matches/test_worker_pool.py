@@ -179,6 +179,21 @@ def test_workers_that_were_started_before_another_could_not_be_are_stopped(monke
     assert not is_alive(started[0].pid)
 
 
+def test_a_lost_workers_games_are_shared_out_to_all():
+    """Also to one that has none left, which reports no game that would bring it others."""
+    again = pool_module.Reading(lambda line: (0, line), lambda number, problem: None)
+    pool = processes.ProcessPool(again, COMMAND, [{"mode": "mute"}] * 2, 4, 60.0)
+    try:
+        lost = pool.workers[0]
+        lost.games.update(range(4))
+        lost.process.kill()
+        while pool.workers[0] is lost:
+            pool.outcomes(0.1)
+        assert [len(worker.games) for worker in pool.workers] == [2, 2]
+    finally:
+        pool.close()
+
+
 def test_a_worker_that_is_slow_but_steps_is_left_alone():
     games, failures, _ = played(pool_of("slow", workers=2, capacity=20, hang_seconds=2.5), num_games=4)
     assert len(games) == 4 and not failures
@@ -197,6 +212,40 @@ def test_time_in_which_nobody_looked_is_not_held_against_workers(monkeypatch):
     finally:
         pool.close()
     assert pool.workers[0].process.returncode == 0
+
+
+class Talking(pool_module.RemotePool):
+    """Its only worker says something all the time, until there are no messages left."""
+
+    def __init__(self, messages):
+        super().__init__(None, 1, 60.0)
+        self.messages, self.looks = messages, 0
+        self.workers = [None]
+
+    def _forgive_pause(self):
+        pass
+
+    def _hear(self, seconds):
+        if not self.messages:
+            return None
+        time.sleep(0.001)
+        return [self.messages.pop()]
+
+    def _look_after(self, worker):
+        self.looks += 1
+        return []
+
+    def close(self):
+        self._closed = True
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.01])
+def test_messages_without_end_do_not_keep_the_outcomes_or_hide_a_worker_that_hangs(seconds):
+    pool = Talking(list(range(2000)))
+    first, second = pool.outcomes(seconds), pool.outcomes(seconds)
+    assert first and second and pool.messages and pool.looks == 2
+    pool.close()
+    assert len(first) + len(second) + len(pool.outcomes(0.0)) == 2000 and pool.looks == 2
 
 
 # The end

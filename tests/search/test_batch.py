@@ -39,6 +39,7 @@ def check_tree(search, rows):
             assert this["visits"] == edges["visits"].sum()
             assert np.isclose(this["value_sum"], edges["value_sum"].sum(), atol=1e-4)
             assert (edges["visits"] > 0).all()
+            assert (tree.edge_pending[row, start : start + tried] == 0).all()
             assert (np.abs(edges["value_sum"]) <= edges["visits"] + 1e-4).all()
             assert len(set(tree.edge_action[row, start : start + count])) == count
             if count:
@@ -251,6 +252,31 @@ def test_edges_grow_when_a_game_needs_more():
     check_tree(search, rows)
     roomy = search_from(game, [], 400, hashed_evaluator(game))
     assert (search.root_table(rows[:1])[0] == roomy.root_table(rows[:1])[0]).all()
+
+
+@pytest.mark.parametrize("leaves", [1, 8])
+def test_what_undefined_edges_hold_changes_nothing(leaves):
+    """As in arrays that have just grown: visited edges move to places where none was visited before."""
+    game = parse_game("go:5")
+    config = SearchConfig(noise_weight=0.0, lcb_deviations=5.0)
+    rows = np.arange(2)
+
+    def play(filling):
+        search = BatchSearch(game, 2, 60, config, leaves)
+        for name in EDGE_ARRAYS:
+            getattr(tree_of(search), name).view(np.uint8)[:] = filling
+        search.new_games(rows, np.array([1, 2], np.uint64))
+        found = []
+        for _ in range(6):
+            search.begin(rows, np.full(2, 60), np.zeros(2, np.bool_))
+            run_searches(search, hashed_evaluator(game))
+            check_tree(search, rows)
+            actions = search.choose(rows, np.zeros(2))
+            found.append((search.root_table(rows)[0].tolist(), search.root_values(rows).tolist(), actions.tolist()))
+            search.advance(rows, actions)
+        return found
+
+    assert play(7) == play(0)
 
 
 def test_bad_input_is_refused():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from pipeline.config import InitConfig, SelfplayConfig
+from pipeline.errors import MuGoError
 from pipeline.games.registry import parse_game
 from pipeline.methods.base import ActorJob, FinishedGame, Learner, game_seeds
 from pipeline.methods.registry import method_named
@@ -18,7 +20,7 @@ from pipeline.selfplay import command
 from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.messages import arrival_of, bytes_of
 from pipeline.selfplay.opponents import Others
-from pipeline.selfplay.playing import Arrival
+from pipeline.selfplay.playing import Arrival, ModelSource
 from pipeline.selfplay.remote import RemoteGames
 from pipeline.storage.models import Model, ModelInfo, model_files, read_model
 from pipeline.storage.ratings import RatedPlayer
@@ -94,6 +96,38 @@ def test_games_that_come_a_few_at_a_time_are_those_of_a_run(tmp_path, monkeypatc
         mine = here[arrival.number]
         assert what(arrival.finished) == what(mine.finished)
         assert (arrival.game.spec, arrival.generation) == (mine.game.spec, mine.generation)
+
+
+def job_for(model: Path, config: SelfplayConfig, rows: int) -> dict[str, Any]:
+    """Of one thread that plays against itself."""
+    return {
+        "config": config.model_dump(mode="json"), "seed": 3, "threads": 1, "rows": rows, "leaves": 1,
+        "news": {"learner": str(model), "generation": 0, "others": None},
+    }  # fmt: skip
+
+
+def test_games_that_had_ended_come_before_the_error_of_their_thread(tmp_path, monkeypatch):
+    path = make_champion(tmp_path / "saved_models")
+    player, asked = ModelSource.player, itertools.count(1)
+
+    def failing(self, thread):
+        if next(asked) > 4:
+            raise MuGoError("no fifth game")
+        return player(self, thread)
+
+    monkeypatch.setattr(ModelSource, "player", failing)
+    game = parse_game("tictactoe")
+    remote = RemoteGames(job_for(path, SelfplayConfig(backend="torch"), rows=2), {str(path): model_files(path)})
+    try:
+        remote.give(range(10))
+        remote._threads._threads[0].join()
+        numbers = [arrival_of(data, {game.spec: game}).number for data in remote.outcomes(5.0)]
+        assert len(numbers) >= 3 and set(numbers) <= {0, 1, 2, 3}
+        for _ in range(2):
+            with pytest.raises(MuGoError, match="no fifth game"):
+                remote.outcomes(5.0)
+    finally:
+        remote.close()
 
 
 @pytest.mark.parametrize(("spec", "method"), [("connect4", "alphazero"), ("hypergammon", "td")])

@@ -1,15 +1,19 @@
 """Boards and komi of self-play's games: drawn in the shares asked for, by a game's own numbers, whoever plays it."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
 from pipeline.config import SelfplayConfig
 from pipeline.errors import UsageError
 from pipeline.games.registry import parse_game
-from pipeline.methods.base import game_seeds
+from pipeline.methods.base import Actor, ActorJob, FinishedGame, game_seeds
 from pipeline.selfplay.command import selfplay
+from pipeline.selfplay.playing import GameThreads, Plan, Supply
 from pipeline.selfplay.variety import Dealer, Numbered, Variety
-from pipeline.storage.shards import newest_shards, read_shard
+from pipeline.storage.shards import GameRecord, newest_shards, read_shard
 from tests.helpers import make_model
 
 HOME = parse_game("go:any,komi=7")
@@ -48,6 +52,38 @@ def test_every_game_is_dealt_once() -> None:
             assert variety.board_of(found.seed) == board
             dealt[board].append(found.number)
     assert sorted([*dealt[0], *dealt[1]]) == list(range(200)) and all(hand == sorted(hand) for hand in dealt)
+
+
+class OneMove(Actor):
+    """Has a game of one move, or none if there was none when it was made."""
+
+    def __init__(self, job: ActorJob) -> None:
+        self._job, self._seed = job, next(job.seeds, None)
+        self.live = int(self._seed is not None)
+
+    def step(self) -> None:
+        assert self._seed is not None
+        record = GameRecord(game_id=self._seed.game_id, moves=np.array([0]), result_first_player=0.0)
+        self.live = 0
+        self._job.on_finished(FinishedGame(record, "x", -1, np.zeros(1, np.int16)))
+
+
+def test_a_game_dealt_to_a_board_that_had_found_none_is_played() -> None:
+    """It comes between the questions of two boards: the second one's finds it and deals it to the first one."""
+    config = SelfplayConfig(boards="7=1,9=1")
+    variety = Variety.of(config, HOME)
+    method: Any = SimpleNamespace(actor=OneMove)
+    source: Any = SimpleNamespace(method=method, player=lambda thread: None)
+    threads = GameThreads(Plan(config, 1, variety, 1, 1), source, None, lambda: 0, 1)
+    number = next(number for number in range(100) if variety.board_of(threads.numbered(number).seed) == 0)
+    answers = iter([None, number])
+    supply = Supply([])
+    supply.take = lambda thread: next(answers, None)  # type: ignore[method-assign]
+    threads.play(supply)
+    found = []
+    while not threads.done:
+        found += threads.outcomes(5.0)
+    assert [(arrival.number, arrival.game) for arrival in found] == [(number, variety.games[0])]
 
 
 def test_rows_follow_the_work() -> None:
