@@ -3,9 +3,9 @@
     python -m benchmarks.points [--matches 20000]
 
 Whole pairs of backgammon games: whoever moves first wins 53 % between equals, 27 % of the wins are gammons or better,
-1 % backgammons, and the two games of a pair are independent. A stronger challenger turns some of its lost games into won
-ones. A line per number of pairs, a column per points per game that it is truly worth: the share of matches that promote
-it. At most: what is promised of an equal challenger, whatever games count.
+1 % backgammons, and the two games of a pair are independent. A stronger challenger turns some of its lost games into
+won ones. A line per number of pairs, a column per points per game that it is truly worth: the share of matches that
+promote it. At most: what is promised of an equal challenger, whatever games count.
 """
 
 from __future__ import annotations
