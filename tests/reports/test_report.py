@@ -182,6 +182,19 @@ def test_time_is_shared_out_between_the_stages() -> None:
     assert minutes[2] == pytest.approx({**zero, "selfplay": 77 - 73, "pause": 73})
 
 
+def test_every_minute_counts_once() -> None:
+    """Two hours of self-play, then three of training; then a break of two hours in self-play, and one behind it."""
+    shards = [
+        SizedShard(0, layout.ShardName(NOW + timedelta(minutes=at), at), "w00", "000000-m", 1)
+        for at in (30, 60, 90, 120, 310, 430, 440)
+    ]
+    trainings = [training(0, 0, None), training(1, 305, 180 * 60), training(2, 600, 60 * 60)]
+    found = time_spent(Facts(Path(), NOW, shards=shards, trainings=trainings))
+    minutes = {number: {name: value / 60 for name, value in of_one.items() if value} for number, of_one in found.items()}
+    assert minutes[0] == pytest.approx({"selfplay": 120, "gather": 5, "train": 180})
+    assert minutes[1] == pytest.approx({"selfplay": 15, "train": 60, "pause": 120 + 100})
+
+
 @pytest.mark.parametrize(("count", "most"), [(0, 3), (2, 3), (3, 3), (10, 3), (1001, 400)])
 def test_a_sample_is_spread_evenly_and_ends_at_the_end(count: int, most: int) -> None:
     found = spread(list(range(count)), most)

@@ -328,7 +328,8 @@ def time_spent(facts: Facts) -> dict[int, dict[str, float]]:
     """Seconds by the generation of the games: from one model's end of training to the next one's.
 
     After a model come its match, then self-play up to the last shard, then gather, then the next training. That is how
-    one loop works; where stages run side by side, the later one gets the time. Breaks of more than PAUSE are "pause".
+    one loop works; where stages run side by side, the later one gets the time. Breaks of more than PAUSE before the next
+    training are "pause".
     Where a manifest doesn't say how long training took, gather and training are "other".
     """
     models = [one for one in facts.trainings if one.created is not None]
@@ -347,15 +348,17 @@ def time_spent(facts: Facts) -> dict[int, dict[str, float]]:
         trains_from = finish - timedelta(seconds=after.seconds or 0) if after else finish
         match_end = decided.get(model.model) if model.number else None
         played_from = min(max(match_end or begin, begin), trains_from)
-        played_to = min(shards[-1], trains_from) if shards else played_from
-        pauses = _pauses([played_from, *shards, finish])
+        played_to = max(min(shards[-1], trains_from), played_from) if shards else played_from
+        in_play = _pauses([played_from, *(time for time in shards if played_from < time < played_to), played_to])
+        behind = _pauses([played_to, trains_from])
+        gathered = max((trains_from - played_to).total_seconds() - behind, 0.0)
         spent[model.number] = {
             "evaluate": (played_from - begin).total_seconds(),
-            "selfplay": max((played_to - played_from).total_seconds() - pauses, 0.0),
-            "gather": max((trains_from - max(played_to, played_from)).total_seconds(), 0.0) if known else 0.0,
+            "selfplay": max((played_to - played_from).total_seconds() - in_play, 0.0),
+            "gather": gathered if known else 0.0,
             "train": (finish - trains_from).total_seconds() if known else 0.0,
-            "other": 0.0 if known else max((finish - max(played_to, played_from)).total_seconds(), 0.0),
-            "pause": pauses,
+            "other": 0.0 if known else gathered,
+            "pause": in_play + behind,
         }
     return spent
 
