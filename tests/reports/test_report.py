@@ -21,6 +21,7 @@ from pipeline.errors import FileError, UsageError
 from pipeline.games.registry import parse_game
 from pipeline.methods.resignation import EFFECTIVE
 from pipeline.progress import SILENT
+from pipeline.reports.report import facts as facts_module
 from pipeline.reports.report.charts import HEIGHT, Chart, Level, Point, Series, ticks
 from pipeline.reports.report.command import report
 from pipeline.reports.report.facts import (
@@ -159,6 +160,21 @@ def test_games_at_the_move_limit(tmp_path: Path) -> None:
     assert (found.at_limit, found.resigned) == (0.5, 0.25)
     shards = [read_meta(path) for path in (tmp_path / "data/selfplay").rglob("*.meta")]
     assert [meta.cut_short for meta in shards] == [1]  # the sidecar says what is known
+
+
+def test_of_many_shards_every_generation_is_in_the_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facts_module, "MOST_META", 4)
+    (tmp_path / "saved_models").mkdir()
+    for generation, num_shards in ((0, 1), (1, 12), (2, 1), (3, 2)):
+        for _ in range(num_shards):
+            games = [record([0, 3, 1, 4, 2], [{0: 1}] * 5, [0.0] * 5, 1.0)]
+            where = {"generation": generation}
+            write_shard(tmp_path / "data/selfplay", f"{generation:06d}-m", "w00", "tictactoe", games, where)
+    found = collect(tmp_path, SILENT, NOW)
+    assert [(one.generation, one.games, one.positions) for one in found.games] == [
+        (0, 1, 5), (1, 12, 60), (2, 1, 5), (3, 2, 10),
+    ]  # fmt: skip
+    assert found.share_read == 6 / 16
 
 
 def training(number: int, minutes: float, seconds: float | None) -> Training:

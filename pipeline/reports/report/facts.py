@@ -34,10 +34,11 @@ from pipeline.reports.tracked import Tracked, of_shards
 from pipeline.storage import layout
 from pipeline.storage.match_results import MatchResults
 from pipeline.storage.models import ModelInfo, list_models, read_info, read_journal, resolve_champion
+from pipeline.storage.order import generation_of
 from pipeline.storage.pruned import Pruned, read_pruned
 from pipeline.storage.shards import POLICY_COUNTS, End, Shard, ShardMeta, meta_of, read_shard
 
-MOST_META = 4_000  # sidecars that are read
+MOST_META = 4_000  # sidecars that are read, and one of each generation at least
 MOST_SHARDS = 400  # shards that are opened
 PAUSE = timedelta(hours=1)  # a loop that writes nothing for this long was not running
 STAGES = ("selfplay", "gather", "train", "evaluate")
@@ -183,7 +184,13 @@ def spread(items: Sequence[T], most: int) -> list[T]:
 
 
 def _read_games(facts: Facts, progress: Progress) -> None:
-    chosen = spread(facts.shards, MOST_META)
+    groups: dict[int, list[SizedShard]] = defaultdict(list)
+    for shard in facts.shards:
+        groups[shard.generation].append(shard)
+    step = math.ceil(len(facts.shards) / MOST_META)
+    samples = {number: spread(of_one, math.ceil(len(of_one) / step)) for number, of_one in groups.items()}
+    shares = {number: len(sample) / len(groups[number]) for number, sample in samples.items()}
+    chosen = [shard for sample in samples.values() for shard in sample]
     progress.start("reading sidecars", total=len(chosen), unit="shards")
     metas: dict[int, list[ShardMeta]] = defaultdict(list)
     for shard in chosen:
@@ -204,7 +211,7 @@ def _read_games(facts: Facts, progress: Progress) -> None:
             if (found := _readable(facts, partial(read_shard, meta.path, meta))) is not None:
                 read.append(found)
             progress.advance()
-        facts.games.append(_games(number, of_one, read, facts.share_read, pruned))
+        facts.games.append(_games(number, of_one, read, shares, pruned))
     progress.finish()
 
 
@@ -214,21 +221,18 @@ def _generation(meta: ShardMeta) -> int:
 
 
 def _games(
-    number: int, metas: Sequence[ShardMeta], shards: Sequence[Shard], share_read: float, pruned: Pruned
+    number: int, metas: Sequence[ShardMeta], shards: Sequence[Shard], shares: Mapping[int, float], pruned: Pruned
 ) -> Games:
-    """pruned: counts what prune took away, beside the sample that it left."""
+    """shares: of the shards that metas were sampled from, by the generation of their folder. pruned: counts what prune
+    took away, beside the sample that it left.
+    """
     lengths = np.concatenate([meta.lengths for meta in metas])
     low, median, high = (float(one) for one in np.percentile(lengths, (10, 50, 90)))
-    others = [meta for meta in metas if not pruned.has(meta.path)]
-    counts = [
-        before + round(sum(of_one) / share_read)
-        for before, of_one in zip(
-            pruned.of_generation(number),
-            ([meta.games for meta in others], [meta.positions for meta in others]),
-            strict=True,
-        )
-    ]
-    found = Games(number, counts[0], counts[1], (low, median, high))
+    games, positions = pruned.of_generation(number)
+    others = [(meta, shares[generation_of(meta.path.parts[-3])]) for meta in metas if not pruned.has(meta.path)]
+    games += round(sum(meta.games / share for meta, share in others))
+    positions += round(sum(meta.positions / share for meta, share in others))
+    found = Games(number, games, positions, (low, median, high))
     if not shards:
         return found
     results, ends = (np.concatenate([getattr(shard, name) for shard in shards]) for name in ("results", "ends"))
