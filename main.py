@@ -51,7 +51,7 @@ from pipeline.config import (
     StatusConfig,
     VerifyConfig,
 )
-from pipeline.errors import SYSTEM_PROBLEMS, MuGoError, UsageError, explain
+from pipeline.errors import SYSTEM_PROBLEMS, FileError, MuGoError, UsageError, explain
 from pipeline.help import ABOUT, HELP
 from pipeline.presets import make_config, preset_headline, preset_names, preset_text, read_preset, scheduled_lines
 from pipeline.printing import write
@@ -179,7 +179,9 @@ def reported(command: str) -> Iterator[None]:
         sys.stdout.flush()
         os._exit(error.exit_code)  # an orderly exit might wait for what hangs
     except MuGoError as error:
-        raise fail(re.sub(rf"^{command}\b[: ]*", "", str(error)), error.exit_code) from error
+        # Messages about options begin with the command; those about files with a path, which may begin so, too.
+        text = str(error) if isinstance(error, FileError) else re.sub(rf"^{command}(:\s*|\s+)", "", str(error))
+        raise fail(text, error.exit_code) from error
     except KeyboardInterrupt as error:
         next_step = "" if command in STARTS_OVER else f"; {NEXT_STEPS.get(command, GO_ON)}"
         raise fail("" if is_quiet() else f"interrupted{next_step}", INTERRUPTS.exit_code) from error
@@ -480,7 +482,8 @@ def print_or_write(records: Iterable[tuple[str, str]], folder: Path | None) -> N
         atomic.write_text(folder / name, text, folder_sync=False)
         count += 1
     if folder is not None:
-        atomic.sync(folder)
+        if count:
+            atomic.sync(folder)
         write(f"{count} records in {folder}")
 
 

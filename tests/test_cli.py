@@ -327,6 +327,23 @@ def test_foreseen_failures_are_one_line_and_an_exit_code(
     assert "selfplay: selfplay" not in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (FileError("selfplay.html", "permission denied"), "selfplay.html: permission denied"),
+        (FileError("selfplay", "it is a file"), "selfplay: it is a file"),
+        (UsageError("selfplay/mine.yaml: no such preset"), "selfplay/mine.yaml: no such preset"),
+        (UsageError("selfplay: no output given"), "no output given"),
+        (UsageError("selfplay --games: wrong"), "--games: wrong"),
+    ],
+)
+def test_a_path_that_begins_like_the_command_stays_whole(
+    stage: types.SimpleNamespace, error: BaseException, said: str
+) -> None:
+    stage.act = raising(error)
+    assert run("selfplay").stderr == f"mugo selfplay: {said}\n"
+
+
 def test_bugs_keep_their_traceback(stage: types.SimpleNamespace) -> None:
     stage.act = raising(ZeroDivisionError("ours"))
     result = run("selfplay")
