@@ -104,9 +104,11 @@ def verify(config: VerifyConfig, progress: Progress = SILENT) -> VerifySummary:
     check_models(directory / layout.SAVED_MODELS, findings, progress, since)
     folders = [directory / folder for folder in (EVALUATE, EVALUATE / layout.REQUIRED, WATCH, TOURNAMENT)]
     check_matches(folders, findings, progress, since)
-    check_evaluations(directory / WATCH, findings)
-    if since >= 0:
-        findings.remark(f"games, models and matches before generation {since} were not looked at: --newest")
+    check_evaluations(directory / WATCH, findings, since)
+    if not known.is_whole:
+        findings.remark("older games were not looked at: --newest")
+    if since > 0:
+        findings.remark(f"models and matches before generation {since} were not looked at: --newest")
     _check_pool_and_ratings(directory / DATA, config.repair, findings)
     _check_left_over(directory, files, config.repair, findings)
     order = {subject: number for number, subject in enumerate(SUBJECTS)}

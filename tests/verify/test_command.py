@@ -20,6 +20,7 @@ from pipeline.methods.alphazero.examples import column_types
 from pipeline.reports.run_files import RunFiles, look_at
 from pipeline.storage import atomic, layout, packs
 from pipeline.storage.chunks import read_chunk, write_chunk
+from pipeline.storage.evaluations import Evaluation, write_evaluation
 from pipeline.storage.models import read_journal, set_champion
 from pipeline.storage.shards import read_meta, read_shard, write_shard
 from pipeline.verify import command
@@ -88,7 +89,7 @@ def test_the_newest_positions_alone(run: Path) -> None:
     found = verify(VerifyConfig(directory=run, newest=20))
     assert found.clean and 0 < found.checked["games"]["shard"] < len(shards)
     assert found.checked["games"]["position"] >= 20
-    assert any("--newest" in remark for remark in found.remarks)
+    assert found.remarks == ["older games were not looked at: --newest"]
     cut(shards[-1])
     assert [problem.where for problem in verify(VerifyConfig(directory=run, newest=1)).problems] == [
         str(shards[-1].relative_to(run))
@@ -98,8 +99,20 @@ def test_the_newest_positions_alone(run: Path) -> None:
 def test_models_and_matches_before_the_newest_games_are_left_out(run: Path) -> None:
     for path in sorted(run.glob("data/selfplay/000000-*")):  # what is left began in generation 1
         path.rename(path.with_name(f"000001+{path.name}"))
+    (run / "data/evaluate/watch").mkdir()
+    for model in ("000000-init", "000001-b1c8"):
+        facts = {"model": model, "rated_as": model, "weights": "", "game": "tictactoe", "settings": {}, "elo_before": 0}
+        lists = {"opponents": [], "strategies": [], "rating_before": None}
+        write_evaluation(run / "data/evaluate/watch", Evaluation(generation=0, **facts, **lists))
     found = verify(VerifyConfig(directory=run, newest=20))
     assert found.checked["models"] == {"model": 1, "promotion": 1} and found.checked["matches"]["match"] == 1
+    assert found.checked["matches"]["evaluation"] == 1
+    assert found.remarks[1] == "models and matches before generation 1 were not looked at: --newest"
+
+
+def test_more_positions_than_there_are(run: Path) -> None:
+    found = verify(VerifyConfig(directory=run, newest=10**9))
+    assert found.clean and found.remarks == [] and found.checked == check(run).checked
 
 
 def flip(path: Path) -> None:
