@@ -219,7 +219,7 @@ def add_command(name: str, kind: type[StageConfig], run: Run | None = None) -> N
     def command(**given: Any) -> None:
         with reported(name):
             processes_here(name)  # several at once by mistake are refused before anything is read
-            (run or run_stage)(name, kind, given)
+            (run or run_stage)(name, kind, placed(name, kind, given))
 
     parameters = options_of(name, kind, has_summary=name not in WITHOUT_SUMMARY)
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -352,6 +352,19 @@ def run_verify(name: str, kind: type[StageConfig], given: dict[str, Any]) -> Non
         raise typer.Exit(1)
 
 
+def placed(name: str, kind: type[StageConfig], given: dict[str, Any]) -> dict[str, Any]:
+    """The options given, with paths instead of addresses; where there are any, the command goes on in that run's copy."""
+    if not any(map(has_address, given.values())):
+        return given
+    from pipeline.storage.working_copy import moved
+
+    options, copy = moved(given, "directory" in kind.model_fields and kind not in CONFIGS.values())
+    if copy is not None:
+        os.chdir(copy)
+        open_copy(COPIES[-1], name, Path())
+    return options
+
+
 def configured(
     name: str, kind: type[StageConfig], given: dict[str, Any], run_state: RunState | None = None
 ) -> tuple[StageConfig, bool, int]:
@@ -360,13 +373,6 @@ def configured(
     run_state: settings that follow a schedule are those of this state; None: the run's.
     """
     options = dict(given)
-    if any(map(has_address, options.values())):
-        from pipeline.storage.working_copy import moved
-
-        options, copy = moved(options, "directory" in kind.model_fields and kind not in CONFIGS.values())
-        if copy is not None:
-            os.chdir(copy)
-            open_copy(COPIES[-1], name, Path())
     preset = options.pop("preset", None) if name in CONFIGS else None
     as_json = bool(options.pop("as_json", False))
     verbose = options.pop("verbose", None) if "verbose" not in kind.model_fields else None
