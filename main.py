@@ -353,7 +353,7 @@ def run_verify(name: str, kind: type[StageConfig], given: dict[str, Any]) -> Non
 
 
 def placed(name: str, kind: type[StageConfig], given: dict[str, Any]) -> dict[str, Any]:
-    """The options given, with paths instead of addresses; where there are any, the command goes on in that run's copy."""
+    """The options, with paths instead of addresses. Where there are any, the command goes on in that run's copy."""
     if not any(map(has_address, given.values())):
         return given
     from pipeline.storage.working_copy import moved

@@ -206,7 +206,7 @@ def test_every_minute_counts_once() -> None:
     ]
     trainings = [training(0, 0, None), training(1, 305, 180 * 60), training(2, 600, 60 * 60)]
     found = time_spent(Facts(Path(), NOW, shards=shards, trainings=trainings))
-    minutes = {number: {name: value / 60 for name, value in of_one.items() if value} for number, of_one in found.items()}
+    minutes = {number: {name: value / 60 for name, value in one.items() if value} for number, one in found.items()}
     assert minutes[0] == pytest.approx({"selfplay": 120, "gather": 5, "train": 180})
     assert minutes[1] == pytest.approx({"selfplay": 15, "train": 60, "pause": 120 + 100})
 

@@ -332,9 +332,8 @@ def time_spent(facts: Facts) -> dict[int, dict[str, float]]:
     """Seconds by the generation of the games: from one model's end of training to the next one's.
 
     After a model come its match, then self-play up to the last shard, then gather, then the next training. That is how
-    one loop works; where stages run side by side, the later one gets the time. Breaks of more than PAUSE before the next
-    training are "pause".
-    Where a manifest doesn't say how long training took, gather and training are "other".
+    one loop works; where stages run side by side, the later one gets the time. Breaks of more than PAUSE, but for
+    training, are "pause". Where a manifest doesn't say how long training took, gather and training are "other".
     """
     models = [one for one in facts.trainings if one.created is not None]
     decided = {gate.match.header.challenger: gate.decided for gate in facts.gates if gate.decided}

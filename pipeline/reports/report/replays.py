@@ -30,7 +30,7 @@ GAMES_LOOKED_AT = 200  # of the newest generation
 
 @dataclass(frozen=True)
 class Chosen:
-    """A game to show. values_first, policies: per move; None, or empty, where it came from no search, or from chance."""
+    """A game to show. values_first, policies: per move; None, or empty, where it came from no search or from chance."""
 
     title: str
     players: tuple[str, str]
