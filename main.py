@@ -51,7 +51,7 @@ from pipeline.config import (
     StatusConfig,
     VerifyConfig,
 )
-from pipeline.errors import SYSTEM_PROBLEMS, MuGoError, UsageError, explain
+from pipeline.errors import SYSTEM_PROBLEMS, FileError, MuGoError, UsageError, explain
 from pipeline.help import ABOUT, HELP
 from pipeline.presets import make_config, preset_headline, preset_names, preset_text, read_preset, scheduled_lines
 from pipeline.printing import write
@@ -179,7 +179,9 @@ def reported(command: str) -> Iterator[None]:
         sys.stdout.flush()
         os._exit(error.exit_code)  # an orderly exit might wait for what hangs
     except MuGoError as error:
-        raise fail(re.sub(rf"^{command}\b[: ]*", "", str(error)), error.exit_code) from error
+        # Messages about options begin with the command; those about files with a path, which may begin so, too.
+        text = str(error) if isinstance(error, FileError) else re.sub(rf"^{command}(:\s*|\s+)", "", str(error))
+        raise fail(text, error.exit_code) from error
     except KeyboardInterrupt as error:
         next_step = "" if command in STARTS_OVER else f"; {NEXT_STEPS.get(command, GO_ON)}"
         raise fail("" if is_quiet() else f"interrupted{next_step}", INTERRUPTS.exit_code) from error
@@ -217,7 +219,7 @@ def add_command(name: str, kind: type[StageConfig], run: Run | None = None) -> N
     def command(**given: Any) -> None:
         with reported(name):
             processes_here(name)  # several at once by mistake are refused before anything is read
-            (run or run_stage)(name, kind, given)
+            (run or run_stage)(name, kind, placed(name, kind, given))
 
     parameters = options_of(name, kind, has_summary=name not in WITHOUT_SUMMARY)
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -350,6 +352,19 @@ def run_verify(name: str, kind: type[StageConfig], given: dict[str, Any]) -> Non
         raise typer.Exit(1)
 
 
+def placed(name: str, kind: type[StageConfig], given: dict[str, Any]) -> dict[str, Any]:
+    """The options, with paths instead of addresses. Where there are any, the command goes on in that run's copy."""
+    if not any(map(has_address, given.values())):
+        return given
+    from pipeline.storage.working_copy import moved
+
+    options, copy = moved(given, "directory" in kind.model_fields and kind not in CONFIGS.values())
+    if copy is not None:
+        os.chdir(copy)
+        open_copy(COPIES[-1], name, Path())
+    return options
+
+
 def configured(
     name: str, kind: type[StageConfig], given: dict[str, Any], run_state: RunState | None = None
 ) -> tuple[StageConfig, bool, int]:
@@ -358,13 +373,6 @@ def configured(
     run_state: settings that follow a schedule are those of this state; None: the run's.
     """
     options = dict(given)
-    if any(map(has_address, options.values())):
-        from pipeline.storage.working_copy import moved
-
-        options, copy = moved(options, "directory" in kind.model_fields and kind not in CONFIGS.values())
-        if copy is not None:
-            os.chdir(copy)
-            open_copy(COPIES[-1], name, Path())
     preset = options.pop("preset", None) if name in CONFIGS else None
     as_json = bool(options.pop("as_json", False))
     verbose = options.pop("verbose", None) if "verbose" not in kind.model_fields else None
@@ -480,7 +488,8 @@ def print_or_write(records: Iterable[tuple[str, str]], folder: Path | None) -> N
         atomic.write_text(folder / name, text, folder_sync=False)
         count += 1
     if folder is not None:
-        atomic.sync(folder)
+        if count:
+            atomic.sync(folder)
         write(f"{count} records in {folder}")
 
 

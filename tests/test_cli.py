@@ -36,7 +36,9 @@ from pipeline.evaluate.promotion import EvaluateSummary
 from pipeline.presets import preset_names
 from pipeline.progress import Progress
 from pipeline.reports.summaries import summary_text
+from pipeline.schedules import RunState
 from pipeline.selfplay.command import SelfplaySummary
+from pipeline.storage import working_copy
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -110,6 +112,34 @@ def test_what_runs_in_the_background_steps_back_and_nothing_else(monkeypatch: py
     for option in ("--wait", "--top-up"):
         refused = run("selfplay", "--background", option)
         assert refused.exit_code == 2 and "choose one" in refused.output and len(steps) == 3
+
+
+def test_an_address_moves_a_command_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its preset is the one in the folder where it was called, however often its settings are looked up."""
+    copy, here = tmp_path / "copy", tmp_path / "here"
+    for folder in (copy, here):
+        folder.mkdir()
+    (here / "mine.yaml").write_text("selfplay: {readouts: 7}\n")
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(working_copy, "make", lambda address: copy)
+    monkeypatch.setattr(main, "step_back", lambda end_with_parent: None)
+    opened: list[Path] = []
+    monkeypatch.setattr(main, "open_copy", lambda stack, command, folder: opened.append(folder))
+    found: list[SelfplayConfig] = []
+    player = types.ModuleType("pipeline.selfplay.background")
+
+    def play_on(config: SelfplayConfig, settings_at: Any, progress: Progress) -> Any:
+        found.extend([config, settings_at(RunState(1)), settings_at(RunState(2))])
+        return iter(())
+
+    player.play_on = play_on  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pipeline.selfplay.background", player)
+    options = ["--preset", "mine.yaml", "--output-dir", "s3://b/r/data/selfplay", "--pool", "pool.json"]
+    result = run("selfplay", "--background", *options)
+    assert result.exit_code == 0, result.output
+    assert opened == [Path()] and Path.cwd() == copy
+    expected = (7, Path("data/selfplay"), here / "pool.json")
+    assert [(one.readouts, one.output_dir, one.pool) for one in found] == [expected] * 3
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -326,6 +356,23 @@ def test_foreseen_failures_are_one_line_and_an_exit_code(
     assert result.stdout == ""
     assert result.stderr.startswith("mugo selfplay: ") and result.stderr.count("\n") == 1
     assert "selfplay: selfplay" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (FileError("selfplay.html", "permission denied"), "selfplay.html: permission denied"),
+        (FileError("selfplay", "it is a file"), "selfplay: it is a file"),
+        (UsageError("selfplay/mine.yaml: no such preset"), "selfplay/mine.yaml: no such preset"),
+        (UsageError("selfplay: no output given"), "no output given"),
+        (UsageError("selfplay --games: wrong"), "--games: wrong"),
+    ],
+)
+def test_a_path_that_begins_like_the_command_stays_whole(
+    stage: types.SimpleNamespace, error: BaseException, said: str
+) -> None:
+    stage.act = raising(error)
+    assert run("selfplay").stderr == f"mugo selfplay: {said}\n"
 
 
 def test_bugs_keep_their_traceback(stage: types.SimpleNamespace) -> None:

@@ -47,11 +47,16 @@ def counted_games(match: Record[AnyPlayed]) -> Sequence[AnyPlayed]:
     """The games that count: all of a match that isn't decided yet, else those that it is measured by; and only those
     that don't repeat moves and colours of an earlier one, if the match excludes them.
     """
-    games = match.games if match.summary is None else measured_games(match)
+    games = _may_count(match)
     if not match.header.settings.get("exclude_duplicates"):
         return games
     repeated = repeated_games(games)
     return [game for game in games if game.index not in repeated]
+
+
+def _may_count(match: Record[AnyPlayed]) -> Sequence[AnyPlayed]:
+    """The games that count unless they are repetitions."""
+    return match.games if match.summary is None else measured_games(match)
 
 
 def show_match(path: Path, index: int | None, moves: bool) -> Iterator[str]:
@@ -101,7 +106,7 @@ def _facts(match: Match, game: AnyGame) -> dict[str, object]:
     elif match.summary and (measured := measured_games(match)) and len(measured) < len(match.games):
         facts["measured by"] = f"games 0 to {measured[-1].index}; the others ended early, and such games aren't typical"
     if match.games:
-        facts["repeated games"] = _repeated(match, len(games))
+        facts["repeated games"] = _repeated(match)
     facts |= {
         "challenger in all": _score(games),
         "  moving first": _score(one for one in games if one.challenger_began),
@@ -142,15 +147,16 @@ def _points(match: Match, games: Sequence[MatchGame]) -> str:
     return f"{found.mean:+.3f} ({low:+.3f} to {high:+.3f}) in {counted(found.pairs, 'whole pair')}; {counts}"
 
 
-def _repeated(match: Match, num_counted: int) -> str:
-    """How many games repeat others, and whether they count."""
-    repeated = len(repeated_games(match.games))
+def _repeated(match: Match) -> str:
+    """How many of the games that may count repeat others, and whether they do count."""
+    games = _may_count(match)
+    repeated = len(repeated_games(games))
     if not repeated:
         return "none"
-    text = f"{repeated} of {len(match.games)} have the moves and colours of an earlier one"
-    if num_counted == len(match.games):
+    text = f"{repeated} of {len(games)} have the moves and colours of an earlier one"
+    if not match.header.settings.get("exclude_duplicates"):
         return f"{text}; they count like the others"
-    return f"{text}; they are excluded: decision, summary and what follows are about the other {num_counted}"
+    return f"{text}; they are excluded: decision, summary and what follows are about the other {len(games) - repeated}"
 
 
 def _player(player: PlayerInfo) -> str:

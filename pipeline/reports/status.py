@@ -45,7 +45,7 @@ from pipeline.reports.run_files import (
 )
 from pipeline.reports.tables import further_conditions
 from pipeline.reports.tracked import Tracked, of_newest_games
-from pipeline.storage import atomic, layout
+from pipeline.storage import atomic, layout, packs
 from pipeline.storage.evaluations import list_evaluations, read_evaluation
 from pipeline.storage.match_results import read_results
 from pipeline.storage.matches import newest_match, read_summary
@@ -173,7 +173,8 @@ class StatusSummary:
 
     generation  of the newest model
     loop        whether a process of this machine holds the lock of rl_loop.sh: running, not seen here, unknown
-    stages      at work now: self-play by its newest games, the others by the locks that they hold
+    stages      at work now, by the locks that they hold; of self-play on other machines its newest games tell
+    is_guess    self-play is one of them by its newest games alone: without a loop it may have just ended
     stage       the same in a word; "none" is at work, "unknown": files don't tell
     begun       models whose training has begun and hasn't ended
     promotions  so far, without the first model
@@ -186,6 +187,7 @@ class StatusSummary:
     generation: int | None
     loop: str
     stages: tuple[str, ...]
+    is_guess: bool
     stage: str
     begun: tuple[str, ...]
     champion: str | None
@@ -239,7 +241,7 @@ class _Look:
         match = self.last_match()
         disk = self.disk(trainings)
         has_begun = self.has_begun_to_play(numbers[-1] if numbers else 0)
-        loop, stages = self.at_work(has_begun)
+        loop, stages, is_guess = self.at_work(has_begun)
         stage = self.stage(loop, stages)
         self.warn(loop, stage, trainings, disk)
         return StatusSummary(
@@ -249,6 +251,7 @@ class _Look:
             generation=numbers[-1] if numbers else None,
             loop=loop,
             stages=stages,
+            is_guess=is_guess,
             stage=stage,
             begun=tuple(sorted(self.files.checkpoints)),
             champion=champion.name if champion else None,
@@ -374,15 +377,16 @@ class _Look:
             generation_of(folder) == generation for folder in self.files.waiting
         )
 
-    def at_work(self, has_begun_to_play: bool) -> tuple[str, tuple[str, ...]]:
-        """(loop, stages) of StatusSummary.
+    def at_work(self, has_begun_to_play: bool) -> tuple[str, tuple[str, ...], bool]:
+        """(loop, stages, is_guess) of StatusSummary.
 
         Self-play holds its worker's lock. That of other machines isn't seen: then its newest shard is young, or the
         loop, which runs one stage at a time, has begun it in this generation, and no other stage has begun since.
         """
         held = self.files.held
         loop = UNKNOWN if held is None else RUNNING if LOOP_LOCK in held else NOT_SEEN
-        folders = {_folder_of_lock(path) for path in held or ()}
+        packing = layout.lock_path(SELFPLAY / packs.LOCK)  # of compact and prune, which play nothing
+        folders = {_folder_of_lock(path) for path in held or () if path != packing}
         at_work = [
             ("selfplay", SELFPLAY in folders),
             ("gather", TRAINING in folders),
@@ -392,11 +396,13 @@ class _Look:
         ]
         stages = [name for name, is_at_work in at_work if is_at_work]
         is_young = abs(self.age()) < PLAYING_SECONDS
-        if (is_young or has_begun_to_play) and not stages if loop == RUNNING else is_young:
+        tells = (is_young or has_begun_to_play) and not stages if loop == RUNNING else is_young
+        is_guess = tells and "selfplay" not in stages
+        if is_guess:
             stages.insert(0, "selfplay")
         if WATCH in folders:  # beside the others
             stages.append(WATCHING)
-        return loop, tuple(dict.fromkeys(stages))
+        return loop, tuple(stages), is_guess
 
     def stage(self, loop: str, stages: Sequence[str]) -> str:
         if stages:

@@ -84,9 +84,9 @@ def _facts(rows: Rows) -> Table:
 
 
 def _running(summary: StatusSummary) -> str:
-    """Self-play holds no lock: without a loop, all that is known is that games were written within the last minute."""
-    is_guess = summary.stages[:1] == ("selfplay",) and summary.loop != RUNNING
-    return f"{summary.stage}, or has just ended" if is_guess else summary.stage
+    """Of self-play on another machine, without a loop, only games within the last minute are known."""
+    may_have_ended = summary.is_guess and summary.loop != RUNNING
+    return f"{summary.stage}, or has just ended" if may_have_ended else summary.stage
 
 
 def _now(summary: StatusSummary) -> Rows:

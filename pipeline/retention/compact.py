@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from pipeline.config import CompactConfig
-from pipeline.errors import FileError, NotYet
+from pipeline.errors import FileError
 from pipeline.interrupts import held_back
 from pipeline.phrases import counted, duration
 from pipeline.progress import SILENT, Progress
@@ -29,7 +28,6 @@ from pipeline.storage.shards import ShardMeta, parse_meta
 PACK_BYTES = 64 << 20  # of a pack's shards, without their sidecars
 PACK_SHARDS = 10_000
 SETTLED = 8  # generations: so many that need nothing are looked at. Games end within a few generations of their own
-LOCK = "packs"  # in the folder of all games: one process packs or prunes at a time
 
 Stored = tuple[layout.ShardName, bytes, bytes]
 """A shard's name, its file and its sidecar."""
@@ -84,7 +82,7 @@ def compact(config: CompactConfig, progress: Progress = SILENT) -> CompactSummar
     tally = _Tally()
     directory = games_of(config.directory)
     if directory.is_dir():
-        with packing(directory):
+        with packs.packing(directory):
             generations = _until_packed(directory)
             tally.generations = len(generations)
             places = [place for _, folders in generations[::-1] for place in sorted(places_in(directory, folders))]
@@ -102,20 +100,6 @@ def games_of(directory: Path) -> Path:
         found = "no run in this folder" if directory.is_dir() else "no such folder"
         raise FileError(directory, f"{found}; wanted one with {layout.SAVED_MODELS}/ or {SELFPLAY}/ in it")
     return directory / SELFPLAY
-
-
-@contextmanager
-def packing(directory: Path) -> Iterator[None]:
-    """Be the one process that packs or prunes the games under directory. Raises NotYet if another is at it."""
-    lock = atomic.file_lock(directory / LOCK, wait=False)
-    try:
-        lock.__enter__()
-    except atomic.Busy as error:
-        raise NotYet(f"{directory}: another process packs or prunes these games; wait until it is done") from error
-    try:
-        yield
-    finally:
-        lock.__exit__(None, None, None)
 
 
 Generation = tuple[int, list[str]]

@@ -36,7 +36,7 @@ from pipeline.phrases import counted
 from pipeline.progress import SILENT, Progress
 from pipeline.reports.run_files import TRAINING, look_at
 from pipeline.reports.tables import table
-from pipeline.retention.compact import SETTLED, finish, games_of, packing, places_in
+from pipeline.retention.compact import SETTLED, finish, games_of, places_in
 from pipeline.storage import atomic, layout, mirror, packs
 from pipeline.storage.chunks import complete_set, list_sets, read_header
 from pipeline.storage.models import has_model, newest_models, newest_number, read_info
@@ -121,7 +121,7 @@ def prune(config: PruneConfig, progress: Progress = SILENT) -> PruneSummary:
     plan = _Plan()
     with ExitStack() as stack:
         if config.apply and games.is_dir():
-            stack.enter_context(packing(games))
+            stack.enter_context(packs.packing(games))
         windows = list(_windows(directory, progress))
         keep = config.keep_positions
         if keep is None:

@@ -156,9 +156,19 @@ class Evaluation(_Record):
         return {one.name: one for one in self.opponents}
 
 
-def list_evaluations(directory: Path) -> list[Path]:
-    """The files of models in a folder, oldest model first. A missing folder has none."""
-    return [directory / name for name in sorted(filter(layout.parse_evaluation_name, atomic.names_in(directory)))]
+def list_evaluations(directory: Path, since: int = -1) -> list[Path]:
+    """The files of models in a folder, oldest model first. A missing folder has none.
+
+    since: only those of a model with this number or a higher one.
+    """
+    names = sorted(filter(layout.parse_evaluation_name, atomic.names_in(directory)))
+    return [directory / name for name in names if _number(name) >= since]
+
+
+def _number(name: str) -> int:
+    """Of the model whose file has this name."""
+    model = layout.parse_model_name(layout.parse_evaluation_name(name) or "")
+    return model.number if model else -1
 
 
 def read_evaluation(path: Path) -> Evaluation:

@@ -24,7 +24,8 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -34,11 +35,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import FileError
+from pipeline.errors import FileError, NotYet
 from pipeline.storage import atomic, layout
 
 FORMAT, VERSION = "mugo-shard-pack", 1
 WANTED = "the sidecar of a pack of game shards"
+LOCK = "packs"  # in the folder of all games
 PACKS_KEPT = 64  # whose lists of shards are kept in memory
 MOST_INDEX = 64 << 20  # bytes of a pack's list of shards
 MOST_LOOKS = 1_000  # at a folder in which packs come and go
@@ -275,6 +277,20 @@ def _seal(raw: dict[str, Any]) -> str:
 
 
 # Writing
+
+
+@contextmanager
+def packing(directory: Path) -> Iterator[None]:
+    """Be the one process that packs games under directory, or removes any. Raises NotYet if another is at it."""
+    lock = atomic.file_lock(directory / LOCK, wait=False)
+    try:
+        lock.__enter__()
+    except atomic.Busy as error:
+        raise NotYet(f"{directory}: another process packs or prunes these games; wait until it is done") from error
+    try:
+        yield
+    finally:
+        lock.__exit__(None, None, None)
 
 
 def write_pack(folder: Path, shards: Sequence[tuple[layout.ShardName, bytes, bytes]]) -> Pack:

@@ -25,6 +25,10 @@ from pipeline.storage.remote import RETRY_SECONDS, STORES, Conflict, Store, open
 
 FIRST_SECONDS = 10.0  # of trying to reach a store before anything is done
 _IN_TEXT = re.compile(r"[a-z][a-z0-9+.-]*://[^\s,@]+")
+_LOCAL = re.compile(  # a preset, or a player as players/specs.py has it; a word alone is another option's value
+    r"(?P<before>([A-Za-z0-9][A-Za-z0-9._@-]*=)?(handicap:\d+:)?(policy:)?)(?P<path>[^>]*?/[^>]*?|[^>]+\.ya?ml)"
+    r"(?P<behind>(@\d+)?(>=.*)?)"
+)
 WANTED = "the address of a run's working copy; remove the folder, and attach it again"
 
 
@@ -140,7 +144,8 @@ def moved(given: Mapping[str, Any], is_run: bool) -> tuple[dict[str, Any], Path 
     """(the options with paths instead of addresses, the working copy that they are relative to; None: no address).
 
     is_run: an address may be that of a run itself; otherwise it must lead into its data/ or saved_models/. Other
-    relative paths become absolute. Raises UsageError for addresses of several runs.
+    relative paths become absolute, and so do presets and players that are here. Raises UsageError for addresses of
+    several runs.
     """
     runs: set[str] = set()
 
@@ -172,7 +177,23 @@ def moved(given: Mapping[str, Any], is_run: bool) -> tuple[dict[str, Any], Path 
         return options, None
     if len(runs) > 1:
         raise UsageError(f"addresses of {len(runs)} runs: {', '.join(sorted(runs))}; wanted those of one")
-    for name, value in given.items():
-        if isinstance(value, Path) and options[name] == value:
-            options[name] = Path(os.path.abspath(value))
+
+    def absolute(old: Any, new: Any) -> Any:
+        if isinstance(old, list | tuple):
+            return list(map(absolute, old, new))
+        if old != new:
+            return new
+        if isinstance(old, Path):
+            return Path(os.path.abspath(old))
+        return _absolute(old) if isinstance(old, str) else old
+
+    options = {name: absolute(value, options[name]) for name, value in given.items()}
     return options, make(runs.pop())
+
+
+def _absolute(text: str) -> str:
+    """A preset or player that is a file or folder here, with its absolute path; other texts as they are."""
+    match = _LOCAL.fullmatch(text)
+    if match is None or not os.path.lexists(match["path"]):
+        return text
+    return match["before"] + os.path.abspath(match["path"]) + match["behind"]

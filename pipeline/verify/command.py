@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import shutil
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from pipeline.config import VerifyConfig
-from pipeline.errors import FileError
+from pipeline.errors import FileError, NotYet
 from pipeline.phrases import counted, duration
 from pipeline.progress import SILENT, Progress
 from pipeline.reports.run_files import (
@@ -33,6 +34,7 @@ from pipeline.reports.run_files import (
 from pipeline.reports.tables import table
 from pipeline.storage import atomic, layout
 from pipeline.storage.models import pending_promotion, read_promotions
+from pipeline.storage.packs import packing
 from pipeline.storage.pruned import FILE as PRUNED
 from pipeline.storage.pruned import read_pruned
 from pipeline.storage.ratings import read_pool, read_ratings
@@ -102,9 +104,11 @@ def verify(config: VerifyConfig, progress: Progress = SILENT) -> VerifySummary:
     check_models(directory / layout.SAVED_MODELS, findings, progress, since)
     folders = [directory / folder for folder in (EVALUATE, EVALUATE / layout.REQUIRED, WATCH, TOURNAMENT)]
     check_matches(folders, findings, progress, since)
-    check_evaluations(directory / WATCH, findings)
-    if since >= 0:
-        findings.remark(f"games, models and matches before generation {since} were not looked at: --newest")
+    check_evaluations(directory / WATCH, findings, since)
+    if not known.is_whole:
+        findings.remark("older games were not looked at: --newest")
+    if since > 0:
+        findings.remark(f"models and matches before generation {since} were not looked at: --newest")
     _check_pool_and_ratings(directory / DATA, config.repair, findings)
     _check_left_over(directory, files, config.repair, findings)
     order = {subject: number for number, subject in enumerate(SUBJECTS)}
@@ -147,19 +151,33 @@ def _check_left_over(directory: Path, files: RunFiles, repair: bool, findings: F
     dead = [directory / path for path in files.temporaries if atomic.is_left_over(path.name)]
     old = f"{datetime.now(UTC) - atomic.LONGEST_WRITE:{layout.TIME_FORMAT}}"
     uncommitted = [directory / path for path in files.uncommitted if path.name < old]
-    left = [
-        *((path, "a temporary file of a process that was killed; nobody reads it") for path in dead),
-        *((path, "a shard without its .meta file, a day old; nobody reads it") for path in uncommitted),
-        *((path, "the checkpoint of a training that has ended") for path in finished_checkpoints(saved_models)),
-    ]
     findings.count(LEFT_OVER, "temporary file", len(files.temporaries))
     findings.count(LEFT_OVER, "uncommitted shard", len(files.uncommitted))
     findings.count(LEFT_OVER, "checkpoint", len(files.checkpoints))
-    for path, found in left:
-        if repair:
-            with atomic.os_errors(path):
-                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
-        remedy = "wanted nothing left over; `python main.py verify --repair` removes it"
-        findings.problem(LEFT_OVER, path, "removed: " + found if repair else f"{found}; {remedy}", repaired=repair)
+    for path in dead:
+        _take_away(path, "a temporary file of a process that was killed; nobody reads it", repair, findings)
+    with ExitStack() as stack:
+        is_alone = True
+        if repair and uncommitted:
+            try:
+                stack.enter_context(packing(directory / SELFPLAY))
+            except NotYet as error:
+                is_alone = False
+                findings.remark(f"nothing without a .meta file is removed: {error}")
+        for path in uncommitted:
+            if not layout.meta_path(path).exists():  # the names were read long ago: a pack may be committed by now
+                found = "a shard without its .meta file, a day old; nobody reads it"
+                _take_away(path, found, repair and is_alone, findings)
+    for path in finished_checkpoints(saved_models):
+        _take_away(path, "the checkpoint of a training that has ended", repair, findings)
     if repair and pending_promotion(saved_models) is not None:
         read_promotions(saved_models)
+
+
+def _take_away(path: Path, found: str, repair: bool, findings: Findings) -> None:
+    """Report what is left over, and with repair remove it."""
+    if repair:
+        with atomic.os_errors(path):
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+    remedy = "wanted nothing left over; `python main.py verify --repair` removes it"
+    findings.problem(LEFT_OVER, path, "removed: " + found if repair else f"{found}; {remedy}", repaired=repair)

@@ -31,13 +31,14 @@ from pipeline.verify.findings import GAMES, Findings
 class KnownGames:
     """The ids of all games, shard after shard. Call closed() before looking anything up.
 
-    oldest: the generation that they go back to.
+    oldest: the generation that they go back to. is_whole: False: there are older ones, which weren't asked for.
     """
 
     shards: list[str] = field(default_factory=list)
     lengths: list[NDArray[np.int32]] = field(default_factory=list)  # [games] plies, of each shard
     _ids: list[NDArray[np.uint64]] = field(default_factory=list)
     oldest: int = layout.UNNUMBERED
+    is_whole: bool = True
 
     def add(self, shard: str, ids: NDArray[np.uint64], lengths: NDArray[np.int32]) -> None:
         self.shards.append(shard)
@@ -81,8 +82,9 @@ def check_games(
     def checked(group: list[ShardMeta]) -> tuple[list[ShardMeta], list[Shard], list[FileError]]:
         return group, *_check_group(group)
 
+    metas = _newest(newest_shards(directory, damaged), newest, known)
     progress.start("checking games", num_shards, "shards")
-    for group, shards, errors in in_threads(checked, _groups(_newest(newest_shards(directory, damaged), newest))):
+    for group, shards, errors in in_threads(checked, _groups(metas)):
         progress.advance(len(group))
         for error in errors:
             if not is_gone(layout.meta_path(error.path)):
@@ -116,11 +118,12 @@ def _family(spec: str) -> str:
         return spec
 
 
-def _newest(metas: Iterator[ShardMeta], positions: int | None) -> Iterator[ShardMeta]:
-    """Those with the first so many positions; all without a number."""
+def _newest(metas: Iterator[ShardMeta], positions: int | None, known: KnownGames) -> Iterator[ShardMeta]:
+    """Those with the first so many positions; all without a number. known: is told whether others are left."""
     before = 0
     for meta in metas:
         if positions is not None and before >= positions:
+            known.is_whole = False
             return
         before += meta.positions
         yield meta

@@ -44,9 +44,9 @@ def check_matches(directories: Sequence[Path], findings: Findings, progress: Pro
     progress.finish()
 
 
-def check_evaluations(directory: Path, findings: Findings) -> None:
-    """That what evaluate --watch says of models in this folder is what the games of its matches say."""
-    for path in list_evaluations(directory):
+def check_evaluations(directory: Path, findings: Findings, since: int = -1) -> None:
+    """That what evaluate --watch says of models in this folder is what their games say. since: as in check_matches."""
+    for path in list_evaluations(directory, since):
         with findings.checking(MATCHES, path):
             found = read_evaluation(path)
             for one in found.results:

@@ -21,6 +21,7 @@ from pipeline.errors import FileError, UsageError
 from pipeline.games.registry import parse_game
 from pipeline.methods.resignation import EFFECTIVE
 from pipeline.progress import SILENT
+from pipeline.reports.report import facts as facts_module
 from pipeline.reports.report.charts import HEIGHT, Chart, Level, Point, Series, ticks
 from pipeline.reports.report.command import report
 from pipeline.reports.report.facts import (
@@ -39,6 +40,7 @@ from pipeline.storage.matches import write_summary
 from pipeline.storage.models import set_champion
 from pipeline.storage.shards import POLICY_COUNTS, End, GameRecord, read_meta, read_shard, write_shard
 from tests.browser import headless_chromium, needs_chromium
+from tests.methods.td.helpers import play, shard_of, small_network
 from tests.reports.test_show import make_match, make_model, match_game, player
 from tests.reports.test_show_records import LEFT_COLUMN
 from tests.storage.random_games import random_games
@@ -160,6 +162,21 @@ def test_games_at_the_move_limit(tmp_path: Path) -> None:
     assert [meta.cut_short for meta in shards] == [1]  # the sidecar says what is known
 
 
+def test_of_many_shards_every_generation_is_in_the_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facts_module, "MOST_META", 4)
+    (tmp_path / "saved_models").mkdir()
+    for generation, num_shards in ((0, 1), (1, 12), (2, 1), (3, 2)):
+        for _ in range(num_shards):
+            games = [record([0, 3, 1, 4, 2], [{0: 1}] * 5, [0.0] * 5, 1.0)]
+            where = {"generation": generation}
+            write_shard(tmp_path / "data/selfplay", f"{generation:06d}-m", "w00", "tictactoe", games, where)
+    found = collect(tmp_path, SILENT, NOW)
+    assert [(one.generation, one.games, one.positions) for one in found.games] == [
+        (0, 1, 5), (1, 12, 60), (2, 1, 5), (3, 2, 10),
+    ]  # fmt: skip
+    assert found.share_read == 6 / 16
+
+
 def training(number: int, minutes: float, seconds: float | None) -> Training:
     return Training(f"00000{number}-m", number, NOW + timedelta(minutes=minutes), seconds, None, "b1c8", {})
 
@@ -179,6 +196,19 @@ def test_time_is_shared_out_between_the_stages() -> None:
     # Nobody knows when its match ended, nor how long the next training took.
     assert minutes[1] == pytest.approx({**zero, "selfplay": 6, "other": 2})
     assert minutes[2] == pytest.approx({**zero, "selfplay": 77 - 73, "pause": 73})
+
+
+def test_every_minute_counts_once() -> None:
+    """Two hours of self-play, then three of training; then a break of two hours in self-play, and one behind it."""
+    shards = [
+        SizedShard(0, layout.ShardName(NOW + timedelta(minutes=at), at), "w00", "000000-m", 1)
+        for at in (30, 60, 90, 120, 310, 430, 440)
+    ]
+    trainings = [training(0, 0, None), training(1, 305, 180 * 60), training(2, 600, 60 * 60)]
+    found = time_spent(Facts(Path(), NOW, shards=shards, trainings=trainings))
+    minutes = {number: {name: value / 60 for name, value in one.items() if value} for number, one in found.items()}
+    assert minutes[0] == pytest.approx({"selfplay": 120, "gather": 5, "train": 180})
+    assert minutes[1] == pytest.approx({"selfplay": 15, "train": 60, "pause": 120 + 100})
 
 
 @pytest.mark.parametrize(("count", "most"), [(0, 3), (2, 3), (3, 3), (10, 3), (1001, 400)])
@@ -286,6 +316,14 @@ def test_replays_put_every_stone_where_the_rules_do(run: Path) -> None:
                 board[point] = owner
             assert board == state[0][:9].tolist()
             assert 0 <= here.get("winrate", 0) <= 1 and sum(share for _, share in here.get("policy", [])) <= 1.01
+
+
+def test_games_that_count_points_have_no_win_rates(tmp_path: Path) -> None:
+    """Their values are points, of throws too."""
+    (tmp_path / "saved_models").mkdir()
+    shard_of(tmp_path / "data/selfplay", [one.record for one in play(small_network(), 3)])
+    found = replays(collect(tmp_path, SILENT, NOW))
+    assert found and all("diagram" in here and "winrate" not in here for one in found for here in one["plies"])
 
 
 def test_a_page_of_nothing_and_of_damage(run: Path, tmp_path: Path) -> None:

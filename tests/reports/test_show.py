@@ -196,6 +196,17 @@ def test_games_that_repeat_others(run: Path, exclude: bool | None) -> None:
         assert row[2:6] == ["5/6", "2", "2", "1"] and "60.0%" in row
 
 
+def test_repeated_games_of_a_match_that_ended_early_count(tmp_path: Path) -> None:
+    """Of five games four decided it, which is no reason to say that any was excluded."""
+    writer = make_match(tmp_path / "a-vs-b", (player("a"), player("b")), [[0], [0], [0]])
+    writer.add([match_game(index, LEFT_COLUMN, 1) for index in range(5)])
+    write_summary(writer.folder, {"measured": 4, "games": 6})
+    lines = {line[:19].strip(): line[19:].strip() for line in text_of(writer.folder).splitlines()}
+    repeated = "2 of 4 have the moves and colours of an earlier one; they count like the others"
+    assert lines["repeated games"] == repeated and lines["measured by"].startswith("games 0 to 3")
+    assert lines["challenger in all"].startswith("2 won, 0 drawn, 2 lost")
+
+
 def test_match_that_grows(tmp_path: Path) -> None:
     folder = tmp_path / "heuristic-vs-random"
     names = ("heuristic", "random")

@@ -142,6 +142,13 @@ def test_what_has_no_records(tmp_path: Path) -> None:
         list(game_records(damaged))
 
 
+def test_a_match_without_a_finished_game_gives_no_records(match: Path, tmp_path: Path) -> None:
+    games = match / "games.jsonl"
+    games.write_text(games.read_text().splitlines()[0] + "\n")
+    written = CliRunner().invoke(app, ["show", str(match), "--sgf-output", str(tmp_path / "records")])
+    assert written.exit_code == 0 and "0 records" in written.stdout and not (tmp_path / "records").exists()
+
+
 def test_on_the_command_line(tmp_path: Path) -> None:
     path = write(tmp_path, [small_game(), small_game(game_id=8)])
     whole = CliRunner().invoke(app, ["show", str(path), "--sgf"])

@@ -23,7 +23,7 @@ from pipeline.reports.status import NOT_SEEN, RUNNING, UNKNOWN, StatusSummary, s
 from pipeline.reports.status_metrics import exposition
 from pipeline.reports.status_screen import screen
 from pipeline.reports.summaries import summary_json
-from pipeline.storage import atomic, layout
+from pipeline.storage import atomic, layout, packs
 from pipeline.storage.matches import match_lock, write_summary
 from pipeline.storage.models import set_champion
 from pipeline.storage.ratings import RatedPlayer, Ratings, write_ratings
@@ -233,8 +233,12 @@ def test_loop_that_holds_its_lock(run: Path) -> None:
 def test_self_play_holds_the_lock_of_its_worker(run: Path) -> None:
     late = NOW + timedelta(minutes=5)
     assert look(run, late).stages == ()
+    with packs.packing(run / "data/selfplay"):  # compact's and prune's is no worker's
+        assert look(run, late).stages == ()
     with atomic.file_lock(run / "data/selfplay/w03"):
         assert look(run, late).stages == ("selfplay",)
+        assert "or has just ended" not in text_of(look(run), width=160)
+    assert "or has just ended" in text_of(look(run), width=160)  # by its newest games
 
 
 def test_where_the_system_lists_no_locks(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

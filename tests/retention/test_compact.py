@@ -20,7 +20,7 @@ from pipeline.reports.run_files import SELFPLAY, look_at
 from pipeline.reports.show import show
 from pipeline.reports.status import status
 from pipeline.retention import compact as module
-from pipeline.retention.compact import compact, packing
+from pipeline.retention.compact import compact
 from pipeline.storage import layout, packs
 from pipeline.storage.shards import newest_shards, read_shard, write_shard
 from pipeline.verify.findings import GAMES, Findings
@@ -204,7 +204,7 @@ def test_what_differs_from_its_pack_stays(run):
 
 
 def test_one_process_at_a_time(run):
-    with packing(run / SELFPLAY), pytest.raises(NotYet, match="another process packs or prunes"):
+    with packs.packing(run / SELFPLAY), pytest.raises(NotYet, match="another process packs or prunes"):
         compact(CompactConfig(directory=run))
     assert compact(CompactConfig(directory=run)).packs == 4
 

@@ -16,7 +16,7 @@ from pipeline.reports.report.facts import collect
 from pipeline.reports.run_files import SELFPLAY, TRAINING, look_at
 from pipeline.reports.show_run import show_run
 from pipeline.retention import prune as module
-from pipeline.retention.compact import compact, packing
+from pipeline.retention.compact import compact
 from pipeline.retention.prune import prune, sample
 from pipeline.storage import atomic, layout, packs
 from pipeline.storage.chunks import list_sets
@@ -269,7 +269,7 @@ def test_a_damaged_list_is_an_error_that_says_what_to_do(run):
 
 
 def test_one_process_at_a_time(run):
-    with packing(run / SELFPLAY):
+    with packs.packing(run / SELFPLAY):
         with pytest.raises(NotYet):
             pruned(run)
         assert pruned(run, apply=False).removals

@@ -683,6 +683,16 @@ def test_addresses_among_options_become_paths_of_a_working_copy(
     )
     listed = moved({"list": ["random>=0.9", "s3://bucket/a/b/saved_models/x>=0.5"]}, False)[0]["list"]
     assert listed == ["random>=0.9", "saved_models/x>=0.5"]
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine.yaml").touch()
+    given = {
+        "directory": Path("s3://bucket/a/b/data"), "preset": "mine.yaml", "game": "go:9", "worker": "mine",
+        "player": ["./mine@80", "me=handicap:3:policy:./mine", "./mine>=0.5", "no/such", "random", "gtp:./mine x"],
+    }  # fmt: skip
+    found, _ = moved(given, False)
+    mine = tmp_path / "mine"
+    players = [f"{mine}@80", f"me=handicap:3:policy:{mine}", f"{mine}>=0.5", "no/such", "random", "gtp:./mine x"]
+    assert found == {**given, "directory": Path("data"), "preset": f"{mine}.yaml", "player": players}
     assert moved({"directory": Path("s3://bucket/a/b")}, True) == ({"directory": Path()}, folder)
     selfplay = {"directory": Path("s3://bucket/a/data/go9/data/selfplay")}
     found, below = moved(selfplay, False)

@@ -17,10 +17,13 @@ from pipeline.config import VerifyConfig
 from pipeline.errors import FileError
 from pipeline.games.registry import parse_game
 from pipeline.methods.alphazero.examples import column_types
-from pipeline.storage import atomic, layout
+from pipeline.reports.run_files import RunFiles, look_at
+from pipeline.storage import atomic, layout, packs
 from pipeline.storage.chunks import read_chunk, write_chunk
+from pipeline.storage.evaluations import Evaluation, write_evaluation
 from pipeline.storage.models import read_journal, set_champion
 from pipeline.storage.shards import read_meta, read_shard, write_shard
+from pipeline.verify import command
 from pipeline.verify import games as verify_games
 from pipeline.verify.command import VerifySummary, verify
 from tests.helpers import make_model
@@ -61,7 +64,9 @@ def edit(path: Path, **values: object) -> None:
 
 
 def files(run: Path) -> dict[Path, bytes]:
-    return {path.relative_to(run): path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    """Without locks, which say nothing and stay."""
+    paths = [path for path in run.rglob("*") if path.is_file() and path.suffix != ".lock"]
+    return {path.relative_to(run): path.read_bytes() for path in paths}
 
 
 def test_a_run_as_it_was_made(run: Path) -> None:
@@ -84,7 +89,7 @@ def test_the_newest_positions_alone(run: Path) -> None:
     found = verify(VerifyConfig(directory=run, newest=20))
     assert found.clean and 0 < found.checked["games"]["shard"] < len(shards)
     assert found.checked["games"]["position"] >= 20
-    assert any("--newest" in remark for remark in found.remarks)
+    assert found.remarks == ["older games were not looked at: --newest"]
     cut(shards[-1])
     assert [problem.where for problem in verify(VerifyConfig(directory=run, newest=1)).problems] == [
         str(shards[-1].relative_to(run))
@@ -94,8 +99,20 @@ def test_the_newest_positions_alone(run: Path) -> None:
 def test_models_and_matches_before_the_newest_games_are_left_out(run: Path) -> None:
     for path in sorted(run.glob("data/selfplay/000000-*")):  # what is left began in generation 1
         path.rename(path.with_name(f"000001+{path.name}"))
+    (run / "data/evaluate/watch").mkdir()
+    for model in ("000000-init", "000001-b1c8"):
+        facts = {"model": model, "rated_as": model, "weights": "", "game": "tictactoe", "settings": {}, "elo_before": 0}
+        lists = {"opponents": [], "strategies": [], "rating_before": None}
+        write_evaluation(run / "data/evaluate/watch", Evaluation(generation=0, **facts, **lists))
     found = verify(VerifyConfig(directory=run, newest=20))
     assert found.checked["models"] == {"model": 1, "promotion": 1} and found.checked["matches"]["match"] == 1
+    assert found.checked["matches"]["evaluation"] == 1
+    assert found.remarks[1] == "models and matches before generation 1 were not looked at: --newest"
+
+
+def test_more_positions_than_there_are(run: Path) -> None:
+    found = verify(VerifyConfig(directory=run, newest=10**9))
+    assert found.clean and found.remarks == [] and found.checked == check(run).checked
 
 
 def flip(path: Path) -> None:
@@ -370,6 +387,36 @@ def test_what_living_processes_are_at_work_on_is_left_alone(run: Path) -> None:
         "checkpoint": 1,
     }
     assert ours.exists() and young.exists() and training.exists()
+
+
+def test_a_pack_that_is_committed_while_verify_reads_stays(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """compact was killed before the pack's .meta, and has run again since the names were read."""
+    (place,) = run.glob("data/selfplay/*/w00")
+    for path in sorted(place.glob("*")):  # a pack has the name of its last shard: days ago
+        path.rename(path.with_name(path.name.replace(path.name[:8], "20250101")))
+    names = sorted(packs.shards_in(place))
+    shards = [(name, (place / name.shard).read_bytes(), (place / name.meta).read_bytes()) for name in names]
+    torn = place / layout.PackName(names[-1], len(names)).shard
+    torn.write_bytes(b"half")
+    monkeypatch.setattr(command, "look_at", lambda *args, **more: read_and_pack(*args, **more))
+
+    def read_and_pack(directory: Path, whole: bool) -> RunFiles:
+        found = look_at(directory, whole)
+        packs.write_pack(place, shards)
+        packs.remove_files(place, names)
+        return found
+
+    found = check(run, repair=True)
+    assert torn.exists() and [one for one in found.problems if one.subject == "left over"] == []
+
+
+def test_what_has_no_sidecar_stays_while_another_process_packs(run: Path) -> None:
+    old = layout.ShardName(datetime.now(UTC) - timedelta(days=2), 1)
+    orphan = run / "data/selfplay/000000-init/w00" / old.shard
+    orphan.write_text("half")
+    with packs.packing(run / "data/selfplay"):
+        found = check(run, repair=True)
+    assert orphan.exists() and not found.clean and any("another process packs" in one for one in found.remarks)
 
 
 def test_what_disappears_meanwhile_is_no_problem(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,10 +34,11 @@ from pipeline.reports.tracked import Tracked, of_shards
 from pipeline.storage import layout
 from pipeline.storage.match_results import MatchResults
 from pipeline.storage.models import ModelInfo, list_models, read_info, read_journal, resolve_champion
+from pipeline.storage.order import generation_of
 from pipeline.storage.pruned import Pruned, read_pruned
 from pipeline.storage.shards import POLICY_COUNTS, End, Shard, ShardMeta, meta_of, read_shard
 
-MOST_META = 4_000  # sidecars that are read
+MOST_META = 4_000  # sidecars that are read, and one of each generation at least
 MOST_SHARDS = 400  # shards that are opened
 PAUSE = timedelta(hours=1)  # a loop that writes nothing for this long was not running
 STAGES = ("selfplay", "gather", "train", "evaluate")
@@ -183,7 +184,13 @@ def spread(items: Sequence[T], most: int) -> list[T]:
 
 
 def _read_games(facts: Facts, progress: Progress) -> None:
-    chosen = spread(facts.shards, MOST_META)
+    groups: dict[int, list[SizedShard]] = defaultdict(list)
+    for shard in facts.shards:
+        groups[shard.generation].append(shard)
+    step = math.ceil(len(facts.shards) / MOST_META)
+    samples = {number: spread(of_one, math.ceil(len(of_one) / step)) for number, of_one in groups.items()}
+    shares = {number: len(sample) / len(groups[number]) for number, sample in samples.items()}
+    chosen = [shard for sample in samples.values() for shard in sample]
     progress.start("reading sidecars", total=len(chosen), unit="shards")
     metas: dict[int, list[ShardMeta]] = defaultdict(list)
     for shard in chosen:
@@ -204,7 +211,7 @@ def _read_games(facts: Facts, progress: Progress) -> None:
             if (found := _readable(facts, partial(read_shard, meta.path, meta))) is not None:
                 read.append(found)
             progress.advance()
-        facts.games.append(_games(number, of_one, read, facts.share_read, pruned))
+        facts.games.append(_games(number, of_one, read, shares, pruned))
     progress.finish()
 
 
@@ -214,21 +221,18 @@ def _generation(meta: ShardMeta) -> int:
 
 
 def _games(
-    number: int, metas: Sequence[ShardMeta], shards: Sequence[Shard], share_read: float, pruned: Pruned
+    number: int, metas: Sequence[ShardMeta], shards: Sequence[Shard], shares: Mapping[int, float], pruned: Pruned
 ) -> Games:
-    """pruned: counts what prune took away, beside the sample that it left."""
+    """shares: of the shards that metas were sampled from, by the generation of their folder. pruned: counts what prune
+    took away, beside the sample that it left.
+    """
     lengths = np.concatenate([meta.lengths for meta in metas])
     low, median, high = (float(one) for one in np.percentile(lengths, (10, 50, 90)))
-    others = [meta for meta in metas if not pruned.has(meta.path)]
-    counts = [
-        before + round(sum(of_one) / share_read)
-        for before, of_one in zip(
-            pruned.of_generation(number),
-            ([meta.games for meta in others], [meta.positions for meta in others]),
-            strict=True,
-        )
-    ]
-    found = Games(number, counts[0], counts[1], (low, median, high))
+    games, positions = pruned.of_generation(number)
+    others = [(meta, shares[generation_of(meta.path.parts[-3])]) for meta in metas if not pruned.has(meta.path)]
+    games += round(sum(meta.games / share for meta, share in others))
+    positions += round(sum(meta.positions / share for meta, share in others))
+    found = Games(number, games, positions, (low, median, high))
     if not shards:
         return found
     results, ends = (np.concatenate([getattr(shard, name) for shard in shards]) for name in ("results", "ends"))
@@ -328,8 +332,8 @@ def time_spent(facts: Facts) -> dict[int, dict[str, float]]:
     """Seconds by the generation of the games: from one model's end of training to the next one's.
 
     After a model come its match, then self-play up to the last shard, then gather, then the next training. That is how
-    one loop works; where stages run side by side, the later one gets the time. Breaks of more than PAUSE are "pause".
-    Where a manifest doesn't say how long training took, gather and training are "other".
+    one loop works; where stages run side by side, the later one gets the time. Breaks of more than PAUSE, but for
+    training, are "pause". Where a manifest doesn't say how long training took, gather and training are "other".
     """
     models = [one for one in facts.trainings if one.created is not None]
     decided = {gate.match.header.challenger: gate.decided for gate in facts.gates if gate.decided}
@@ -347,15 +351,17 @@ def time_spent(facts: Facts) -> dict[int, dict[str, float]]:
         trains_from = finish - timedelta(seconds=after.seconds or 0) if after else finish
         match_end = decided.get(model.model) if model.number else None
         played_from = min(max(match_end or begin, begin), trains_from)
-        played_to = min(shards[-1], trains_from) if shards else played_from
-        pauses = _pauses([played_from, *shards, finish])
+        played_to = max(min(shards[-1], trains_from), played_from) if shards else played_from
+        in_play = _pauses([played_from, *(time for time in shards if played_from < time < played_to), played_to])
+        behind = _pauses([played_to, trains_from])
+        gathered = max((trains_from - played_to).total_seconds() - behind, 0.0)
         spent[model.number] = {
             "evaluate": (played_from - begin).total_seconds(),
-            "selfplay": max((played_to - played_from).total_seconds() - pauses, 0.0),
-            "gather": max((trains_from - max(played_to, played_from)).total_seconds(), 0.0) if known else 0.0,
+            "selfplay": max((played_to - played_from).total_seconds() - in_play, 0.0),
+            "gather": gathered if known else 0.0,
             "train": (finish - trains_from).total_seconds() if known else 0.0,
-            "other": 0.0 if known else max((finish - max(played_to, played_from)).total_seconds(), 0.0),
-            "pause": pauses,
+            "other": 0.0 if known else gathered,
+            "pause": in_play + behind,
         }
     return spent
 

@@ -98,7 +98,7 @@ function draw() {
     text.textContent = here.diagram;
     $("position").replaceChildren(text);
   }
-  const moved = ply ? `${ply}: ${game.colours[here.by]} ${here.move}` : "The initial position";
+  const moved = ply ? `${ply}: ${game.colours[here.by] ?? "Chance"} ${here.move}` : "The initial position";
   $("move").textContent = ply === last ? `${moved}. ${game.result.charAt(0).toUpperCase()}${game.result.slice(1)}.` : moved;
   drawRates();
   const policy = here.policy ?? [];

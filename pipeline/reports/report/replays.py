@@ -1,9 +1,9 @@
 """The games that a report shows move by move, chosen so that the run's course can be seen; replayed by the rules.
 
 A replay is JSON for replay.js: the board's size and colours, and per position the move that led to it, what it changed
-on the board, so that the page needs no rules, and what the search found there. Win rates are the first player's. Games
-that aren't played on points are shown as diagrams. What a search found is its policy: the shares of its visits, or
-Gumbel's target.
+on the board, so that the page needs no rules, and what the search found there. Win rates are the first player's; where
+a game counts several points values are points, and there are none. Games that aren't played on points are shown as
+diagrams. What a search found is its policy: the shares of its visits, or Gumbel's target.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.errors import FileError, IllegalMove, MuGoError
-from pipeline.games.base import Game
+from pipeline.games.base import CHANCE, Game
 from pipeline.games.registry import recorded_game
 from pipeline.games.replay import movers, replay_one
 from pipeline.games.stones import BoardGame
@@ -30,7 +30,7 @@ GAMES_LOOKED_AT = 200  # of the newest generation
 
 @dataclass(frozen=True)
 class Chosen:
-    """A game to show. values_first, policies: per move; None, or empty, where the move came from no search."""
+    """A game to show. values_first, policies: per move; None, or empty, where it came from no search or from chance."""
 
     title: str
     players: tuple[str, str]
@@ -79,14 +79,18 @@ def _of_matches(facts: Facts) -> Iterator[Choose]:
 
 def _of_match(one: MatchGame, names: tuple[str, str], game: str, title: str) -> Chosen:
     made_by = movers(recorded_game(game), one.moves, one.stones)
-    values = [
-        None if value is None else value if mover == 0 else -value
-        for value, mover in zip(one.values_to_move, made_by, strict=True)
-    ]
+    values = [_of_first(value, mover) for value, mover in zip(one.values_to_move, made_by, strict=True)]
     players = names if one.challenger_player == 0 else (names[1], names[0])
     at_limit = "at the limit of moves"
     end = {"resigned": "resignation", "move_limit": at_limit, "full_length": at_limit, "played_out": ""}[one.end]
     return Chosen(title, players, game, one.moves, values, [], one.result_first_player, end, one.stones)
+
+
+def _of_first(value_to_move: float | None, mover: int) -> float | None:
+    """None for chance, too: what a shard says of a throw is of whose turn it is, and said again at the move."""
+    if value_to_move is None or mover == CHANCE:
+        return None
+    return value_to_move if mover == 0 else -value_to_move
 
 
 def _of_selfplay(facts: Facts) -> Iterator[Choose]:
@@ -145,7 +149,7 @@ def _of_shard(shard: Shard, index: int, title: str) -> Chosen:
     moves = record.moves.tolist()
     made_by = movers(game, moves)
     values = [
-        None if flags & NO_VALUE else float(value if mover == 0 else -value)
+        _of_first(None if flags & NO_VALUE else float(value), mover)
         for flags, value, mover in zip(record.flags.tolist(), record.root_values, made_by, strict=True)
     ]
     players = [shard.model, shard.model]
@@ -190,7 +194,7 @@ def _replay(one: Chosen) -> dict[str, Any]:
             here |= {"move": game.move_name(before[0], one.moves[ply - 1]), "by": int(game.to_move(before)[0])}
         if ply < len(one.moves):
             value = one.values_first[ply]
-            if value is not None:
+            if value is not None and game.max_result == 1:
                 here["winrate"] = round((1 + value) / 2, 3)
             if one.policies:
                 named = [[game.move_name(state[0], move), round(share, 3)] for move, share in one.policies[ply]]
