@@ -443,6 +443,12 @@ def test_models_are_loaded_by_name(tmp_path: Path) -> None:
     assert view["adviser"] == "000000-test"
 
 
+def test_all_models_that_come_with_mugo_are_served_beside_a_champion(tmp_path: Path) -> None:
+    ours = sorted((ROOT / "pretrained").iterdir())
+    models = read_models(ServeConfig(model=[make_model(tmp_path), *ours]))
+    assert list(models) == ["000000-test", *(path.name for path in ours)]
+
+
 def test_a_port_that_is_taken_is_named() -> None:
     with listen(0) as taken, pytest.raises(MuGoError, match=r"port \d+ of 127.0.0.1 is taken.*--port"):
         listen(taken.getsockname()[1])
