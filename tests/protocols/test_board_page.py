@@ -43,7 +43,7 @@ ADDRESS = "http://127.0.0.1:8000"
 def make_analyst(spec: str, name: str = "tiny", evaluator=hashed_evaluator) -> Analyst:
     game = parse_game(spec).without_move_limit()
     session = SearchSession(game, evaluator(game), SearchConfig(noise_weight=0.0), 100)
-    estimate = dead_at(game, [0]) if game.can_set_up else None
+    estimate = dead_at([0]) if game.can_set_up else None
     return Analyst(name, offered(parse_game(spec)), session, Findings(session, estimate), threading.Event())
 
 
@@ -95,9 +95,7 @@ def of_all_boards() -> Analyst:
 
         return evaluate
 
-    analyst = make_analyst("go:any,komi=7", "all", evaluator)
-    analyst._findings._estimate = None
-    return analyst
+    return make_analyst("go:any,komi=7", "all", evaluator)
 
 
 def test_a_model_of_all_boards_plays_the_usual_ones_in_turn() -> None:

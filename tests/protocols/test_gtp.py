@@ -23,13 +23,13 @@ from tests.helpers import make_model
 from tests.search.helpers import hashed_evaluator
 
 
-def dead_at(game, points):
+def dead_at(points):
     """An estimate: the first player owns everything, and is ahead by 12.5 points."""
 
     def estimate(planes):
         white = planes[:, 13, 0, 0].astype(np.float32)
         sign = (1 - 2 * white)[:, None]
-        owners = np.ones((len(planes), game.num_points), np.float32)
+        owners = np.ones((len(planes), planes[0, 0].size), np.float32)
         owners[:, points] = -1
         return Estimates(owners * sign, (12.5 * sign[:, 0]).astype(np.float32))
 
@@ -103,9 +103,12 @@ def of_any_board():
     def evaluate(planes):
         return np.zeros((len(planes), planes[0, 0].size + 1), np.float32), np.zeros(len(planes), np.float32)
 
+    def estimate(planes):
+        return Estimates(np.zeros((len(planes), planes[0, 0].size), np.float32), np.zeros(len(planes), np.float32))
+
     game = parse_game("go:any,komi=7").without_move_limit()
     session = SearchSession(game, evaluate, SearchConfig(noise_weight=0.0), 8)
-    return Manager(Gtp(session, Findings(session, None)))
+    return Manager(Gtp(session, Findings(session, estimate)))
 
 
 def test_a_model_of_all_boards_takes_any_size_and_komi():
@@ -125,6 +128,7 @@ def test_a_model_of_all_boards_takes_any_size_and_komi():
     assert say("boardsize 5") == "=" and say("get_komi") == "= 9" and "ply 0" in say("showboard")
     assert say("komi -3") == "=" and say("get_komi") == "= -3"
     assert say("final_score") == "= B+3"
+    assert say("boardsize 13") == "=" and say("final_score") == "= B+3", "what was estimated was of a smaller board"
 
 
 def test_moves_out_of_turn_illegal_ones_and_undo(say):
@@ -197,8 +201,7 @@ def test_gtps_table_of_handicaps():
 
 
 def test_the_score_is_of_the_board_without_dead_stones():
-    game = parse_game("go:9,komi=7")
-    say = Manager(make_gtp(estimate=dead_at(game, [])))
+    say = Manager(make_gtp(estimate=dead_at([])))
     for move in ("b D4", "b E4", "w A9"):
         say(f"play {move}")
     assert say("final_status_list dead") == "= A9"
@@ -222,7 +225,7 @@ def test_cleanup_does_not_pass_while_stones_are_dead():
         return logits, np.zeros(len(planes), np.float32)
 
     session = SearchSession(game, eager_to_pass, SearchConfig(noise_weight=0.0), 8)
-    say = Manager(Gtp(session, Findings(session, dead_at(game, []))))
+    say = Manager(Gtp(session, Findings(session, dead_at([]))))
     say("play w A5")
     assert say("genmove b") == "= pass"
     say("play w B5")
@@ -325,8 +328,7 @@ def run_and_type(gtp: Gtp, *steps: tuple[float, str]) -> str:
 
 
 def test_analysis_streams_until_a_line_comes():
-    game = parse_game("go:9,komi=7")
-    gtp = make_gtp(estimate=dead_at(game, [3]))
+    gtp = make_gtp(estimate=dead_at([3]))
     text = run_and_type(
         gtp,
         (0, "5 kata-analyze w 10 ownership true rootInfo true maxmoves 3"),
