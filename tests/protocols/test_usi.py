@@ -174,13 +174,42 @@ def test_a_search_without_end_refuses_what_has_to_wait(manager):
     manager.ask("stop")
 
 
+def piped(*script: str) -> list[str]:
+    """What is answered to lines that are all there at once, and the end of the input behind them."""
+    usi, written = Usi(SearchSession(GAME, uniform, EngineConfig().search_config(), 16)), io.StringIO()
+    lines = CommandLines(io.StringIO("".join(f"{line}\n" for line in script)), 4096)
+    running = threading.Thread(target=usi.run, args=(lines, written.write), daemon=True)
+    running.start()
+    running.join(NO_HURRY)
+    assert not running.is_alive(), written.getvalue()
+    return written.getvalue().splitlines()
+
+
+def ends_of_searches(said: list[str]) -> int:
+    return sum(line.startswith(("bestmove", "checkmate")) for line in said)
+
+
 def test_lines_behind_a_search_with_an_end_wait_for_it():
     """So that a script can be piped in."""
-    session = SearchSession(GAME, uniform, EngineConfig().search_config(), 16)
-    written = io.StringIO()
-    script = "position startpos\ngo nodes 300\nposition startpos moves 5d5c\ngo nodes 300\nquit\n"
-    Usi(session).run(CommandLines(io.StringIO(script), 4096), written.write)
-    assert len(re.findall("^bestmove", written.getvalue(), re.MULTILINE)) == 2
+    said = piped("position startpos", "go nodes 300", "position startpos moves 5d5c", "go nodes 300", "quit")
+    assert ends_of_searches(said) == 2
+
+
+@pytest.mark.parametrize("script", [
+    ("go infinite", "stop", "quit"), ("go infinite", "gameover lose"), ("go infinite",), ("go infinite", "quit"),
+    ("go ponder byoyomi 1", "ponderhit", "quit"), ("go mate infinite", "stop", "quit"),
+])  # fmt: skip
+def test_lines_that_waited_end_the_search_behind_them(script):
+    assert ends_of_searches(piped("position startpos", "go nodes 300", *script)) == 2
+
+
+@pytest.mark.parametrize("ending", ["stop", "gameover win", "quit"])
+def test_a_line_that_waits_keeps_no_search_from_being_ended(ending):
+    said = piped("position startpos", "go nodes 15000", "setoption name MultiPV value 2", ending)
+    assert ends_of_searches(said) == 1 and all(" nodes 15000 " not in line for line in said)
+    said = piped("position startpos", "go nodes 500", "usinewgame", "go nodes 15000", ending)
+    nodes = [int(line.split(" nodes ")[1].split()[0]) for line in said if " nodes " in line]
+    assert ends_of_searches(said) == 2 and 500 in nodes and max(nodes) < 15000, "it ends the second search"
 
 
 @pytest.mark.parametrize("line, answer", [
