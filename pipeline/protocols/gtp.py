@@ -291,7 +291,7 @@ class Gtp:
         """Choose and play a move, on the player's clock; or resign. each_batch: called after each of the network."""
         session, clock = self.session, self._clocks[player]
         clock.start()
-        if session.is_over:
+        if session.is_over and not never_pass:
             if self._game.pass_action is None:
                 raise GtpError("the game is over")
             action, value = self._game.pass_action, 0.0

@@ -230,6 +230,11 @@ def test_cleanup_does_not_pass_while_stones_are_dead():
     assert say("genmove b") == "= pass"
     say("play w B5")
     assert say("kgs-genmove_cleanup b") not in ("= pass", "= resign")
+    assert say("play w pass") == "=" and say("genmove b") == "= pass"
+    assert say("kgs-genmove_cleanup w") == "= pass", "nothing of black's is dead"
+    assert say("kgs-genmove_cleanup b") not in ("= pass", "= resign"), "KGS asks for it after two passes"
+    assert say("play w pass") == say("play b pass") == "="
+    assert say("genmove b") == "= pass"
 
 
 def test_resignation_is_off_unless_asked_for():
