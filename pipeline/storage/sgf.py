@@ -58,11 +58,13 @@ def game_sgf(
     """The record of one game from the initial position, or after black's handicap stones, whose players took turns; see
     line_sgf.
 
+    resigned: the player to move after the moves gave up.
     Raises IllegalMove for a move that the rules forbid.
     """
     states = list(replay_one(game, moves, stones))
     played = [(int(game.to_move(here)[0]), move) for here, move in zip(states, moves, strict=False)]
-    return line_sgf(game, states, played, text, comments, resigned, winrates, settled)
+    resigned_by = int(game.to_move(states[-1])[0]) if resigned else None
+    return line_sgf(game, states, played, text, comments, resigned_by, winrates, settled)
 
 
 def line_sgf(
@@ -71,14 +73,14 @@ def line_sgf(
     moves: Sequence[tuple[int, int]],
     text: SgfText,
     comments: Sequence[str] = (),
-    resigned: bool = False,
+    resigned_by: int | None = None,
     winrates: Sequence[float | None] = (),
     settled: bool = False,
 ) -> str:
     """The record of any line of play: from a position that was set up, too, and with moves out of turn.
 
     states: the T + 1 positions [1, S]. moves: T of (player, action).
-    comments: one per move, "" for none; may be shorter than moves. resigned: the player to move after them gave up.
+    comments: one per move, "" for none; may be shorter than moves. resigned_by: the player who gave up after them.
     winrates: black's, in percent, before each move, None where unknown: SBKV, which Sabaki shows, of the node before.
     settled: the game ended there because nothing was left to decide, see Game.settled_owners.
     The result is computed from the last position: RE[B+7.5] in Go, RE[B+] in Gomoku, RE[0] for a draw, RE[B+R] where
@@ -96,8 +98,8 @@ def line_sgf(
         score = float((game.settled_scores(state, game.settled_owners(state)) if settled else game.scores(state))[0])
         margin = f"{abs(score):g}" if form.margin else ""
         result = f"{COLOURS[score < 0]}+{margin}" if score else "0"
-    elif resigned:
-        result = f"{COLOURS[1 - int(game.to_move(state)[0])]}+R"
+    elif resigned_by is not None:
+        result = f"{COLOURS[1 - resigned_by]}+R"
     header = [
         sgf_property("FF", "4"),
         sgf_property("GM", str(form.game)),

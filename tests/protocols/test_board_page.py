@@ -201,6 +201,9 @@ def test_resignation_ends_the_game_and_can_be_taken_back(page: Page) -> None:
     assert "RE[B+R]" in page.client.get(f"/api/games/{view['id']}/sgf").text
     view = page.act(view, "undo")
     assert not view["over"] and view["moves"] == ["D4"]
+    view = page.act(page.play(page.begin("go:9", "random"), "D4"), "resign")  # while the opponent thinks
+    assert view["result"] == "Black resigned: White wins"
+    assert "RE[W+R]" in page.client.get(f"/api/games/{view['id']}/sgf").text
 
 
 def test_stones_fall_in_connect_four(page: Page) -> None:

@@ -192,8 +192,7 @@ class Table:
             if suffix not in self.records:
                 wanted = ", ".join(self.records) or "no file at all"
                 raise Refused(400, f"{self.spec} isn't written as {suffix[:10]}; wanted {wanted}")
-            resigned = self._resigned is not None and self._resigned == self.to_move
-            return self._written(suffix, SgfText(*map(self._player_name, (0, 1))), resigned)
+            return self._written(suffix, SgfText(*map(self._player_name, (0, 1))), self._resigned)
 
     def view(self, ply: int | None = None) -> dict[str, Any]:
         """What the page shows: the whole game, and the position before move `ply`; None: the last."""
@@ -253,7 +252,7 @@ class Table:
         keys = ("move", "visits", "winrate", "prior", "pv")
         return {"moves": [{key: move[key] for key in keys} for move in found["candidates"]]}
 
-    def _written(self, suffix: str, text: SgfText, resigned: bool) -> str:
+    def _written(self, suffix: str, text: SgfText, resigned_by: int | None) -> str:
         """The game in this format, one of records."""
         raise NotImplementedError
 
