@@ -444,6 +444,16 @@ def test_models_are_loaded_by_name(tmp_path: Path) -> None:
     assert view["adviser"] == "000000-test"
 
 
+def test_models_of_one_name_are_called_by_their_paths(tmp_path: Path) -> None:
+    paths = [make_model(tmp_path / run, number) for run, number in (("a", 0), ("b", 0), ("b", 1))]
+    models = read_models(ServeConfig(model=[*paths, paths[2]]))
+    assert {name: model.path for name, model in models.items()} == {
+        str(paths[0]): paths[0],
+        str(paths[1]): paths[1],
+        "000001-test": paths[2],
+    }
+
+
 def test_all_models_that_come_with_mugo_are_served_beside_a_champion(tmp_path: Path) -> None:
     ours = sorted((ROOT / "pretrained").iterdir())
     models = read_models(ServeConfig(model=[make_model(tmp_path), *ours]))

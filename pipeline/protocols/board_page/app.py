@@ -50,6 +50,7 @@ from pipeline.storage.sgf import read_sgf
 
 # Games to play without a model, behind those of the models.
 GAMES = ("go:9", "go:13", "go:19", "gomoku:15", "othello:8", "shogi", "shogi:5", "connect4", "tictactoe")
+LONGEST_PATH = 4096  # which a model may be called by
 FILES = {
     "/": ("page.html", "text/html"),
     "/common.js": ("common.js", "text/javascript"),
@@ -77,7 +78,7 @@ class NewGame(Body):
     """
 
     game: str = Field(max_length=100)
-    opponent: str = Field(max_length=200)
+    opponent: str = Field(max_length=LONGEST_PATH)
     human: int | None = Field(0, ge=0, le=1)
     readouts: int = Field(ge=0, le=MOST_READOUTS)
     sfen: str = Field("", max_length=300)
@@ -106,7 +107,7 @@ class NewGammon(Body):
     """human: 0 moves first; the opponent nobody: both sides."""
 
     game: str = Field("backgammon", max_length=100)
-    opponent: str = Field(max_length=200)
+    opponent: str = Field(max_length=LONGEST_PATH)
     human: int = Field(0, ge=0, le=1)
 
 

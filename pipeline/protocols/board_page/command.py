@@ -9,6 +9,7 @@ import errno
 import socket
 import threading
 import webbrowser
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -102,9 +103,14 @@ def listen(port: int) -> socket.socket:
 
 
 def read_models(config: ServeConfig) -> dict[str, Model]:
-    """The models of the config, by name, as many as there are. Raises UsageError for one that no page can show."""
+    """The models of the config, by name, as many as there are; models of one name are called by their paths.
+
+    Raises UsageError for one that no page can show.
+    """
     paths = config.model or ([CHAMPION] if CHAMPION.exists() else [])
-    return {model.info.name: model for model in map(_read, paths)}
+    models = {model.path: (model, str(path)) for model, path in zip(map(_read, paths), paths, strict=True)}
+    bearers = Counter(model.info.name for model, _ in models.values())
+    return {model.info.name if bearers[model.info.name] == 1 else path: model for model, path in models.values()}
 
 
 def load_with_dice(models: Mapping[str, Model], config: ServeConfig) -> Models:
