@@ -185,6 +185,11 @@ class SearchSession(SearchedRow):
         if not np.array_equal(self.state[0], position.state):
             self._search.place(0, position.state, position.keys)
 
+    def drop_tree(self) -> None:
+        """Forget what was found here."""
+        here = self.here()
+        self._search.place(0, here.state, here.keys)
+
     # The search
 
     def thinking(self, readouts: int | None = None) -> Generator[None, None, None]:

@@ -158,7 +158,10 @@ def test_genmove_plays_for_either_colour_and_goes_on_after_passes(say):
     assert say("genmove b") == say("genmove w") == "= pass"  # over: nobody has to go on
     assert say("play b A1") == "="  # but may
     before = say("showboard")
-    assert say("reg_genmove w").startswith("= ") and say("showboard") == before
+    move = say("reg_genmove w")
+    found = say.gtp.session.candidates()
+    assert move.startswith("= ") and say("showboard") == before
+    assert say("reg_genmove w") == move and say.gtp.session.candidates() == found, "with the same search each time"
     assert say("genmove purple").startswith("? syntax error")
     assert say("genmove") == "? syntax error: nothing is no colour; wanted black or white"
 
@@ -275,13 +278,15 @@ def test_other_board_games_have_the_commands_that_make_sense():
     say = Manager(make_gtp("othello:6"))
     assert say("boardsize 6") == "=" and say("known_command komi") == say("known_command final_score") == "= false"
     assert say("genmove b").startswith("= ") and say("genmove w").startswith("= ")
-    assert say("genmove w").startswith("? othello:6: out of turn")
+    for command in ("genmove w", "kata-genmove_analyze w", "lz-genmove_analyze w 10"):
+        assert say(f"7 {command}").startswith("?7 othello:6: out of turn")
     connect = Manager(make_gtp("tictactoe"))
     for _ in range(9):
         answer = connect("genmove b") if connect.gtp.session.to_move == 0 else connect("genmove w")
         if answer.startswith("?"):
             break
     assert connect.gtp.session.is_over and connect("genmove b") == "? the game is over"
+    assert connect("7 kata-genmove_analyze b") == "?7 the game is over"
 
 
 RANDOM_WORDS = [*"0123456789", "b", "w", "D4", "pass", "nan", "-1", "1e9", "\x00", "é", "9" * 400, "A1 A2", "interval"]
