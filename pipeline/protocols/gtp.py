@@ -184,11 +184,14 @@ class Gtp:
         return "\n" + self._game.diagram(self.session.state[0])
 
     def _on_loadsgf(self, words: list[str]) -> str:
-        """loadsgf FILE [MOVE]: the position before that move."""
+        """loadsgf FILE [MOVE]: the position before that move, with the record's komi if the model plays with any."""
         if not 1 <= len(words) <= 2:
             raise GtpError("syntax error: wanted loadsgf FILE [MOVE]")
+        game = self._game
         try:
-            record = read_sgf(atomic.read_bytes(Path(words[0]), "a record in SGF"), self._game)
+            record = read_sgf(atomic.read_bytes(Path(words[0]), "a record in SGF"), game)
+            if record.komi is not None and game.num_global_planes:
+                game = game.with_komi(record.komi)
         except MuGoError as error:
             raise GtpError(f"cannot load file: {' '.join(str(error).split())}") from error
         moves = record.moves if len(words) == 1 else record.moves[: max(0, _whole(words[1:], "move") - 1)]
@@ -199,6 +202,8 @@ class Gtp:
         except IllegalMove as error:
             self.session.restart()
             raise GtpError(f"cannot load file: {error}") from error
+        if game.spec != self._game.spec:
+            self.session.change_game(game)
         return COLOUR_NAMES[self.session.to_move]
 
     # Handicap

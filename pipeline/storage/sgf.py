@@ -8,6 +8,7 @@ Source: https://www.red-bean.com/sgf/
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -141,6 +142,7 @@ class SgfRecord:
     start  [1, S] the position before the first move; None: the game's initial one
     moves  (player, action), players need not take turns
     black, white, result  as the record names them; may be empty
+    komi   of a game that has one; None if the record gives no number
     """
 
     start: States | None
@@ -148,6 +150,7 @@ class SgfRecord:
     black: str = ""
     white: str = ""
     result: str = ""
+    komi: float | None = None
 
 
 def read_sgf(data: bytes, game: Game) -> SgfRecord:
@@ -173,7 +176,16 @@ def read_sgf(data: bytes, game: Game) -> SgfRecord:
             for text in node.get(colour, []):
                 moves.append((player, _action(text.strip(), game)))
     named = {key: root.get(name, [""])[0].strip() for key, name in (("black", "PB"), ("white", "PW"), ("result", "RE"))}
-    return SgfRecord(start, moves, **named)
+    komi = None if form.komi is None else _number(root.get("KM", [""])[0])
+    return SgfRecord(start, moves, **named, komi=komi)
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number + 0.0 if math.isfinite(number) else None  # no -0
 
 
 def _start(root: dict[str, list[str]], game: Game) -> States | None:

@@ -278,6 +278,23 @@ def test_records_with_handicap_go_out_and_in_again(page: Page) -> None:
     assert again["board"] == view["board"] and again["moves"] == view["moves"] and again["movers"] == view["movers"]
 
 
+def test_a_record_is_counted_with_its_own_komi() -> None:
+    """Black has 45 points, White 36."""
+    page, told = Page(make_analyst("go:9,komi=7", "go")), Page(make_analyst("go:9,komi=7", "go"), of_all_boards())
+    for komi, result, other, adviser in (
+        ("9.5", "White wins by 0.5 points", 7, "all"), ("9", "The game is drawn", 7, "all"),
+        ("7", "Black wins by 2 points", None, "go"), ("3.75", "Black wins by 2 points", None, "go"),
+    ):  # fmt: skip
+        record = f"(;SZ[9]KM[{komi}]AB[ae:ie]AW[af:if]PL[B];B[];W[])".encode()
+        view = page.ask("/api/records?game=go:9,komi=7", content=record)
+        assert view["result"] == result and (view["other_komi"], view["adviser"]) == (other, "go")
+        assert page.act(view, "judge")["result"].startswith(result) and page.act(view, "rewind", to=1)["moves"]
+        view = told.ask("/api/records?game=go:9,komi=7", content=record)
+        assert view["result"] == result and (view["other_komi"], view["adviser"]) == (None, adviser)
+        view = told.act(told.act(view, "rewind", to=1), "analyse", readouts=4)
+        assert adviser == "go" or told.lobby.analysts["all"]._session.game.komi == float(komi)
+
+
 @pytest.mark.parametrize(
     ("record", "problem"),
     [(b"", "no game found"), (b"\xff\x00[[;", "no game found"), (b"(;SZ[9];B[aa];W[aa])", "move 2 of the record"),

@@ -274,6 +274,18 @@ def test_loadsgf(say, tmp_path):
     assert "no regular file" in say(f"loadsgf {tmp_path / 'pipe'}")  # it would wait forever
 
 
+def test_a_model_of_all_boards_takes_the_komi_of_a_record(say, tmp_path):
+    path, any_board = tmp_path / "game.sgf", of_any_board()
+    for komi, known, score in (("5.5", 5.5, "W+6.5"), ("-0", 0, "W+1"), ("unknown", 0, "W+1"), ("7", 7, "W+8")):
+        path.write_text(f"(;GM[1]SZ[9]AB[cc][gg]KM[{komi}];W[ee];B[];W[ff];B[];W[aa])")
+        assert any_board(f"loadsgf {path}") == "= black" and any_board("get_komi") == f"= {known:g}"
+        assert any_board("final_score") == f"= {score}"
+    assert any_board("undo") == any_board("undo") == "=" and "X to move, ply 3" in any_board("showboard")
+    path.write_text("(;GM[1]SZ[9]KM[3.75])")
+    assert "komi 3.75; wanted a multiple of 0.5" in any_board(f"loadsgf {path}") and any_board("get_komi") == "= 7"
+    assert say(f"loadsgf {path}") == "= black" and say("get_komi") == "= 7", "a model of one komi shows all records"
+
+
 def test_other_board_games_have_the_commands_that_make_sense():
     say = Manager(make_gtp("othello:6"))
     assert say("boardsize 6") == "=" and say("known_command komi") == say("known_command final_score") == "= false"
