@@ -103,6 +103,11 @@ class SearchSession(SearchedRow):
         super().__init__(self._player.search)
         self.restart()
 
+    @property
+    def most_readouts(self) -> int:
+        """Of a search that begins with an empty tree, whatever is asked for."""
+        return self._search.max_readouts
+
     def change_game(self, game: Game) -> None:
         """Go on with another game that the network can play: at the same position if that differs by its setup alone,
         else at the initial one.

@@ -38,7 +38,7 @@ CP_SCALE = 600.0  # of the winrate's logit
 MOST_CP = 9999
 SHOWN_EVERY = 0.5  # seconds between two looks at what was found so far
 MOVES_LEFT = 60  # of the game, in plies, at its beginning; half of them ours
-MOST_READOUTS, MOST_LINES = 10_000_000, 100  # of the options
+MOST_LINES = 100  # of the option MultiPV
 RESIGN_MOVES = 2  # that were hopeless in a row
 ENDS = ("stop", "gameover", "quit")  # lines that end a search
 TIMES = ("btime", "wtime", "byoyomi", "binc", "winc", "movetime", "nodes")
@@ -118,7 +118,8 @@ class Usi:
         self._say(f"id name {NAME}\nid author {AUTHOR}")
         self._say("option name USI_Ponder type check default true")
         self._say("option name USI_Hash type spin default 16 min 1 max 65536")  # managers set it; trees grow as needed
-        self._say(f"option name Readouts type spin default {self.session.readouts} min 0 max {MOST_READOUTS}")
+        session = self.session
+        self._say(f"option name Readouts type spin default {session.readouts} min 0 max {session.most_readouts}")
         self._say(f"option name MultiPV type spin default 1 min 1 max {MOST_LINES}")
         self._say("usiok")
 
@@ -130,7 +131,7 @@ class Usi:
             return
         if name not in ("Readouts", "MultiPV"):
             raise UsiError(f"setoption: unknown option {_shown(name)}; known: MultiPV, Readouts, USI_Hash, USI_Ponder")
-        low, high = (0, MOST_READOUTS) if name == "Readouts" else (1, MOST_LINES)
+        low, high = (0, self.session.most_readouts) if name == "Readouts" else (1, MOST_LINES)
         if not low <= (number := _whole(value)) <= high:
             raise UsiError(f"setoption {name}: found {_shown(value)!r}; wanted a whole number from {low} to {high}")
         if name == "Readouts":
@@ -228,6 +229,9 @@ class Usi:
         readouts = limits.numbers.get("nodes")
         if readouts is None:
             readouts = session.room() if limits.open_ended or limits.numbers else self._readouts
+        if readouts > session.room():
+            more = "" if session.room() < session.most_readouts else "; a larger --readouts makes room for more"
+            self._say(f"info string {readouts} readouts: the tree has room for {session.room()}{more}")
         until = math.inf if limits.ponder else started + self._seconds(limits)
         self._stopped, shown = False, started
         visits_before = sum(candidate.visits for candidate in session.candidates())

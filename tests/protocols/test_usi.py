@@ -18,6 +18,7 @@ import pytest
 from pipeline.config import EngineConfig
 from pipeline.errors import UsageError
 from pipeline.games.registry import parse_game
+from pipeline.protocols import session as session_module
 from pipeline.protocols.engine import engine
 from pipeline.protocols.lines import CommandLines
 from pipeline.protocols.session import SearchSession
@@ -210,6 +211,18 @@ def test_a_line_that_waits_keeps_no_search_from_being_ended(ending):
     said = piped("position startpos", "go nodes 500", "usinewgame", "go nodes 15000", ending)
     nodes = [int(line.split(" nodes ")[1].split()[0]) for line in said if " nodes " in line]
     assert ends_of_searches(said) == 2 and 500 in nodes and max(nodes) < 15000, "it ends the second search"
+
+
+def test_readouts_beyond_the_tree_are_refused_or_said(monkeypatch):
+    monkeypatch.setattr(session_module, "LEAST_ROOM", 100)
+    assert "option name Readouts type spin default 16 min 0 max 100" in piped("usi")
+    (refused,) = piped("setoption name Readouts value 101")
+    assert refused == "info string setoption Readouts: found '101'; wanted a whole number from 0 to 100"
+    said = piped("setoption name Readouts value 100", "position startpos", "go", "go nodes 100")
+    assert not any(line.startswith("info string") for line in said)
+    first, *_, last, best = piped("position startpos", "go nodes 101")
+    assert first == "info string 101 readouts: the tree has room for 100; a larger --readouts makes room for more"
+    assert " nodes 100 " in last and best.startswith("bestmove")
 
 
 @pytest.mark.parametrize("line, answer", [
