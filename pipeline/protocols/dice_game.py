@@ -44,14 +44,16 @@ class DiceGame:
         self._play(action)
         self._throw()
 
-    def undo(self) -> int:
-        """Take back the last move, and the throw after it; returns who had made it. Raises IllegalMove at the start."""
+    def undo_to(self, player: int | None) -> None:
+        """Back to where this player (None: either) moved last, with the same dice.
+
+        Raises IllegalMove if they haven't moved; then nothing has changed.
+        """
         movers = [int(self.game.to_move(state)[0]) for state in self._states[:-1]]
-        last = max((ply for ply, mover in enumerate(movers) if mover != CHANCE), default=-1)
+        last = max((ply for ply, mover in enumerate(movers) if mover != CHANCE and player in (None, mover)), default=-1)
         if last < 0:
-            raise IllegalMove("there is no move to take back")
+            raise IllegalMove("there is no turn of yours to take back")
         del self.moves[last:], self._states[last + 1 :]
-        return movers[last]
 
     def _play(self, action: int) -> None:
         after = self.game.play(self.state, np.array([action], np.int32), self.game.initial_history(self.state))

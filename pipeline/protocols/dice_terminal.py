@@ -129,8 +129,7 @@ class DiceTable(Table):
         if self._resigned:
             self._resigned, self._resigner = False, self._person
         else:
-            while self._table.undo() != self._person:
-                pass
+            self._table.undo_to(self._person)
         self._draw()
 
     def _draw(self) -> None:

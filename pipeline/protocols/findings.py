@@ -14,6 +14,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pipeline.games.base import FloatArray, Planes
 from pipeline.protocols.session import Position, SearchedRow
 from pipeline.search.candidates import Candidate
@@ -83,7 +85,7 @@ class Findings:
         if self._estimate is None:
             return
         here = self.session.here()
-        if self._of is None or not (here.state == self._of.state).all() or len(here.keys) != len(self._of.keys):
+        if self._of is None or not np.array_equal(here.state, self._of.state) or len(here.keys) != len(self._of.keys):
             self._of, self._estimates = here, {}
         new = [action for action in actions if action not in self._estimates]
         if new or not self._estimates:

@@ -184,11 +184,14 @@ class Gtp:
         return "\n" + self._game.diagram(self.session.state[0])
 
     def _on_loadsgf(self, words: list[str]) -> str:
-        """loadsgf FILE [MOVE]: the position before that move."""
+        """loadsgf FILE [MOVE]: the position before that move, with the record's komi if the model plays with any."""
         if not 1 <= len(words) <= 2:
             raise GtpError("syntax error: wanted loadsgf FILE [MOVE]")
+        game = self._game
         try:
-            record = read_sgf(atomic.read_bytes(Path(words[0]), "a record in SGF"), self._game)
+            record = read_sgf(atomic.read_bytes(Path(words[0]), "a record in SGF"), game)
+            if record.komi is not None and game.num_global_planes:
+                game = game.with_komi(record.komi)
         except MuGoError as error:
             raise GtpError(f"cannot load file: {' '.join(str(error).split())}") from error
         moves = record.moves if len(words) == 1 else record.moves[: max(0, _whole(words[1:], "move") - 1)]
@@ -199,6 +202,8 @@ class Gtp:
         except IllegalMove as error:
             self.session.restart()
             raise GtpError(f"cannot load file: {error}") from error
+        if game.spec != self._game.spec:
+            self.session.change_game(game)
         return COLOUR_NAMES[self.session.to_move]
 
     # Handicap
@@ -277,6 +282,7 @@ class Gtp:
         before = self.session.here()
         try:
             self._take_turn(_colour(words))
+            self.session.drop_tree()
             return self._game.action_name(self.session.think(None))
         finally:
             self.session.go_to(before)
@@ -287,18 +293,29 @@ class Gtp:
         theirs = [group for group in self._dead_groups() if owner_of(self.session.state[0], group[0]) == 1 - player]
         return self._generate(player, never_pass=bool(theirs))
 
-    def _generate(self, player: int, never_pass: bool = False, each_batch: Callable[[], None] = lambda: None) -> str:
-        """Choose and play a move, on the player's clock; or resign. each_batch: called after each of the network."""
-        session, clock = self.session, self._clocks[player]
+    def _generate(
+        self,
+        player: int,
+        never_pass: bool = False,
+        begun: Callable[[], None] = lambda: None,
+        each_batch: Callable[[], None] = lambda: None,
+    ) -> str:
+        """Choose and play a move, on the player's clock; or resign.
+
+        begun: called once it is clear that the player may move. each_batch: called after each of the network.
+        """
+        session, clock, passes = self.session, self._clocks[player], self._game.pass_action
         clock.start()
-        if session.is_over:
-            if self._game.pass_action is None:
+        if session.is_over and not never_pass:
+            if passes is None or not self._game.can_set_up:
                 raise GtpError("the game is over")
-            action, value = self._game.pass_action, 0.0
+            begun()
+            action, value = passes, 0.0
         else:
             self._take_turn(player)
+            begun()
             action, value = self._thought(clock, each_batch), session.value_to_move()
-            if never_pass and action == self._game.pass_action:
+            if never_pass and action == passes:
                 action = self._best_point()
         self._hopeless[player] = self._hopeless[player] + 1 if value <= self._resign_threshold else 0
         if self._resign_threshold > -1 and self._hopeless[player] >= RESIGN_MOVES:
@@ -401,9 +418,9 @@ class Gtp:
     def _generate_and_analyse(self, words: list[str], line_of: Callable[[AnalysisOptions], str]) -> None:
         wanted = _analysis_options(words)
         report = self._reporter(wanted, line_of)
-        self._write(f"={self._number}\n")
         player = self.session.to_move if wanted.player is None else wanted.player
-        self._write(f"play {self._generate(player, each_batch=report)}\n")
+        move = self._generate(player, begun=lambda: self._write(f"={self._number}\n"), each_batch=report)
+        self._write(f"play {move}\n")
 
     def _reporter(self, wanted: AnalysisOptions, line_of: Callable[[AnalysisOptions], str]) -> Callable[[], None]:
         """What writes a line, at most once per interval."""

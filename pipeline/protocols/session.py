@@ -103,6 +103,11 @@ class SearchSession(SearchedRow):
         super().__init__(self._player.search)
         self.restart()
 
+    @property
+    def most_readouts(self) -> int:
+        """Of a search that begins with an empty tree, whatever is asked for."""
+        return self._search.max_readouts
+
     def change_game(self, game: Game) -> None:
         """Go on with another game that the network can play: at the same position if that differs by its setup alone,
         else at the initial one.
@@ -184,6 +189,11 @@ class SearchSession(SearchedRow):
         """Stand there, with the same moves to take back; the tree is dropped unless that is where we are."""
         if not np.array_equal(self.state[0], position.state):
             self._search.place(0, position.state, position.keys)
+
+    def drop_tree(self) -> None:
+        """Forget what was found here."""
+        here = self.here()
+        self._search.place(0, here.state, here.keys)
 
     # The search
 

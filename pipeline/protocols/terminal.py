@@ -251,11 +251,12 @@ class Table:
             raise UsageError(f"wanted a name that ends in {', '.join(FORMS)}")
         names = ["a person", self._opponent.name]
         text = SgfText(*(names if self._person == 0 else names[::-1]))
-        moves, resigned = self._session.moves, self._resigned
+        moves = self._session.moves
         if is_shogi:
-            record = kifu_record(FORMS[path.suffix.lower()], self._game, moves, text, resigned=resigned)
+            resigned_by = self._person if self._resigned else None
+            record = kifu_record(FORMS[path.suffix.lower()], self._game, moves, text, (), resigned_by)
         else:
-            record = game_sgf(self._game, moves, text, (), resigned)
+            record = game_sgf(self._game, moves, text, (), self._resigned)
         atomic.write_text(path, record)
         self._saved.add(path)
         self._say(f"written: {path}")

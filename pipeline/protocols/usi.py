@@ -2,8 +2,9 @@
 
 A manager sends usi, isready and usinewgame, then for each move position and go; the answer to go is any number of info
 lines and one bestmove. While a search runs, stop, ponderhit, isready, gameover and quit are followed; other lines wait
-for its end, if it has one. A line that can't be followed is answered with ``info string`` and what was wanted, and
-changes nothing.
+for its end, if it has one. Of lines behind those that wait, stop, gameover and quit still end the search, unless a go
+is among them: they are meant for that. A line that can't be followed is answered with ``info string`` and what was
+wanted, and changes nothing.
 
     position   startpos or sfen …, then moves …; one that goes on from the last position keeps its tree
     go         btime wtime byoyomi binc winc (milliseconds), movetime, nodes, infinite, ponder; without any limit as
@@ -37,8 +38,9 @@ CP_SCALE = 600.0  # of the winrate's logit
 MOST_CP = 9999
 SHOWN_EVERY = 0.5  # seconds between two looks at what was found so far
 MOVES_LEFT = 60  # of the game, in plies, at its beginning; half of them ours
-MOST_READOUTS, MOST_LINES = 10_000_000, 100  # of the options
+MOST_LINES = 100  # of the option MultiPV
 RESIGN_MOVES = 2  # that were hopeless in a row
+ENDS = ("stop", "gameover", "quit")  # lines that end a search
 TIMES = ("btime", "wtime", "byoyomi", "binc", "winc", "movetime", "nodes")
 
 Write = Callable[[str], None]
@@ -116,7 +118,8 @@ class Usi:
         self._say(f"id name {NAME}\nid author {AUTHOR}")
         self._say("option name USI_Ponder type check default true")
         self._say("option name USI_Hash type spin default 16 min 1 max 65536")  # managers set it; trees grow as needed
-        self._say(f"option name Readouts type spin default {self.session.readouts} min 0 max {MOST_READOUTS}")
+        session = self.session
+        self._say(f"option name Readouts type spin default {session.readouts} min 0 max {session.most_readouts}")
         self._say(f"option name MultiPV type spin default 1 min 1 max {MOST_LINES}")
         self._say("usiok")
 
@@ -128,7 +131,7 @@ class Usi:
             return
         if name not in ("Readouts", "MultiPV"):
             raise UsiError(f"setoption: unknown option {_shown(name)}; known: MultiPV, Readouts, USI_Hash, USI_Ponder")
-        low, high = (0, MOST_READOUTS) if name == "Readouts" else (1, MOST_LINES)
+        low, high = (0, self.session.most_readouts) if name == "Readouts" else (1, MOST_LINES)
         if not low <= (number := _whole(value)) <= high:
             raise UsiError(f"setoption {name}: found {_shown(value)!r}; wanted a whole number from {low} to {high}")
         if name == "Readouts":
@@ -226,6 +229,9 @@ class Usi:
         readouts = limits.numbers.get("nodes")
         if readouts is None:
             readouts = session.room() if limits.open_ended or limits.numbers else self._readouts
+        if readouts > session.room():
+            more = "" if session.room() < session.most_readouts else "; a larger --readouts makes room for more"
+            self._say(f"info string {readouts} readouts: the tree has room for {session.room()}{more}")
         until = math.inf if limits.ponder else started + self._seconds(limits)
         self._stopped, shown = False, started
         visits_before = sum(candidate.visits for candidate in session.candidates())
@@ -247,31 +253,34 @@ class Usi:
     def _heard(self, limits: Limits) -> bool:
         """Follow the lines that came during a search; whether ponderhit was one of them.
 
-        Other lines wait for its end, and so do all behind them; where the end has to be asked for they are refused.
+        Where the search has an end, other lines wait for it; where its end has to be asked for, they are refused.
         """
-        hit = False
-        while self._lines is not None and self._lines.waiting() and not self._stopped and None not in self._later:
-            line = self._lines.next()
-            command = next(iter(line.split()), "") if line is not None else ""
-            if self._later:
-                self._later.append(line)
-            elif command == "ponderhit" and limits.ponder:
+        hit, later, lines = False, self._later, self._lines
+        while lines is not None and lines.waiting() and not (later and later[-1] is None):
+            later.append(lines.next())
+        while later and limits.open_ended and not self._stopped:
+            command = _command(line := later.popleft())
+            if command == "ponderhit" and limits.ponder:
                 limits.ponder, hit = False, True
-            elif command in ("stop", "gameover", "quit") or (line is None and limits.open_ended):
+            elif command in ENDS or line is None:
                 self._stopped = True
                 self._quit = self._quit or command == "quit"
             elif command == "isready":
                 self._on_isready([])
-            elif not limits.open_ended:
-                self._later.append(line)
             elif command:
                 self._say(f"info string {_shown(command)} while searching without an end; wanted stop before it")
+        if not limits.open_ended:
+            while later and _command(later[0]) == "isready":
+                self._on_isready([])
+                later.popleft()
+            next_end = next((command for command in map(_command, later) if command in (*ENDS, "go")), "go")
+            self._stopped = self._stopped or next_end != "go"
         return hit
 
     def _wait_for_line(self) -> None:
         if self._lines is None:
             self._stopped = True
-        else:
+        elif not self._later:
             self._lines.wait(1.0)
 
     def _seconds(self, limits: Limits) -> float:
@@ -348,6 +357,11 @@ def _parsed(words: Sequence[str]) -> Limits:
         else:
             raise UsiError(f"go: found {_shown(word)}; known: {', '.join((*TIMES, 'infinite', 'mate', 'ponder'))}")
     return limits
+
+
+def _command(line: str | None) -> str:
+    """The first word; empty for a line without words and for the end of the lines."""
+    return next(iter((line or "").split()), "")
 
 
 def _whole(text: str) -> int:

@@ -96,6 +96,13 @@ def _gammon_record(
     return mat_record(game, moves, text, resigned) if form == MAT else gammon_sgf(game, moves, text, comments, resigned)
 
 
+def _kifu_record(
+    game: Shogi, moves: Sequence[int], text: SgfText, comments: Sequence[str], resigned: bool, form: str
+) -> str:
+    """resigned: the player to move after the moves gave up. Players take turns from the usual beginning."""
+    return kifu_record(form, game, moves, text, comments, len(moves) % 2 if resigned else None)
+
+
 def _shard_record(game: Any, shard: Shard, number: int, form: str) -> str:
     record = shard.game(number)
     names = [shard.model, shard.model]
@@ -126,7 +133,7 @@ def _shard_record(game: Any, shard: Shard, number: int, form: str) -> str:
             for ply, (value, mover, state) in enumerate(zip(values, made_by, states, strict=False))
         ]
         if isinstance(game, Shogi):
-            return kifu_record(form, game, record.moves.tolist(), text, comments, resigned)
+            return _kifu_record(game, record.moves.tolist(), text, comments, resigned, form)
         winrates = [_black_winrate(value, mover) for value, mover in zip(values, made_by, strict=True)]
         settled = record.end == End.SETTLED
         return game_sgf(game, record.moves.tolist(), text, comments, resigned, winrates, settled=settled)
@@ -145,7 +152,7 @@ def _match_record(path: Path, game: Any, one: MatchGame, text: SgfText, form: st
             for ply, (value, mover) in enumerate(zip(one.values_to_move, made_by, strict=True))
         ]
         if isinstance(game, Shogi):
-            return kifu_record(form, game, one.moves, text, comments, one.end == "resigned")
+            return _kifu_record(game, one.moves, text, comments, one.end == "resigned", form)
         winrates = [_black_winrate(value, mover) for value, mover in zip(one.values_to_move, made_by, strict=True)]
         return game_sgf(game, one.moves, text, comments, one.end == "resigned", winrates, one.stones)
     except IllegalMove as error:

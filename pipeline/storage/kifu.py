@@ -69,12 +69,13 @@ def kifu_record(
     moves: Sequence[int],
     text: SgfText,
     comments: Sequence[str] = (),
-    resigned: bool = False,
+    resigned_by: int | None = None,
     start: States | None = None,
 ) -> str:
     """One game as KIF, CSA or USI. text.black: the first player's name; comments: by ply, "" for none.
 
-    start [1, S]: where it begins, None: as usual.
+    start [1, S]: where it begins, None: as usual. resigned_by: the player who gave up after the moves. Only the player
+    to move has a word for that: where the other one did, the game was left, and KIF's last line says who won.
     Raises IllegalMove for a move that the rules forbid, MuGoError for minishogi in CSA, which doesn't know it.
     """
     states = [state[0] for state in replay_one(game, moves, start=start)]
@@ -84,10 +85,10 @@ def kifu_record(
         return " ".join([f"position {begin}", *(["moves", *named] if named else [])]) + "\n"
     padded = [*comments, *[""] * (len(moves) - len(comments))]
     if form == KIF:
-        return _kif(game, states, moves, text, padded, resigned)
+        return _kif(game, states, moves, text, padded, resigned_by)
     if game.size != 9:
         raise MuGoError(f"CSA knows the large board alone, not {game.spec}; KIF and USI know both")
-    return _csa(game, states, moves, text, padded, resigned)
+    return _csa(game, states, moves, text, padded, resigned_by)
 
 
 def is_usual(game: Shogi, state: States) -> bool:
@@ -104,14 +105,14 @@ def moved(before: States, after: States, size: int) -> tuple[int, int, int, int]
     return (left[0], to, board[left[0]] & 15, kind) if left else (-1, to, kind, kind)
 
 
-def ending(game: Shogi, last: States, resigned: bool) -> tuple[str, str, int]:
+def ending(game: Shogi, last: States, resigned_by: int | None) -> tuple[str, str, int]:
     """KIF's word, CSA's, and the result for the player to move in the last state [S]."""
     one = last[None]
     mover = int(game.to_move(one)[0])
-    result = LOST if resigned else int(game.returns(one)[0]) * (1 - 2 * mover)
+    if resigned_by is not None:
+        return (*RESIGNED, LOST) if resigned_by == mover else (*ENDS[0], WON)
+    result = int(game.returns(one)[0]) * (1 - 2 * mover)
     end = int(game.ends(one)[0])
-    if resigned:
-        return *RESIGNED, result
     if end == kernels.PERPETUAL_CHECK:
         loser = mover if result == LOST else 1 - mover
         return "反則負け" if result == LOST else "反則勝ち", f"%{'+-'[loser]}ILLEGAL_ACTION", result
@@ -128,7 +129,12 @@ def _plain(text: str) -> str:
 
 
 def _kif(
-    game: Shogi, states: list[States], moves: Sequence[int], text: SgfText, comments: Sequence[str], resigned: bool
+    game: Shogi,
+    states: list[States],
+    moves: Sequence[int],
+    text: SgfText,
+    comments: Sequence[str],
+    resigned_by: int | None,
 ) -> str:
     lines = ["#KIF version=2.0 encoding=UTF-8", "# ---- MuGo ----"]
     if event := _plain(f"{text.event} {text.round}"):
@@ -143,7 +149,7 @@ def _kif(
         where = "打" if source < 0 else f"({game.size - source % game.size}{source // game.size + 1})"
         lines += [f"{ply + 1:4d} {target}{kind}{where}", *_lines_of(comments[ply], "*")]
         earlier = to
-    word, _, result = ending(game, states[-1], resigned)
+    word, _, result = ending(game, states[-1], resigned_by)
     lines.append(f"{len(moves) + 1:4d} {word}")
     winner = int(game.to_move(states[-1][None])[0]) if result == WON else 1 - int(game.to_move(states[-1][None])[0])
     how = word if word in ("入玉勝ち", "反則勝ち") else "勝ち"
@@ -198,7 +204,12 @@ def _kif_square(point: int, size: int) -> str:
 
 
 def _csa(
-    game: Shogi, states: list[States], moves: Sequence[int], text: SgfText, comments: Sequence[str], resigned: bool
+    game: Shogi,
+    states: list[States],
+    moves: Sequence[int],
+    text: SgfText,
+    comments: Sequence[str],
+    resigned_by: int | None,
 ) -> str:
     lines = ["'CSA encoding=UTF-8", "V2.2", f"N+{_plain(text.black)}", f"N-{_plain(text.white)}"]
     if event := _plain(f"{text.event} {text.round}"):
@@ -210,7 +221,7 @@ def _csa(
         mover = int(game.to_move(before[None])[0])
         lines.append(f"{'+-'[mover]}{begin}{_csa_square(to, game.size)}{CODES[now]}")
         lines += _lines_of(comments[ply], "'")
-    return "\n".join([*lines, ending(game, states[-1], resigned)[1], ""])
+    return "\n".join([*lines, ending(game, states[-1], resigned_by)[1], ""])
 
 
 def _csa_beginning(game: Shogi, start: States) -> list[str]:

@@ -8,6 +8,7 @@ Source: https://www.red-bean.com/sgf/
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,11 +59,13 @@ def game_sgf(
     """The record of one game from the initial position, or after black's handicap stones, whose players took turns; see
     line_sgf.
 
+    resigned: the player to move after the moves gave up.
     Raises IllegalMove for a move that the rules forbid.
     """
     states = list(replay_one(game, moves, stones))
     played = [(int(game.to_move(here)[0]), move) for here, move in zip(states, moves, strict=False)]
-    return line_sgf(game, states, played, text, comments, resigned, winrates, settled)
+    resigned_by = int(game.to_move(states[-1])[0]) if resigned else None
+    return line_sgf(game, states, played, text, comments, resigned_by, winrates, settled)
 
 
 def line_sgf(
@@ -71,14 +74,14 @@ def line_sgf(
     moves: Sequence[tuple[int, int]],
     text: SgfText,
     comments: Sequence[str] = (),
-    resigned: bool = False,
+    resigned_by: int | None = None,
     winrates: Sequence[float | None] = (),
     settled: bool = False,
 ) -> str:
     """The record of any line of play: from a position that was set up, too, and with moves out of turn.
 
     states: the T + 1 positions [1, S]. moves: T of (player, action).
-    comments: one per move, "" for none; may be shorter than moves. resigned: the player to move after them gave up.
+    comments: one per move, "" for none; may be shorter than moves. resigned_by: the player who gave up after them.
     winrates: black's, in percent, before each move, None where unknown: SBKV, which Sabaki shows, of the node before.
     settled: the game ended there because nothing was left to decide, see Game.settled_owners.
     The result is computed from the last position: RE[B+7.5] in Go, RE[B+] in Gomoku, RE[0] for a draw, RE[B+R] where
@@ -96,8 +99,8 @@ def line_sgf(
         score = float((game.settled_scores(state, game.settled_owners(state)) if settled else game.scores(state))[0])
         margin = f"{abs(score):g}" if form.margin else ""
         result = f"{COLOURS[score < 0]}+{margin}" if score else "0"
-    elif resigned:
-        result = f"{COLOURS[1 - int(game.to_move(state)[0])]}+R"
+    elif resigned_by is not None:
+        result = f"{COLOURS[1 - resigned_by]}+R"
     header = [
         sgf_property("FF", "4"),
         sgf_property("GM", str(form.game)),
@@ -139,6 +142,7 @@ class SgfRecord:
     start  [1, S] the position before the first move; None: the game's initial one
     moves  (player, action), players need not take turns
     black, white, result  as the record names them; may be empty
+    komi   of a game that has one; None if the record gives no number
     """
 
     start: States | None
@@ -146,6 +150,7 @@ class SgfRecord:
     black: str = ""
     white: str = ""
     result: str = ""
+    komi: float | None = None
 
 
 def read_sgf(data: bytes, game: Game) -> SgfRecord:
@@ -171,7 +176,16 @@ def read_sgf(data: bytes, game: Game) -> SgfRecord:
             for text in node.get(colour, []):
                 moves.append((player, _action(text.strip(), game)))
     named = {key: root.get(name, [""])[0].strip() for key, name in (("black", "PB"), ("white", "PW"), ("result", "RE"))}
-    return SgfRecord(start, moves, **named)
+    komi = None if form.komi is None else _number(root.get("KM", [""])[0])
+    return SgfRecord(start, moves, **named, komi=komi)
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number + 0.0 if math.isfinite(number) else None  # no -0
 
 
 def _start(root: dict[str, list[str]], game: Game) -> States | None:

@@ -43,7 +43,7 @@ ADDRESS = "http://127.0.0.1:8000"
 def make_analyst(spec: str, name: str = "tiny", evaluator=hashed_evaluator) -> Analyst:
     game = parse_game(spec).without_move_limit()
     session = SearchSession(game, evaluator(game), SearchConfig(noise_weight=0.0), 100)
-    estimate = dead_at(game, [0]) if game.can_set_up else None
+    estimate = dead_at([0]) if game.can_set_up else None
     return Analyst(name, offered(parse_game(spec)), session, Findings(session, estimate), threading.Event())
 
 
@@ -95,9 +95,7 @@ def of_all_boards() -> Analyst:
 
         return evaluate
 
-    analyst = make_analyst("go:any,komi=7", "all", evaluator)
-    analyst._findings._estimate = None
-    return analyst
+    return make_analyst("go:any,komi=7", "all", evaluator)
 
 
 def test_a_model_of_all_boards_plays_the_usual_ones_in_turn() -> None:
@@ -203,6 +201,9 @@ def test_resignation_ends_the_game_and_can_be_taken_back(page: Page) -> None:
     assert "RE[B+R]" in page.client.get(f"/api/games/{view['id']}/sgf").text
     view = page.act(view, "undo")
     assert not view["over"] and view["moves"] == ["D4"]
+    view = page.act(page.play(page.begin("go:9", "random"), "D4"), "resign")  # while the opponent thinks
+    assert view["result"] == "Black resigned: White wins"
+    assert "RE[W+R]" in page.client.get(f"/api/games/{view['id']}/sgf").text
 
 
 def test_stones_fall_in_connect_four(page: Page) -> None:
@@ -275,6 +276,23 @@ def test_records_with_handicap_go_out_and_in_again(page: Page) -> None:
     text = page.client.get(f"/api/games/{view['id']}/sgf")
     again = page.ask("/api/records", content=text.content)
     assert again["board"] == view["board"] and again["moves"] == view["moves"] and again["movers"] == view["movers"]
+
+
+def test_a_record_is_counted_with_its_own_komi() -> None:
+    """Black has 45 points, White 36."""
+    page, told = Page(make_analyst("go:9,komi=7", "go")), Page(make_analyst("go:9,komi=7", "go"), of_all_boards())
+    for komi, result, other, adviser in (
+        ("9.5", "White wins by 0.5 points", 7, "all"), ("9", "The game is drawn", 7, "all"),
+        ("7", "Black wins by 2 points", None, "go"), ("3.75", "Black wins by 2 points", None, "go"),
+    ):  # fmt: skip
+        record = f"(;SZ[9]KM[{komi}]AB[ae:ie]AW[af:if]PL[B];B[];W[])".encode()
+        view = page.ask("/api/records?game=go:9,komi=7", content=record)
+        assert view["result"] == result and (view["other_komi"], view["adviser"]) == (other, "go")
+        assert page.act(view, "judge")["result"].startswith(result) and page.act(view, "rewind", to=1)["moves"]
+        view = told.ask("/api/records?game=go:9,komi=7", content=record)
+        assert view["result"] == result and (view["other_komi"], view["adviser"]) == (None, adviser)
+        view = told.act(told.act(view, "rewind", to=1), "analyse", readouts=4)
+        assert adviser == "go" or told.lobby.analysts["all"]._session.game.komi == float(komi)
 
 
 @pytest.mark.parametrize(
@@ -441,6 +459,22 @@ def test_models_are_loaded_by_name(tmp_path: Path) -> None:
     view = Page(*analysts).begin("tictactoe", "000000-test", human=1)
     assert len(Page(*analysts).client.get("/api/options").json()["games"][0]["opponents"]) == 4
     assert view["adviser"] == "000000-test"
+
+
+def test_models_of_one_name_are_called_by_their_paths(tmp_path: Path) -> None:
+    paths = [make_model(tmp_path / run, number) for run, number in (("a", 0), ("b", 0), ("b", 1))]
+    models = read_models(ServeConfig(model=[*paths, paths[2]]))
+    assert {name: model.path for name, model in models.items()} == {
+        str(paths[0]): paths[0],
+        str(paths[1]): paths[1],
+        "000001-test": paths[2],
+    }
+
+
+def test_all_models_that_come_with_mugo_are_served_beside_a_champion(tmp_path: Path) -> None:
+    ours = sorted((ROOT / "pretrained").iterdir())
+    models = read_models(ServeConfig(model=[make_model(tmp_path), *ours]))
+    assert list(models) == ["000000-test", *(path.name for path in ours)]
 
 
 def test_a_port_that_is_taken_is_named() -> None:

@@ -95,13 +95,20 @@ def test_throws_have_the_chances_of_dice() -> None:
 def test_undo_meets_the_same_dice_and_a_hint_is_a_move() -> None:
     text = run("hint", "undo", "24/18 24/1", "resign", "undo", "quit", seed=5)
     first, second = refusals(text)
-    assert first == "? there is no move to take back" and "is no move here; wanted e.g." in second
+    assert first == "? there is no turn of yours to take back" and "is no move here; wanted e.g." in second
     hint = re.search(r"heuristic would play (.*)", text)
     assert hint and "The game is over: O wins by resignation. You lose." in text and "the seed was 5" in text
     again = run(hint[1], "undo", hint[1], "quit", seed=5)
     boards = re.findall(r"X to move, dice \d\d, ply \d+", again)
     assert len(boards) == 4 and boards[:2] == boards[2:] and not refusals(again)
     assert len(set(re.findall(r"heuristic: .*", again))) == 1
+
+
+def test_an_undo_that_is_refused_leaves_the_opponents_turn() -> None:
+    text = run("hint", "undo", "hint", "quit", colour="w", seed=0)
+    assert refusals(text) == ["? there is no turn of yours to take back"]
+    before, after = re.findall(r"heuristic would play (.*)", text)
+    assert before == after and not refusals(run("undo", before, "quit", colour="w", seed=0))[1:]
 
 
 def test_hypergammon_and_the_second_side() -> None:

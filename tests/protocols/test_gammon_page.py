@@ -82,6 +82,15 @@ def test_undo_a_checker_then_a_turn_and_what_is_refused() -> None:
             GammonTable(game, opponent, 0)
 
 
+def test_an_undo_that_is_refused_changes_nothing() -> None:
+    table = GammonTable("backgammon", "random", 1)
+    table.reply(table.view()["ply"])
+    before = table.view()
+    with pytest.raises(Refused, match="no turn of yours"):
+        table.undo(before["ply"])
+    assert table.view() == before and before["mine"]
+
+
 def test_its_http() -> None:
     client = TestClient(make_app(Lobby([], 0)), base_url="http://127.0.0.1")
     for path in ("/gammon", "/gammon.js", "/gammon.css"):

@@ -23,13 +23,13 @@ from tests.helpers import make_model
 from tests.search.helpers import hashed_evaluator
 
 
-def dead_at(game, points):
+def dead_at(points):
     """An estimate: the first player owns everything, and is ahead by 12.5 points."""
 
     def estimate(planes):
         white = planes[:, 13, 0, 0].astype(np.float32)
         sign = (1 - 2 * white)[:, None]
-        owners = np.ones((len(planes), game.num_points), np.float32)
+        owners = np.ones((len(planes), planes[0, 0].size), np.float32)
         owners[:, points] = -1
         return Estimates(owners * sign, (12.5 * sign[:, 0]).astype(np.float32))
 
@@ -103,9 +103,12 @@ def of_any_board():
     def evaluate(planes):
         return np.zeros((len(planes), planes[0, 0].size + 1), np.float32), np.zeros(len(planes), np.float32)
 
+    def estimate(planes):
+        return Estimates(np.zeros((len(planes), planes[0, 0].size), np.float32), np.zeros(len(planes), np.float32))
+
     game = parse_game("go:any,komi=7").without_move_limit()
     session = SearchSession(game, evaluate, SearchConfig(noise_weight=0.0), 8)
-    return Manager(Gtp(session, Findings(session, None)))
+    return Manager(Gtp(session, Findings(session, estimate)))
 
 
 def test_a_model_of_all_boards_takes_any_size_and_komi():
@@ -125,6 +128,7 @@ def test_a_model_of_all_boards_takes_any_size_and_komi():
     assert say("boardsize 5") == "=" and say("get_komi") == "= 9" and "ply 0" in say("showboard")
     assert say("komi -3") == "=" and say("get_komi") == "= -3"
     assert say("final_score") == "= B+3"
+    assert say("boardsize 13") == "=" and say("final_score") == "= B+3", "what was estimated was of a smaller board"
 
 
 def test_moves_out_of_turn_illegal_ones_and_undo(say):
@@ -154,7 +158,10 @@ def test_genmove_plays_for_either_colour_and_goes_on_after_passes(say):
     assert say("genmove b") == say("genmove w") == "= pass"  # over: nobody has to go on
     assert say("play b A1") == "="  # but may
     before = say("showboard")
-    assert say("reg_genmove w").startswith("= ") and say("showboard") == before
+    move = say("reg_genmove w")
+    found = say.gtp.session.candidates()
+    assert move.startswith("= ") and say("showboard") == before
+    assert say("reg_genmove w") == move and say.gtp.session.candidates() == found, "with the same search each time"
     assert say("genmove purple").startswith("? syntax error")
     assert say("genmove") == "? syntax error: nothing is no colour; wanted black or white"
 
@@ -197,8 +204,7 @@ def test_gtps_table_of_handicaps():
 
 
 def test_the_score_is_of_the_board_without_dead_stones():
-    game = parse_game("go:9,komi=7")
-    say = Manager(make_gtp(estimate=dead_at(game, [])))
+    say = Manager(make_gtp(estimate=dead_at([])))
     for move in ("b D4", "b E4", "w A9"):
         say(f"play {move}")
     assert say("final_status_list dead") == "= A9"
@@ -222,11 +228,16 @@ def test_cleanup_does_not_pass_while_stones_are_dead():
         return logits, np.zeros(len(planes), np.float32)
 
     session = SearchSession(game, eager_to_pass, SearchConfig(noise_weight=0.0), 8)
-    say = Manager(Gtp(session, Findings(session, dead_at(game, []))))
+    say = Manager(Gtp(session, Findings(session, dead_at([]))))
     say("play w A5")
     assert say("genmove b") == "= pass"
     say("play w B5")
     assert say("kgs-genmove_cleanup b") not in ("= pass", "= resign")
+    assert say("play w pass") == "=" and say("genmove b") == "= pass"
+    assert say("kgs-genmove_cleanup w") == "= pass", "nothing of black's is dead"
+    assert say("kgs-genmove_cleanup b") not in ("= pass", "= resign"), "KGS asks for it after two passes"
+    assert say("play w pass") == say("play b pass") == "="
+    assert say("genmove b") == "= pass"
 
 
 def test_resignation_is_off_unless_asked_for():
@@ -263,17 +274,31 @@ def test_loadsgf(say, tmp_path):
     assert "no regular file" in say(f"loadsgf {tmp_path / 'pipe'}")  # it would wait forever
 
 
+def test_a_model_of_all_boards_takes_the_komi_of_a_record(say, tmp_path):
+    path, any_board = tmp_path / "game.sgf", of_any_board()
+    for komi, known, score in (("5.5", 5.5, "W+6.5"), ("-0", 0, "W+1"), ("unknown", 0, "W+1"), ("7", 7, "W+8")):
+        path.write_text(f"(;GM[1]SZ[9]AB[cc][gg]KM[{komi}];W[ee];B[];W[ff];B[];W[aa])")
+        assert any_board(f"loadsgf {path}") == "= black" and any_board("get_komi") == f"= {known:g}"
+        assert any_board("final_score") == f"= {score}"
+    assert any_board("undo") == any_board("undo") == "=" and "X to move, ply 3" in any_board("showboard")
+    path.write_text("(;GM[1]SZ[9]KM[3.75])")
+    assert "komi 3.75; wanted a multiple of 0.5" in any_board(f"loadsgf {path}") and any_board("get_komi") == "= 7"
+    assert say(f"loadsgf {path}") == "= black" and say("get_komi") == "= 7", "a model of one komi shows all records"
+
+
 def test_other_board_games_have_the_commands_that_make_sense():
     say = Manager(make_gtp("othello:6"))
     assert say("boardsize 6") == "=" and say("known_command komi") == say("known_command final_score") == "= false"
     assert say("genmove b").startswith("= ") and say("genmove w").startswith("= ")
-    assert say("genmove w").startswith("? othello:6: out of turn")
+    for command in ("genmove w", "kata-genmove_analyze w", "lz-genmove_analyze w 10"):
+        assert say(f"7 {command}").startswith("?7 othello:6: out of turn")
     connect = Manager(make_gtp("tictactoe"))
     for _ in range(9):
         answer = connect("genmove b") if connect.gtp.session.to_move == 0 else connect("genmove w")
         if answer.startswith("?"):
             break
     assert connect.gtp.session.is_over and connect("genmove b") == "? the game is over"
+    assert connect("7 kata-genmove_analyze b") == "?7 the game is over"
 
 
 RANDOM_WORDS = [*"0123456789", "b", "w", "D4", "pass", "nan", "-1", "1e9", "\x00", "é", "9" * 400, "A1 A2", "interval"]
@@ -325,8 +350,7 @@ def run_and_type(gtp: Gtp, *steps: tuple[float, str]) -> str:
 
 
 def test_analysis_streams_until_a_line_comes():
-    game = parse_game("go:9,komi=7")
-    gtp = make_gtp(estimate=dead_at(game, [3]))
+    gtp = make_gtp(estimate=dead_at([3]))
     text = run_and_type(
         gtp,
         (0, "5 kata-analyze w 10 ownership true rootInfo true maxmoves 3"),

@@ -114,6 +114,9 @@ def test_records_are_saved_and_opened(page: Page) -> None:
         opened = page.ask("/api/records?game=go:9", content=answer.content)
         assert opened["moves"] == list(BISHOPS) and opened["game"] == "shogi"
         assert opened["result"] == (None if suffix == "usi" else view["result"])
+    left = page.act(page.play(page.begin("shogi", "random"), "7g7f"), "resign")  # while the opponent thinks
+    assert left["result"] == "Sente resigned: Gote wins"
+    assert "まで1手で後手の勝ち" in page.client.get(f"/api/games/{left['id']}/kifu").text
     assert "isn't written as sgf; wanted kifu, csa, usi" in page.ask(f"/api/games/{view['id']}/sgf", status=400)
     mini = page.play(page.begin("shogi:5", sfen="2k2/5/5/1p3/+R1K2 w RBSbsgp 1"), "B*2b")
     assert mini["records"] == ["kifu", "usi"]

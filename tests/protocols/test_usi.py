@@ -18,6 +18,7 @@ import pytest
 from pipeline.config import EngineConfig
 from pipeline.errors import UsageError
 from pipeline.games.registry import parse_game
+from pipeline.protocols import session as session_module
 from pipeline.protocols.engine import engine
 from pipeline.protocols.lines import CommandLines
 from pipeline.protocols.session import SearchSession
@@ -174,13 +175,54 @@ def test_a_search_without_end_refuses_what_has_to_wait(manager):
     manager.ask("stop")
 
 
+def piped(*script: str) -> list[str]:
+    """What is answered to lines that are all there at once, and the end of the input behind them."""
+    usi, written = Usi(SearchSession(GAME, uniform, EngineConfig().search_config(), 16)), io.StringIO()
+    lines = CommandLines(io.StringIO("".join(f"{line}\n" for line in script)), 4096)
+    running = threading.Thread(target=usi.run, args=(lines, written.write), daemon=True)
+    running.start()
+    running.join(NO_HURRY)
+    assert not running.is_alive(), written.getvalue()
+    return written.getvalue().splitlines()
+
+
+def ends_of_searches(said: list[str]) -> int:
+    return sum(line.startswith(("bestmove", "checkmate")) for line in said)
+
+
 def test_lines_behind_a_search_with_an_end_wait_for_it():
     """So that a script can be piped in."""
-    session = SearchSession(GAME, uniform, EngineConfig().search_config(), 16)
-    written = io.StringIO()
-    script = "position startpos\ngo nodes 300\nposition startpos moves 5d5c\ngo nodes 300\nquit\n"
-    Usi(session).run(CommandLines(io.StringIO(script), 4096), written.write)
-    assert len(re.findall("^bestmove", written.getvalue(), re.MULTILINE)) == 2
+    said = piped("position startpos", "go nodes 300", "position startpos moves 5d5c", "go nodes 300", "quit")
+    assert ends_of_searches(said) == 2
+
+
+@pytest.mark.parametrize("script", [
+    ("go infinite", "stop", "quit"), ("go infinite", "gameover lose"), ("go infinite",), ("go infinite", "quit"),
+    ("go ponder byoyomi 1", "ponderhit", "quit"), ("go mate infinite", "stop", "quit"),
+])  # fmt: skip
+def test_lines_that_waited_end_the_search_behind_them(script):
+    assert ends_of_searches(piped("position startpos", "go nodes 300", *script)) == 2
+
+
+@pytest.mark.parametrize("ending", ["stop", "gameover win", "quit"])
+def test_a_line_that_waits_keeps_no_search_from_being_ended(ending):
+    said = piped("position startpos", "go nodes 15000", "setoption name MultiPV value 2", ending)
+    assert ends_of_searches(said) == 1 and all(" nodes 15000 " not in line for line in said)
+    said = piped("position startpos", "go nodes 500", "usinewgame", "go nodes 15000", ending)
+    nodes = [int(line.split(" nodes ")[1].split()[0]) for line in said if " nodes " in line]
+    assert ends_of_searches(said) == 2 and 500 in nodes and max(nodes) < 15000, "it ends the second search"
+
+
+def test_readouts_beyond_the_tree_are_refused_or_said(monkeypatch):
+    monkeypatch.setattr(session_module, "LEAST_ROOM", 100)
+    assert "option name Readouts type spin default 16 min 0 max 100" in piped("usi")
+    (refused,) = piped("setoption name Readouts value 101")
+    assert refused == "info string setoption Readouts: found '101'; wanted a whole number from 0 to 100"
+    said = piped("setoption name Readouts value 100", "position startpos", "go", "go nodes 100")
+    assert not any(line.startswith("info string") for line in said)
+    first, *_, last, best = piped("position startpos", "go nodes 101")
+    assert first == "info string 101 readouts: the tree has room for 100; a larger --readouts makes room for more"
+    assert " nodes 100 " in last and best.startswith("bestmove")
 
 
 @pytest.mark.parametrize("line, answer", [

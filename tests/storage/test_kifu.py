@@ -76,7 +76,7 @@ def test_cshogi_reads_the_same_games(tmp_path: Path) -> None:
     game, games, last = games_of("shogi", 12, likely=True)
     results = set()
     for moves, state in zip(games, last, strict=True):
-        resigned = not bool(game.is_over(state)[0])
+        resigned = None if game.is_over(state)[0] else int(game.to_move(state)[0])
         usi = kifu_record(USI, game, moves, TEXT).split()[3:]
         kif = KIF_READER.Parser.parse_str(kifu_record(KIF, game, moves, TEXT, ["said"] * len(moves), resigned))
         (csa,) = CSA_READER.Parser.parse_str(kifu_record(CSA, game, moves, TEXT, ["said"] * len(moves), resigned))
@@ -98,7 +98,7 @@ def test_cshogi_reads_the_same_games(tmp_path: Path) -> None:
 def test_a_record_of_each_kind() -> None:
     game = parse_game("shogi")
     moves = moves_of(game, "7g7f 3c3d 8h2b+ 3a2b B*5e")
-    kif = kifu_record(KIF, game, moves, TEXT, ["", "said\ntwice"], resigned=True).splitlines()
+    kif = kifu_record(KIF, game, moves, TEXT, ["", "said\ntwice"], resigned_by=1).splitlines()
     assert kif[2:8] == ["棋戦：an event 7", "手合割：平手", "先手：先 one", "後手：two", "*a comment", "*of two lines"]
     assert kif[9:] == [
         "   1 ７六歩(77)",
@@ -111,9 +111,11 @@ def test_a_record_of_each_kind() -> None:
         "   6 投了",
         "まで5手で先手の勝ち",
     ]
-    csa = kifu_record(CSA, game, moves, TEXT, resigned=True).splitlines()
+    csa = kifu_record(CSA, game, moves, TEXT, resigned_by=1).splitlines()
     assert csa[:5] == ["'CSA encoding=UTF-8", "V2.2", "N+先 one", "N-two", "$EVENT:an event 7"]
     assert csa[-8:] == ["PI", "+", "+7776FU", "-3334FU", "+8822UM", "-3122GI", "+0055KA", "%TORYO"]
+    left = [kifu_record(form, game, moves, TEXT, resigned_by=0).splitlines() for form in (KIF, CSA)]
+    assert left[0][-2:] == ["   6 中断", "まで5手で後手の勝ち"] and left[1][-1] == "%CHUDAN"
     assert kifu_record(USI, game, moves, TEXT) == "position startpos moves 7g7f 3c3d 8h2b+ 3a2b B*5e\n"
 
 
@@ -128,7 +130,7 @@ def test_ends_have_their_names(sfen: str, move: str, kif: str, csa: str) -> None
     game = parse_game("shogi")
     state = game.from_sfen(sfen)
     last = game.play(state, np.array([game.parse_move(state[0], move)]), NO_HISTORY)
-    assert ending(game, last[0], False)[:2] == (kif, csa)
+    assert ending(game, last[0], None)[:2] == (kif, csa)
 
 
 def test_repetition_and_perpetual_check_are_told_apart() -> None:
@@ -146,7 +148,7 @@ def test_repetition_and_perpetual_check_are_told_apart() -> None:
         for name in (around * 3).split():
             state = game.play(state, np.array([game.parse_move(state[0], name)]), history)
             history.append(np.arange(1), game.keys(state))
-        assert ending(game, state[0], False)[:2] == ("反則負け", f"%{loser}ILLEGAL_ACTION")
+        assert ending(game, state[0], None)[:2] == ("反則負け", f"%{loser}ILLEGAL_ACTION")
 
 
 CSA_FILE = "V2.2\nN+a\nN-b\nPI\n+\n+7776FU\nT12\n-3334FU,T3\n+8822UM\n-3122GI\n%TORYO\n/\nPI\n+\n+2726FU\n%CHUDAN\n"

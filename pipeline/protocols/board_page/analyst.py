@@ -58,6 +58,11 @@ class Analyst:
         self._start: States | None = None
         self._players: list[int] = []  # who made the moves of the session
 
+    def komi_in(self, game: Game) -> float | None:
+        """What it takes komi to be in this game: its own, unless its network is told; None where there is none."""
+        own = self._session.game
+        return (own.as_seen(game) or own).gtp_komi
+
     def choose(self, line: Line, readouts: int, stale: Callable[[], bool]) -> tuple[int, dict[str, Any]]:
         """(the move to play, what was found). stale: whether nobody wants the answer any more; the search then ends."""
         with self._searched(line, readouts, stale) as session:
@@ -101,13 +106,12 @@ class Analyst:
         """Play the line in the session, from where it parts from the line before."""
         session = self._session
         game = session.game.as_seen(line.game)
-        if game is not None and game.spec != session.game.spec:
+        changes = game is not None and game.spec != session.game.spec
+        if game is not None and changes:
             session.change_game(game)
-            session.restart(line.start)
+        if changes or line.start is not self._start:
             self._start, self._players = line.start, []
-        if line.start is not self._start:
-            self._start, self._players = line.start, []
-            session.restart(line.start)
+            session.restart(None if line.start is None else session.game.adopt(line.start))
         common, before = 0, tuple(zip(self._players, session.moves, strict=True))
         while common < min(len(before), len(line.moves)) and before[common] == line.moves[common]:
             common += 1

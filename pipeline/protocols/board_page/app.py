@@ -33,8 +33,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from pipeline.config import MOST_SERVED_READOUTS as MOST_READOUTS
-from pipeline.errors import MuGoError
+from pipeline.errors import MuGoError, UsageError
 from pipeline.games.base import Game
+from pipeline.games.go.game import Go
 from pipeline.games.registry import parse_game
 from pipeline.games.shogi.game import Shogi
 from pipeline.games.stones import BoardGame
@@ -50,6 +51,7 @@ from pipeline.storage.sgf import read_sgf
 
 # Games to play without a model, behind those of the models.
 GAMES = ("go:9", "go:13", "go:19", "gomoku:15", "othello:8", "shogi", "shogi:5", "connect4", "tictactoe")
+LONGEST_PATH = 4096  # which a model may be called by
 FILES = {
     "/": ("page.html", "text/html"),
     "/common.js": ("common.js", "text/javascript"),
@@ -77,7 +79,7 @@ class NewGame(Body):
     """
 
     game: str = Field(max_length=100)
-    opponent: str = Field(max_length=200)
+    opponent: str = Field(max_length=LONGEST_PATH)
     human: int | None = Field(0, ge=0, le=1)
     readouts: int = Field(ge=0, le=MOST_READOUTS)
     sfen: str = Field("", max_length=300)
@@ -106,7 +108,7 @@ class NewGammon(Body):
     """human: 0 moves first; the opponent nobody: both sides."""
 
     game: str = Field("backgammon", max_length=100)
-    opponent: str = Field(max_length=200)
+    opponent: str = Field(max_length=LONGEST_PATH)
     human: int = Field(0, ge=0, le=1)
 
 
@@ -193,7 +195,7 @@ class Lobby:
         return self._opened(game, body.opponent, human, body.readouts, begin)
 
     def new_record(self, data: bytes, body: NewRecord) -> Table:
-        """A table of this record, of the first game that it fits."""
+        """A table of this record, of the first game that it fits, with the record's komi."""
         specs = sorted(self.games, key=lambda spec: spec != body.game)
         problems = []
         for game in (self.games[spec] for spec in specs):
@@ -204,8 +206,10 @@ class Lobby:
             except MuGoError as error:
                 problems.append(error)
                 continue
-            begin = Beginning(record.start, record.moves, (record.black, record.white))
-            return self._opened(game, NOBODY, None, body.readouts, begin)
+            game = _with_komi(game, record.komi)
+            start = None if record.start is None else game.adopt(record.start)
+            begin = Beginning(start, record.moves, (record.black, record.white))
+            return self._opened(game, NOBODY, None, body.readouts, begin, self._nearest(game))
         if b"(;" in data:
             raise Refused(400, str(problems[0]))
         try:
@@ -215,9 +219,18 @@ class Lobby:
         found = (game for game in map(self.games.__getitem__, specs) if isinstance(game, Shogi) and game.size == size)
         return self._opened(next(found), NOBODY, None, body.readouts, begin)
 
-    def _opened(self, game: Game, opponent: str, human: int | None, readouts: int, begin: Beginning | None) -> Table:
-        models = self._models(game.spec)
-        adviser = self.analysts[opponent if opponent in models else models[0]] if models else None
+    def _opened(
+        self,
+        game: Game,
+        opponent: str,
+        human: int | None,
+        readouts: int,
+        begin: Beginning | None,
+        adviser: Analyst | None = None,
+    ) -> Table:
+        """adviser: where no model here plays the very game."""
+        if models := self._models(game.spec):
+            adviser = self.analysts[opponent if opponent in models else models[0]]
         assert isinstance(game, BoardGame | Shogi)
         kind = ShogiTable if isinstance(game, Shogi) else StonesTable
         table = kind(game, opponent, human, readouts, adviser, begin)
@@ -227,9 +240,28 @@ class Lobby:
     def _models(self, spec: str) -> list[str]:
         return [name for name, analyst in self.analysts.items() if spec in analyst.specs]
 
+    def _nearest(self, game: Game) -> Analyst | None:
+        """A model that plays Go on this board with any komi, or else with another; None where none does."""
+        if not isinstance(game, Go):
+            return None
+        known = [
+            analyst
+            for analyst in self.analysts.values()
+            if any(isinstance(own := self.games[spec], Go) and own.size == game.size for spec in analyst.specs)
+        ]
+        return min(known, key=lambda analyst: analyst.komi_in(game) != game.gtp_komi, default=None)
+
     @staticmethod
     def _built_ins(game: Game) -> list[str]:
         return [RANDOM] if game.heuristic() is None else [HEURISTIC, RANDOM]
+
+
+def _with_komi(game: Game, komi: float | None) -> Game:
+    """The game of a record: with its komi, where the record gives one that is played with."""
+    try:
+        return game if komi is None else game.with_komi(komi)
+    except UsageError:
+        return game
 
 
 def make_app(lobby: Lobby) -> Starlette:

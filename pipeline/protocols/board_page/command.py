@@ -9,6 +9,7 @@ import errno
 import socket
 import threading
 import webbrowser
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -29,7 +30,6 @@ from pipeline.storage.models import Model, read_model, resolve_champion
 
 ADDRESS = "127.0.0.1"
 CHAMPION = Path("saved_models/best_model")
-MOST_MODELS = 4
 USUAL_BOARDS = (9, 7, 13, 19)  # that a model of go:any is offered on
 MOST_CONNECTIONS = 100
 
@@ -103,11 +103,14 @@ def listen(port: int) -> socket.socket:
 
 
 def read_models(config: ServeConfig) -> dict[str, Model]:
-    """The models of the config, by name. Raises UsageError for too many, and for one that no page can show."""
+    """The models of the config, by name, as many as there are; models of one name are called by their paths.
+
+    Raises UsageError for one that no page can show.
+    """
     paths = config.model or ([CHAMPION] if CHAMPION.exists() else [])
-    if len(paths) > MOST_MODELS:
-        raise UsageError(f"serve: {len(paths)} models; wanted at most {MOST_MODELS}, each takes memory for its tree")
-    return {model.info.name: model for model in map(_read, paths)}
+    models = {model.path: (model, str(path)) for model, path in zip(map(_read, paths), paths, strict=True)}
+    bearers = Counter(model.info.name for model, _ in models.values())
+    return {model.info.name if bearers[model.info.name] == 1 else path: model for model, path in models.values()}
 
 
 def load_with_dice(models: Mapping[str, Model], config: ServeConfig) -> Models:

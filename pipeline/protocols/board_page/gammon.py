@@ -135,10 +135,9 @@ class GammonTable:
                 self._steps.pop()
             else:
                 try:
-                    while self._table.undo() != self.human and self.human is not None:
-                        pass
+                    self._table.undo_to(self.human)
                 except IllegalMove as error:
-                    raise Refused(400, "there is no turn of yours to take back") from error
+                    raise Refused(400, str(error)) from error
                 self._last = ""
 
     def resign(self, ply: int) -> None:

@@ -249,7 +249,7 @@ function drawGraph() {
   graph.replaceChildren(...parts);
   const upTo = (values) => Object.entries(values).filter(([ply]) => Number(ply) <= view.ply).at(-1)?.[1];
   const rate = upTo(view.winrates), lead = upTo(view.leads);
-  $("graph-title").textContent = `${view.colours[0]}'s win rate`;
+  $("graph-title").textContent = `${view.colours[0]}'s win rate${view.other_komi === null ? "" : ` if komi were ${view.other_komi}`}`;
   $("rate").textContent = rate === undefined ? "" : percent(rate);
   $("lead").textContent = lead === undefined ? "" : `· estimate ${view.colours[lead >= 0 ? 0 : 1][0]}+${Math.abs(lead).toFixed(1)}`;
   graph.setAttribute("aria-label", rate === undefined ? "No win rates known yet" : `Win rate over the moves; ${view.colours[0]} ${percent(rate)} here`);

@@ -52,9 +52,9 @@ class ShogiTable(Table):
         source = None if name[1] == "*" else notation.named_square(name[:2], self.game.size)
         return [source, notation.named_square(name[2:4], self.game.size)]
 
-    def _written(self, suffix: str, text: SgfText, resigned: bool) -> str:
+    def _written(self, suffix: str, text: SgfText, resigned_by: int | None) -> str:
         moves = [action for _, action in self._moves]
-        return kifu_record(FORMS[f".{suffix}"], self.game, moves, text, self._comments(), resigned, self._start)
+        return kifu_record(FORMS[f".{suffix}"], self.game, moves, text, self._comments(), resigned_by, self._start)
 
     def _outcome(self, states: States) -> str:
         end, result = int(self.game.ends(states)[0]), float(self.game.returns(states)[0])

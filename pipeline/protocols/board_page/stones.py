@@ -64,9 +64,9 @@ class StonesTable(Table):
             "ownership": None if owners is None else [round(sign * float(owner), 2) for owner in owners],
         }
 
-    def _written(self, suffix: str, text: SgfText, resigned: bool) -> str:
+    def _written(self, suffix: str, text: SgfText, resigned_by: int | None) -> str:
         states = [position.state[None] for position in self._positions]
-        return line_sgf(self.game, states, self._moves, text, self._comments(), resigned)
+        return line_sgf(self.game, states, self._moves, text, self._comments(), resigned_by)
 
     def _outcome(self, states: States) -> str:
         winner, score = float(self.game.returns(states)[0]), abs(float(self.game.scores(states)[0]))

@@ -68,6 +68,8 @@ class Table:
         self.spec, self.game = game.spec, game.without_move_limit()
         self.colours = game.colours
         self.opponent, self.human, self.readouts, self.adviser = opponent, human, readouts, adviser
+        komi = game.gtp_komi if adviser is None else adviser.komi_in(self.game)
+        self._other_komi = None if komi == game.gtp_komi else komi  # that the adviser thinks is given
         self._heuristic = game.heuristic() if opponent == HEURISTIC else None
         if opponent == HEURISTIC and self._heuristic is None:
             raise Refused(400, f"{self.spec} has no heuristic player; choose another opponent")
@@ -192,8 +194,7 @@ class Table:
             if suffix not in self.records:
                 wanted = ", ".join(self.records) or "no file at all"
                 raise Refused(400, f"{self.spec} isn't written as {suffix[:10]}; wanted {wanted}")
-            resigned = self._resigned is not None and self._resigned == self.to_move
-            return self._written(suffix, SgfText(*map(self._player_name, (0, 1))), resigned)
+            return self._written(suffix, SgfText(*map(self._player_name, (0, 1))), self._resigned)
 
     def view(self, ply: int | None = None) -> dict[str, Any]:
         """What the page shows: the whole game, and the position before move `ply`; None: the last."""
@@ -208,6 +209,7 @@ class Table:
                 "human": self.human,
                 "readouts": self.readouts,
                 "adviser": self.adviser and self.adviser.name,
+                "other_komi": self._other_komi,
                 "moves": list(self._named),
                 "movers": [player for player, _ in self._moves],
                 "over": self.over,
@@ -253,7 +255,7 @@ class Table:
         keys = ("move", "visits", "winrate", "prior", "pv")
         return {"moves": [{key: move[key] for key in keys} for move in found["candidates"]]}
 
-    def _written(self, suffix: str, text: SgfText, resigned: bool) -> str:
+    def _written(self, suffix: str, text: SgfText, resigned_by: int | None) -> str:
         """The game in this format, one of records."""
         raise NotImplementedError
 
