@@ -46,7 +46,8 @@ Evaluation = tuple[FloatArray, FloatArray]  # policy_logits [B, A], value_to_mov
 Evaluate = Callable[[Planes], Evaluation]  # planes [B, C, H, W], C-contiguous; the caller owns the arrays it returns
 Scores = NDArray[np.float64]  # [B, A] how good moves are; see games/heuristic.py
 
-ON, OFF = "on", "off"  # values of a spec's option; ON of one that stands alone
+ON = "on"  # the value of a spec's option that stands alone
+OFF = "off"
 
 
 def small_number(text: str) -> int:
