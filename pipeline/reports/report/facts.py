@@ -236,9 +236,8 @@ def _games(
     if not shards:
         return found
     results, ends = (np.concatenate([getattr(shard, name) for shard in shards]) for name in ("results", "ends"))
-    limit = recorded_game(shards[0].game_spec).move_limit
     # shards of earlier versions say that such games were played out
-    full = np.concatenate([shard.lengths for shard in shards]) >= (np.inf if limit is None else limit)
+    full = np.concatenate([shard.lengths >= (_move_limit(shard) or np.inf) for shard in shards])
     targets = [(shard.flags & POLICY_COUNTS) != 0 for shard in shards]
     surprises = np.concatenate([shard.surprises[chosen] for shard, chosen in zip(shards, targets, strict=True)])
     entropies = np.concatenate([policy_entropies(shard)[chosen] for shard, chosen in zip(shards, targets, strict=True)])
@@ -254,6 +253,11 @@ def _games(
         surprise=float(surprises.mean()) if surprises.any() else None,
         tracked=of_shards(list(shards)[::-1]),
     )
+
+
+def _move_limit(shard: Shard) -> int | None:
+    """In a run of several boards each has its own."""
+    return recorded_game(shard.game_spec).move_limit
 
 
 def policy_entropies(shard: Shard) -> NDArray[np.float64]:
