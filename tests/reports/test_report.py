@@ -333,7 +333,7 @@ def test_games_that_count_points_have_no_win_rates(tmp_path: Path) -> None:
 def test_a_settled_game_is_won_by_what_can_be_captured_too(tmp_path: Path) -> None:
     (tmp_path / "saved_models").mkdir()
     walls = [5 * row + column for row in range(5) for column in (1, 3)]  # all three columns beside them are eyes
-    moves = [walls[0], 0] + [move for wall in walls[1:] for move in (wall, 25)][:-1]
+    moves = [walls[0], 0, *[move for wall in walls[1:] for move in (wall, 25)][:-1]]
     game = record(moves, [{move: 1} for move in moves], [0.0] * len(moves), 1.0, end=End.SETTLED)
     write_shard(tmp_path / "data/selfplay", "000000-m", "w00", "go:5,komi=2.5", [game], {})
     (shown, *_) = replays(collect(tmp_path, SILENT, NOW))
