@@ -33,6 +33,7 @@ from pipeline.reports.report.facts import (
     time_spent,
     wrong_resignations,
 )
+from pipeline.reports.report.page import page
 from pipeline.reports.report.replays import replays
 from pipeline.reports.run_files import SizedShard
 from pipeline.storage import layout
@@ -178,7 +179,16 @@ def test_of_many_shards_every_generation_is_in_the_sample(tmp_path: Path, monkey
     assert [(one.generation, one.games, one.positions) for one in found.games] == [
         (0, 1, 5), (1, 12, 60), (2, 1, 5), (3, 2, 10),
     ]  # fmt: skip
-    assert found.share_read == 6 / 16
+    assert found.share_read == found.share_opened == 6 / 16
+    monkeypatch.setattr(facts_module, "MOST_META", 16)
+    monkeypatch.setattr(facts_module, "MOST_SHARDS", 4)
+    found = collect(tmp_path, SILENT, NOW)
+    assert (found.share_read, found.share_opened) == (1, 4 / 16)
+    html = page(found, [])
+    says = "a sample of the shards, 25.0 % of them."
+    assert [part.count(says) for part in html.split("<figure")[1:]] == [
+        int(heading != "Game length") for heading in re.findall(r"<h3>(.*?)</h3>", html)
+    ]
 
 
 def training(number: int, minutes: float, seconds: float | None) -> Training:
