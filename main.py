@@ -219,7 +219,8 @@ def add_command(name: str, kind: type[StageConfig], run: Run | None = None) -> N
     def command(**given: Any) -> None:
         with reported(name):
             processes_here(name)  # several at once by mistake are refused before anything is read
-            (run or run_stage)(name, kind, placed(name, kind, given))
+            is_run = "directory" in kind.model_fields and kind not in CONFIGS.values()
+            (run or run_stage)(name, kind, placed(name, given, is_run))
 
     parameters = options_of(name, kind, has_summary=name not in WITHOUT_SUMMARY)
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -352,13 +353,16 @@ def run_verify(name: str, kind: type[StageConfig], given: dict[str, Any]) -> Non
         raise typer.Exit(1)
 
 
-def placed(name: str, kind: type[StageConfig], given: dict[str, Any]) -> dict[str, Any]:
-    """The options, with paths instead of addresses. Where there are any, the command goes on in that run's copy."""
+def placed(name: str, given: dict[str, Any], is_run: bool) -> dict[str, Any]:
+    """The options, with paths instead of addresses. Where there are any, the command goes on in that run's copy.
+
+    is_run: an address may be that of a run itself.
+    """
     if not any(map(has_address, given.values())):
         return given
     from pipeline.storage.working_copy import moved
 
-    options, copy = moved(given, "directory" in kind.model_fields and kind not in CONFIGS.values())
+    options, copy = moved(given, is_run)
     if copy is not None:
         os.chdir(copy)
         open_copy(COPIES[-1], name, Path())
@@ -454,6 +458,7 @@ def show(
         from pipeline.reports.show import game_records
         from pipeline.reports.show import show as describe
 
+        path, sgf_output = placed("show", {"path": path, "output": sgf_output}, is_run=True).values()
         formats = {"sgf": sgf, "mat": mat, "kif": kif, "csa": csa, "usi": usi}
         wanted = [form for form, given in formats.items() if given]
         if csv:
@@ -498,13 +503,21 @@ def pool(
     action: Annotated[str | None, typer.Argument(help="add or remove [default: print the pool].")] = None,
     player: Annotated[str | None, typer.Argument(help="The player to add, or the member to remove.")] = None,
     capacity: Annotated[int | None, typer.Option(help="Largest number of members; the lowest rated leave.")] = None,
-    path: Annotated[Path, typer.Option(help="The file that keeps the pool.")] = Path("data/pool.json"),
-    ratings: Annotated[Path, typer.Option(help="The file that keeps the ratings.")] = Path("data/ratings.json"),
+    path: Annotated[
+        Path | None, typer.Option(help="The file that keeps the pool [default: data/pool.json].", show_default=False)
+    ] = None,
+    ratings: Annotated[
+        Path | None,
+        typer.Option(help="The file that keeps the ratings [default: data/ratings.json].", show_default=False),
+    ] = None,
 ) -> None:
     with reported("pool"):
         from pipeline.ratings.pool import pool as change
         from pipeline.reports.progress import ConsoleProgress
 
+        given = {"player": player, "path": path, "ratings": ratings}
+        player, path, ratings = placed("pool", given, is_run=False).values()
+        path, ratings = path or Path("data/pool.json"), ratings or Path("data/ratings.json")
         with ConsoleProgress() as progress:
             summary = change(action, player, path, ratings, capacity, progress)
         print_summary(summary)

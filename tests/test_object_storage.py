@@ -214,6 +214,20 @@ def test_the_loop_and_addresses_as_options(
     assert sum(meta.games for meta in newest_shards(whole_copy(address, tmp_path / "whole") / "data/selfplay")) == 26
 
 
+def test_show_and_pool_take_addresses(
+    bucket: Bucket, workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    address = "s3://bucket/pool-of"
+    done = workshop.run(["pool", "add", "random", "--path", f"{address}/data/pool.json"], tmp_path)
+    assert done.code == 0 and bucket.all_keys("pool-of/") == ["pool-of/data/pool.json"], done.said
+    bucket.write("pool-of/data/selfplay/000000-a/w00/x", b"")
+    for shown in (f"{address}/data/pool.json", address):
+        done = workshop.run(["show", shown], tmp_path)
+        assert done.code == 0, done.said
+    assert [path.name for path in tmp_path.iterdir()] == ["cache"]
+
+
 @pytest.mark.parametrize("stage", STAGES)
 def test_bad_addresses_and_credentials_are_one_line_before_any_work(
     bucket: Bucket, workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str

@@ -60,7 +60,7 @@ def _shards_at(path: Path) -> list[Path]:
         return [pack.folder / name.shard for name in pack.names]
     if path.suffix == layout.SHARD_SUFFIX and not path.is_dir():
         return [path]
-    found = [meta.path for meta in newest_shards(path, on_damage=lambda error: None)] if path.is_dir() else []
+    found = [meta.path for meta in newest_shards(path)] if path.is_dir() else []
     if not found:
         raise UsageError(f"show {path}: --csv is for game shards and data/selfplay")
     return found[::-1]

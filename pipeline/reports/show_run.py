@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -141,27 +143,31 @@ def _decision(summary: dict[str, Any] | None) -> str:
 def next_commands(
     directory: Path, infos: Sequence[ModelInfo], champion: str | None, has_games: bool, has_matches: bool
 ) -> Iterator[str]:
-    """Commands that make sense now, each with its purpose."""
+    """Commands that make sense now, each with its purpose; of a run elsewhere first the way there."""
     chunks = any((directory / TRAINING).glob(f"*{layout.CHUNK_SUFFIX}"))
     begun = bool(infos) and champion is not None
     commands = [
         (not begun, "init", "make a first model"),
         (begun and not has_games, "selfplay --games 100 --readouts 32", "let it play"),
-        (begun and has_games, f"show {directory / SELFPLAY}", "the newest games"),
+        (begun and has_games, f"show {SELFPLAY}", "the newest games"),
         (begun and has_games and not chunks, "gather --as-many-as-possible", "make training data from the games"),
-        (chunks, f"show {directory / TRAINING}", "what a model learns from"),
-        (has_matches, f"show {directory / EVALUATE}", "the newest match, with its games"),
+        (chunks, f"show {TRAINING}", "what a model learns from"),
+        (has_matches, f"show {EVALUATE}", "the newest match, with its games"),
         ((directory / RATINGS).exists(), "ratings", "how strong each player is"),
-        (has_matches, "report" if directory == Path() else f"report {directory}", "charts and games on one page"),
-        (champion is not None, f"show {directory / CHAMPION}", "how the champion was made"),
+        (has_matches, "report", "charts and games on one page"),
+        (champion is not None, f"show {CHAMPION}", "how the champion was made"),
     ]
     possible = [(command, purpose) for makes_sense, command, purpose in commands if makes_sense]
     width = max(len(command) for command, _ in possible)
+    if directory.resolve() != Path.cwd():
+        yield f"cd {shlex.quote(str(directory))}"
     for command, purpose in possible:
-        yield f"python {_main_path()} {command:<{width}}  {purpose}"
+        yield f"python {_main_path(directory)} {command:<{width}}  {purpose}"
 
 
-def _main_path() -> str:
-    """main.py as it was called, so that the commands printed work in the same place."""
+def _main_path(directory: Path) -> str:
+    """main.py as it was called, or its path from the directory, so that the commands printed work there."""
     called = Path(sys.argv[0])
-    return "main.py" if called.name != "main.py" or called.resolve().parent == Path.cwd() else str(called)
+    if called.name != "main.py" or called.resolve().parent == directory.resolve():
+        return "main.py"
+    return str(called) if called.is_absolute() else os.path.relpath(called.resolve(), directory.resolve())

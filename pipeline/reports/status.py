@@ -412,9 +412,12 @@ class _Look:
     def warn(self, loop: str, stage: str, trainings: Sequence[Training], disk: Disk) -> None:
         """What somebody should look into, beside damaged files."""
         self.warnings += map(str, self.files.unreadable)
-        times = sorted(shard.time for shard in self.files.shards)[-MOST_READ:]
-        breaks = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
-        if loop == RUNNING and times and self.age() > max(QUIET_SECONDS, 3 * max(breaks, default=0.0)):
+        breaks = [
+            (later.time - earlier.time).total_seconds()
+            for earlier, later in pairwise(sorted(self.files.shards, key=lambda shard: shard.time))
+            if later.generation <= earlier.generation + 1  # between others are games that weren't looked at
+        ]
+        if loop == RUNNING and self.newest_shard and self.age() > max(QUIET_SECONDS, 3 * max(breaks, default=0.0)):
             quiet = long_duration(self.age())
             self.warnings.append(f"no new games for {quiet}, though the loop is running (stage: {stage}); see its log")
         if self.ahead:

@@ -90,10 +90,14 @@ class Pruned(BaseModel, frozen=True, extra="forbid"):
             positions[model] += place.positions
         return games, positions
 
-    def of_generation(self, generation: int) -> tuple[int, int]:
-        """(games, positions) in the totals of its places."""
-        places = [place for name, place in self.places.items() if place_generation(name) == generation]
-        return sum(place.games for place in places), sum(place.positions for place in places)
+    def by_generation(self) -> tuple[Mapping[int, int], Mapping[int, int]]:
+        """(games, positions) in the places' totals, by the generation of their folder."""
+        games: Counter[int] = Counter()
+        positions: Counter[int] = Counter()
+        for name, place in self.places.items():
+            games[place_generation(name)] += place.games
+            positions[place_generation(name)] += place.positions
+        return games, positions
 
 
 def read_pruned(directory: Path) -> Pruned:

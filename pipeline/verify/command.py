@@ -177,7 +177,10 @@ def _check_left_over(directory: Path, files: RunFiles, repair: bool, findings: F
 def _take_away(path: Path, found: str, repair: bool, findings: Findings) -> None:
     """Report what is left over, and with repair remove it."""
     if repair:
-        with atomic.os_errors(path):
-            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+        if path.is_dir() and not path.is_symlink():
+            with atomic.os_errors(path):
+                shutil.rmtree(path)
+        else:
+            atomic.remove([path])
     remedy = "wanted nothing left over; `python main.py verify --repair` removes it"
     findings.problem(LEFT_OVER, path, "removed: " + found if repair else f"{found}; {remedy}", repaired=repair)

@@ -608,7 +608,7 @@ def an_evaluation(run: Path, path: Path) -> None:
 
 def what_was_pruned(run: Path, path: Path) -> None:
     pruned = read_pruned(path.parent)
-    pruned.by_model(), pruned.of_generation(0), pruned.counted, pruned.has(SHARD(run))
+    pruned.by_model(), pruned.by_generation(), pruned.counted, pruned.has(SHARD(run))
 
 
 def its_priorities(run: Path, path: Path) -> None:

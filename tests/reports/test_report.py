@@ -33,6 +33,7 @@ from pipeline.reports.report.facts import (
     time_spent,
     wrong_resignations,
 )
+from pipeline.reports.report.page import page
 from pipeline.reports.report.replays import replays
 from pipeline.reports.run_files import SizedShard
 from pipeline.storage import layout
@@ -160,6 +161,10 @@ def test_games_at_the_move_limit(tmp_path: Path) -> None:
     assert (found.at_limit, found.resigned) == (0.5, 0.25)
     shards = [read_meta(path) for path in (tmp_path / "data/selfplay").rglob("*.meta")]
     assert [meta.cut_short for meta in shards] == [1]  # the sidecar says what is known
+    larger = [record([0, 1, 2, 49, 49], [{0: 1}] * 5, [0.0] * 5, -1.0) for _ in range(4)]
+    write_shard(tmp_path / "data/selfplay", "000000-m", "w00", "go:7,moves=9", larger, {"generation": 1})
+    (found,) = collect(tmp_path, SILENT, NOW).games
+    assert found.at_limit == 0.25  # those on the larger board have its limit
 
 
 def test_of_many_shards_every_generation_is_in_the_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +179,16 @@ def test_of_many_shards_every_generation_is_in_the_sample(tmp_path: Path, monkey
     assert [(one.generation, one.games, one.positions) for one in found.games] == [
         (0, 1, 5), (1, 12, 60), (2, 1, 5), (3, 2, 10),
     ]  # fmt: skip
-    assert found.share_read == 6 / 16
+    assert found.share_read == found.share_opened == 6 / 16
+    monkeypatch.setattr(facts_module, "MOST_META", 16)
+    monkeypatch.setattr(facts_module, "MOST_SHARDS", 4)
+    found = collect(tmp_path, SILENT, NOW)
+    assert (found.share_read, found.share_opened) == (1, 4 / 16)
+    html = page(found, [])
+    says = "a sample of the shards, 25.0 % of them."
+    assert [part.count(says) for part in html.split("<figure")[1:]] == [
+        int(heading != "Game length") for heading in re.findall(r"<h3>(.*?)</h3>", html)
+    ]
 
 
 def training(number: int, minutes: float, seconds: float | None) -> Training:
@@ -324,6 +338,16 @@ def test_games_that_count_points_have_no_win_rates(tmp_path: Path) -> None:
     shard_of(tmp_path / "data/selfplay", [one.record for one in play(small_network(), 3)])
     found = replays(collect(tmp_path, SILENT, NOW))
     assert found and all("diagram" in here and "winrate" not in here for one in found for here in one["plies"])
+
+
+def test_a_settled_game_is_won_by_what_can_be_captured_too(tmp_path: Path) -> None:
+    (tmp_path / "saved_models").mkdir()
+    walls = [5 * row + column for row in range(5) for column in (1, 3)]  # all three columns beside them are eyes
+    moves = [walls[0], 0, *[move for wall in walls[1:] for move in (wall, 25)][:-1]]
+    game = record(moves, [{move: 1} for move in moves], [0.0] * len(moves), 1.0, end=End.SETTLED)
+    write_shard(tmp_path / "data/selfplay", "000000-m", "w00", "go:5,komi=2.5", [game], {})
+    (shown, *_) = replays(collect(tmp_path, SILENT, NOW))
+    assert shown["result"] == "Black wins by 22.5 points, nothing left to decide"
 
 
 def test_a_page_of_nothing_and_of_damage(run: Path, tmp_path: Path) -> None:

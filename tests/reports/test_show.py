@@ -12,6 +12,7 @@ from pipeline.evaluate.promotion import Rule, match_status
 from pipeline.games.registry import parse_game
 from pipeline.methods.alphazero.examples import column_types
 from pipeline.reports.show import show
+from pipeline.reports.show_csv import csv_lines
 from pipeline.reports.show_match import counted_games
 from pipeline.storage.chunks import ORIGIN, ChunkHeader, write_chunk
 from pipeline.storage.layout import SetName, chunk_name, holdout_name, match_name
@@ -237,7 +238,18 @@ def test_whole_run(run: Path) -> None:
     assert "000000-m * " in text
     assert rows["000001-m"] == ["000001-m", "000000-m", "3/4", "1", "1", "1", "50.0%", "not", "finished"]
     assert "1.625" in text and "0.875" in text and "1.5 " not in text
-    assert f"show {run / 'saved_models/best_model'}" in text
+    assert "main.py show saved_models/best_model" in text
+
+
+def test_commands_to_try_are_for_the_run_that_is_shown(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(run.parent)
+    monkeypatch.setattr("sys.argv", ["main.py"])
+    said = text_of(Path(run.name)).partition("next:")[2].split("\n")[1:]
+    assert said[0] == f"  cd {run.name}" and len(said) > 1
+    assert all(line.startswith("  python ../main.py ") and run.name not in line for line in said[1:])
+    monkeypatch.chdir(run)
+    monkeypatch.setattr("sys.argv", ["../main.py"])
+    assert text_of(Path()).partition("next:")[2].split("\n")[1:] == said[1:]
 
 
 def test_whole_run_after_the_match(run: Path) -> None:
@@ -278,6 +290,14 @@ def test_run_with_a_damaged_sidecar_names_it(run: Path) -> None:
     meta.write_text("{")
     text = text_of(run)
     assert "skipped:" in text and meta.name in text and "games      2" in text
+
+
+def test_csv_of_a_folder_with_a_damaged_sidecar_is_refused(run: Path) -> None:
+    folder = run / "data/selfplay"
+    assert len(list(csv_lines(folder))) == 1 + 14
+    next(folder.rglob("*.meta")).write_text("{")
+    with pytest.raises(FileError, match="damaged"):
+        list(csv_lines(folder))
 
 
 def test_run_with_damaged_matches_names_every_one(run: Path) -> None:

@@ -304,6 +304,26 @@ def test_loop_without_new_games(run: Path) -> None:
         assert not look(run, NOW + timedelta(hours=2)).warnings
 
 
+@sees_locks
+def test_breaks_between_generations_are_usual_however_many_shards_these_have(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status_module, "MOST_READ", 2)
+    shard_at(run, NOW - timedelta(hours=8))  # three shards are newer
+    with open(run / "data/.rl_loop.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert not look(run, NOW + timedelta(hours=2)).warnings
+
+
+@sees_locks
+def test_generations_that_were_not_looked_at_are_no_break(run: Path) -> None:
+    (run / "data/selfplay/000000-m").rename(run / "data/selfplay/000007-m")
+    shard_at(run, NOW - timedelta(days=8))
+    with open(run / "data/.rl_loop.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert any(text.startswith("no new games for 2.0 h") for text in look(run, NOW + timedelta(hours=2)).warnings)
+
+
 def test_holdout_loss_that_rises_twice(run: Path) -> None:
     make_model(run / "saved_models", 2, [], {"metrics": metrics(2.25, 2.375)})
     assert not look(run).warnings

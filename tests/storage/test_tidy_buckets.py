@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from pipeline.config import CompactConfig, GatherConfig, PruneConfig, StatusConfig
+from pipeline.config import CompactConfig, GatherConfig, PruneConfig, StatusConfig, VerifyConfig
 from pipeline.errors import FileError
 from pipeline.gather.command import gather
 from pipeline.reports.run_files import SELFPLAY, TRAINING
@@ -18,8 +19,9 @@ from pipeline.storage import atomic, layout, remote, working_copy
 from pipeline.storage.chunks import list_sets
 from pipeline.storage.models import read_info
 from pipeline.storage.pruned import read_pruned
+from pipeline.verify.command import verify
 from tests.helpers import Heard, make_model
-from tests.retention.test_compact import content, play
+from tests.retention.test_compact import WORKERS, content, play
 from tests.storage.buckets import Bucket, Request, open_bucket
 from tests.test_object_storage import faulty
 
@@ -147,6 +149,20 @@ def test_a_command_that_is_cut_off_at_any_request_goes_on(
         whole = attached(address, tmp_path / f"{point}-whole", whole=True)
         with working_copy.opened(whole):
             assert [entry[1:] for entry in content(whole)] == names
+
+
+def test_a_shard_without_a_sidecar_is_removed_from_the_bucket(bucket: Bucket, tmp_path: Path) -> None:
+    played("s3://bucket/bare", tmp_path / "one", shards=2)
+    old = layout.ShardName(datetime.now(UTC) - timedelta(days=2), 1)
+    key = f"bare/data/selfplay/000001-a/{WORKERS[0]}/{old.shard}"
+    bucket.write(key, b"half")
+    run = attached("s3://bucket/bare", tmp_path / "two", whole=True)
+    path = run / key.removeprefix("bare/")
+    with working_copy.opened(run):
+        assert path.exists()
+        found = verify(VerifyConfig(directory=run, repair=True)).problems
+        assert [one.where for one in found if one.repaired] == [str(path.relative_to(run))]
+    assert not path.exists() and key not in bucket.all_keys("bare/")
 
 
 def test_sets_that_another_machine_may_train_on_stay(bucket: Bucket, tmp_path: Path) -> None:

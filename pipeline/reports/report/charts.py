@@ -180,7 +180,10 @@ def _marker(number: int, x: float, y: float, size: float = 3.4) -> str:
 def _columns(chart: Chart, drawn: Sequence[Series]) -> str:
     xs = sorted({point.x for one in drawn for point in one.points})
     distance = min((b - a for a, b in pairwise(xs)), default=1.0)
-    heights = {x: sum(p.y for one in drawn for p in one.points if p.x == x) for x in xs}
+    heights = dict.fromkeys(xs, 0.0)
+    for one in drawn:
+        for point in one.points:
+            heights[point.x] += point.y
     axes = _Axes(xs, 0.0, max(heights.values()) or 1.0, distance / 2)
     axes.low = 0.0
     parts = [axes.frame(chart)]

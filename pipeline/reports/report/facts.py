@@ -1,7 +1,8 @@
 """What a report says, as numbers: generations of games, trainings, matches, ratings, time.
 
 Terms: a *generation* is that of the games, the number of the newest model when they were begun. Of runs with more
-shards than MOST_META or MOST_SHARDS, shards spread evenly over each generation stand for it; `share_read` says so.
+shards than MOST_META, shards spread evenly over each generation stand for it, and of more than MOST_SHARDS so for what
+only the games themselves say: `share_read` and `share_opened`.
 What no file says is None or left out. Damaged files become warnings.
 """
 
@@ -39,7 +40,7 @@ from pipeline.storage.pruned import Pruned, read_pruned
 from pipeline.storage.shards import POLICY_COUNTS, End, Shard, ShardMeta, meta_of, read_shard
 
 MOST_META = 4_000  # sidecars that are read, and one of each generation at least
-MOST_SHARDS = 400  # shards that are opened
+MOST_SHARDS = 400  # shards that are opened, and one of each generation at least
 PAUSE = timedelta(hours=1)  # a loop that writes nothing for this long was not running
 STAGES = ("selfplay", "gather", "train", "evaluate")
 
@@ -48,7 +49,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Games:
-    """The self-play of one generation; shares are of the games or positions that were read.
+    """The self-play of one generation; lengths are of the shards read, what stands behind them of those opened.
 
     lengths           plies, at the 10th, 50th and 90th percentile
     first, drawn      shares of games that the first player won, and that were drawn
@@ -109,7 +110,11 @@ class Gate:
 
 @dataclass
 class Facts:
-    """seconds: by generation, of each stage and of "pause" and "other". share_read: of the shards."""
+    """seconds: by generation, of each stage and of "pause" and "other".
+
+    share_read    of the shards: those whose sidecars were read; games, positions and lengths rest on them
+    share_opened  of the shards: those whose games were read; all else that is said of games rests on them
+    """
 
     directory: Path
     time: datetime
@@ -117,6 +122,7 @@ class Facts:
     champion: str | None = None
     shards: list[SizedShard] = field(default_factory=list)
     share_read: float = 1.0
+    share_opened: float = 1.0
     games: list[Games] = field(default_factory=list)
     trainings: list[Training] = field(default_factory=list)
     gates: list[Gate] = field(default_factory=list)
@@ -204,14 +210,17 @@ def _read_games(facts: Facts, progress: Progress) -> None:
     facts.share_read = len(chosen) / len(facts.shards) if facts.shards else 1.0
     per_generation = max(1, MOST_SHARDS // max(len(facts.metas), 1))
     opened = {number: spread(of_one, per_generation) for number, of_one in facts.metas.items()}
-    progress.start("reading games", total=sum(map(len, opened.values())), unit="shards")
+    num_read, num_opened = (sum(map(len, of_all.values())) for of_all in (facts.metas, opened))
+    facts.share_opened = facts.share_read * num_opened / num_read if num_read else 1.0
+    before = pruned.by_generation()
+    progress.start("reading games", total=num_opened, unit="shards")
     for number, of_one in facts.metas.items():
         read = []
         for meta in opened[number]:
             if (found := _readable(facts, partial(read_shard, meta.path, meta))) is not None:
                 read.append(found)
             progress.advance()
-        facts.games.append(_games(number, of_one, read, shares, pruned))
+        facts.games.append(_games(number, of_one, read, shares, pruned, before))
     progress.finish()
 
 
@@ -221,14 +230,19 @@ def _generation(meta: ShardMeta) -> int:
 
 
 def _games(
-    number: int, metas: Sequence[ShardMeta], shards: Sequence[Shard], shares: Mapping[int, float], pruned: Pruned
+    number: int,
+    metas: Sequence[ShardMeta],
+    shards: Sequence[Shard],
+    shares: Mapping[int, float],
+    pruned: Pruned,
+    before: tuple[Mapping[int, int], Mapping[int, int]],
 ) -> Games:
-    """shares: of the shards that metas were sampled from, by the generation of their folder. pruned: counts what prune
-    took away, beside the sample that it left.
+    """shares: of the shards that metas were sampled from, by the generation of their folder.
+    before: of Pruned.by_generation(), what prune took away and the sample that it left.
     """
     lengths = np.concatenate([meta.lengths for meta in metas])
     low, median, high = (float(one) for one in np.percentile(lengths, (10, 50, 90)))
-    games, positions = pruned.of_generation(number)
+    games, positions = (counts.get(number, 0) for counts in before)
     others = [(meta, shares[generation_of(meta.path.parts[-3])]) for meta in metas if not pruned.has(meta.path)]
     games += round(sum(meta.games / share for meta, share in others))
     positions += round(sum(meta.positions / share for meta, share in others))
@@ -236,9 +250,8 @@ def _games(
     if not shards:
         return found
     results, ends = (np.concatenate([getattr(shard, name) for shard in shards]) for name in ("results", "ends"))
-    limit = recorded_game(shards[0].game_spec).move_limit
     # shards of earlier versions say that such games were played out
-    full = np.concatenate([shard.lengths for shard in shards]) >= (np.inf if limit is None else limit)
+    full = np.concatenate([shard.lengths >= (_move_limit(shard) or np.inf) for shard in shards])
     targets = [(shard.flags & POLICY_COUNTS) != 0 for shard in shards]
     surprises = np.concatenate([shard.surprises[chosen] for shard, chosen in zip(shards, targets, strict=True)])
     entropies = np.concatenate([policy_entropies(shard)[chosen] for shard, chosen in zip(shards, targets, strict=True)])
@@ -254,6 +267,11 @@ def _games(
         surprise=float(surprises.mean()) if surprises.any() else None,
         tracked=of_shards(list(shards)[::-1]),
     )
+
+
+def _move_limit(shard: Shard) -> int | None:
+    """In a run of several boards each has its own."""
+    return recorded_game(shard.game_spec).move_limit
 
 
 def policy_entropies(shard: Shard) -> NDArray[np.float64]:

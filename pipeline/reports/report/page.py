@@ -271,7 +271,7 @@ def _learning(facts: Facts) -> Iterator[str]:
     yield Chart(
         "Policy entropy and surprise",
         "How undecided network and search are; and by how many nats the search changes the network's policy: what is "
-        "left to learn from it.",
+        "left to learn from it." + _sampled(facts.share_opened, "The search's numbers are from"),
         entropies,
         y_name="nats",
         y_from=0.0,
@@ -304,10 +304,10 @@ def _of_games(games: Sequence[Games], wanted: Sequence[tuple[str, Callable[[Game
 
 def _self_play(facts: Facts) -> Iterator[str]:
     games = facts.games
-    sampled = "" if facts.share_read == 1 else f" From a sample of the shards, {percent(facts.share_read)} of them."
+    sampled = _sampled(facts.share_opened)
     yield Chart(
         "Game length",
-        f"Plies: the median, and the band in which four of five games lie.{sampled}",
+        f"Plies: the median, and the band in which four of five games lie.{_sampled(facts.share_read)}",
         [
             Series(
                 "median",
@@ -328,7 +328,7 @@ def _self_play(facts: Facts) -> Iterator[str]:
         ("resignation", lambda one: one.resigned),
         ("limit of moves", lambda one: one.at_limit),
     ]
-    yield Chart("How games end", "Share of the games.", stacks=_stacks(games, ends), number=_percent).html()
+    yield Chart("How games end", f"Share of the games.{sampled}", stacks=_stacks(games, ends), number=_percent).html()
     balance: list[tuple[str, Callable[[Games], float | None]]] = [
         ("first player wins", lambda one: one.first),
         ("drawn", lambda one: one.drawn),
@@ -336,7 +336,7 @@ def _self_play(facts: Facts) -> Iterator[str]:
     ]
     yield Chart(
         "Colour balance",
-        "Far from even: the game or its komi favours a side, or the players don't know it yet.",
+        f"Far from even: the game or its komi favours a side, or the players don't know it yet.{sampled}",
         stacks=_stacks(games, balance),
         number=_percent,
     ).html()
@@ -344,7 +344,7 @@ def _self_play(facts: Facts) -> Iterator[str]:
     yield Chart(
         "Wrong resignations",
         "Some games are played on whatever the values say. Of the players who would have resigned in them, so many "
-        "didn't lose.",
+        f"didn't lose.{sampled}",
         [
             Series(
                 "wrong",
@@ -367,7 +367,12 @@ def _self_play(facts: Facts) -> Iterator[str]:
             for source in sorted({source for one in games for source in one.tracked})
         ]
         if any(one.points for one in series):
-            yield Chart(heading, about, series, number=_percent, y_from=0.0).html()
+            yield Chart(heading, about + sampled, series, number=_percent, y_from=0.0).html()
+
+
+def _sampled(share: float, what: str = "From") -> str:
+    """What a chart says behind everything else where only a share of the shards was looked at."""
+    return "" if share == 1 else f" {what} a sample of the shards, {percent(share)} of them."
 
 
 def _stacks(games: Sequence[Games], wanted: Sequence[tuple[str, Callable[[Games], float | None]]]) -> list[Series]:

@@ -30,7 +30,10 @@ GAMES_LOOKED_AT = 200  # of the newest generation
 
 @dataclass(frozen=True)
 class Chosen:
-    """A game to show. values_first, policies: per move; None, or empty, where it came from no search or from chance."""
+    """A game to show. values_first, policies: per move; None, or empty, where it came from no search or from chance.
+
+    settled: it ended because nothing was left to decide, see Game.settled_owners.
+    """
 
     title: str
     players: tuple[str, str]
@@ -41,6 +44,7 @@ class Chosen:
     result_first_player: float
     end: str
     stones: Sequence[int] = ()  # the first player's handicap
+    settled: bool = False
 
 
 Choose = Callable[[], Chosen]
@@ -158,8 +162,9 @@ def _of_shard(shard: Shard, index: int, title: str) -> Chosen:
     ends = {End.RESIGNED: "resignation", End.SETTLED: "nothing left to decide"}
     end = ends.get(record.end, "at the limit of moves" if _is_full(game, record) else "")
     return Chosen(
-        title, (players[0], players[1]), game.spec, moves, values, _policies(record), record.result_first_player, end
-    )
+        title, (players[0], players[1]), game.spec, moves, values, _policies(record), record.result_first_player, end,
+        settled=record.end == End.SETTLED,
+    )  # fmt: skip
 
 
 def _is_full(game: Game, record: GameRecord) -> bool:
@@ -236,5 +241,6 @@ def _result(game: Game, one: Chosen, state: np.ndarray, colours: tuple[str, str]
     form = game.sgf
     if one.end == "resignation":
         return f"{winner} wins by resignation"
-    margin = f" by {abs(float(game.scores(state)[0])):g} points" if form is not None and form.margin else ""
+    scores = game.settled_scores(state, game.settled_owners(state)) if one.settled else game.scores(state)
+    margin = f" by {abs(float(scores[0])):g} points" if form is not None and form.margin else ""
     return f"{winner} wins{margin}" + (f", {one.end}" if one.end else "")
