@@ -267,6 +267,9 @@ class Objective(ABC):
     def weights(self, network: torch.nn.Module) -> Weights:
         """A copy of all that network() takes."""
 
+    def check(self, batch: Any) -> None:  # noqa: B027  most networks learn from all examples of their method
+        """Raise MuGoError for a batch, still in this machine's memory, that this network can't learn from."""
+
     @abstractmethod
     def losses(self, outputs: Any, batch: Any) -> dict[str, torch.Tensor]:
         """The terms as scalar float32 tensors; "total" is what is minimised."""
