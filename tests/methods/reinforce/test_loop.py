@@ -405,5 +405,8 @@ def test_a_base_model_that_stands_there_is_taken_if_it_is_the_one_asked_for(tmp_
     ):
         with pytest.raises(UsageError, match=problem):
             init(InitConfig(**{**asked, **changed}))
+    for size in ("l1d100r4", "l1d0r4"):
+        with pytest.raises(UsageError, match=f"{size}: wanted rN, .* of L layers and width W, a multiple of 16"):
+            init(InitConfig(**{**asked, "network_size": size, "new_model": tmp_path / "elsewhere/000000-init"}))
     for name, size in (("000001-same", SIZE), ("000002-rank", "r8")):
         init(InitConfig(**{**asked, "network_size": size, "new_model": models / name}))
