@@ -301,8 +301,8 @@ class Method(ABC):
     resigns = False  # whether its actor gives games up by the rule of methods/resignation.py
     searches = True  # whether readouts matter: players of others count as having 0
     steps_only = False  # whether examples are made of positions with a surprise above 0 alone: others are never sampled
-    # Of gather's options that only some methods read (OF_METHODS), those that this one does. searched_only: its records
-    # keep the surprise of each position's search, above 0 where that is a policy target.
+    # Of gather's options that only some methods read (OF_METHODS), those that this one does. surprise_weight and
+    # searched_only: its records keep the surprise of each position's search, above 0 where that is a policy target.
     gather_options: Sequence[str] = ()
     settled: Sequence[str] = ()  # the columns of examples that settle() fills in
     # What train's summary shows of its objective's metrics: terms beside the total; shares, with what they are of, e.g.

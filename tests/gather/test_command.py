@@ -810,6 +810,8 @@ def test_methods_without_searches_refuse_to_learn_from_searches_alone(tmp_path: 
     [
         ("alphazero", "sampling_rewards", "normalise"),
         ("alphazero", "discount", 0.9),
+        ("td", "surprise_weight", 0.5),
+        ("a2c", "surprise_weight", 0.5),
         ("td", "final_rewards", "zero-sum"),
         ("reinforce", "prime_reward", 0.1),
         ("a2c", "closeout_reward", 0.1),
