@@ -329,8 +329,12 @@ class Method(ABC):
     def grown(self, game: Any, model: Model, config: TrainConfig) -> Grown:
         """What a training of this model starts from. Raises UsageError for what it can't grow to."""
 
+    def with_whole_paths(self, model: Model) -> dict[str, Any]:
+        """A model's architecture, in which paths don't depend on its folder. Raises FileError for what isn't there."""
+        return model.info.architecture
+
     def stored(self, architecture: dict[str, Any], folder: Path) -> dict[str, Any]:
-        """An architecture that grown() gave, as a model in this folder keeps it."""
+        """An architecture that grown() or with_whole_paths() gave, as a model in this folder keeps it."""
         return architecture
 
     def moved(self, old: Any, new: Any, model: Model) -> tuple[dict[str, Any], Weights]:

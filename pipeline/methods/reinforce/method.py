@@ -123,8 +123,10 @@ class Reinforce(Method):
     def grown(self, game: TextGame, model: Model, config: TrainConfig) -> Grown:
         if config.network_size:
             raise UsageError(f"train --network-size: adapters of method {self.name} don't grow; leave it out")
-        architecture = {**model.info.architecture, "base": str(_base_path(model))}
-        return Grown(architecture, model.weights)
+        return Grown(self.with_whole_paths(model), model.weights)
+
+    def with_whole_paths(self, model: Model) -> dict[str, Any]:
+        return {**model.info.architecture, "base": str(_base_path(model))}
 
     def stored(self, architecture: dict[str, Any], folder: Path) -> dict[str, Any]:
         return {**architecture, "base": _relative(Path(str(architecture["base"])), folder)}
