@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -115,16 +117,38 @@ class FakeVllm(ModuleType):
         self.LLM = LLM
 
 
-def test_vllm_is_asked_with_adapters_lengths_and_seeds(base: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    path, _ = base
+@pytest.fixture
+def vllm(monkeypatch: pytest.MonkeyPatch) -> FakeVllm:
     fake, request = FakeVllm(), ModuleType("vllm.lora.request")
     request.LoRARequest = lambda name, number, folder: (name, number, Path(folder))  # type: ignore[attr-defined]
     for name, module in (("vllm", fake), ("vllm.lora", ModuleType("vllm.lora")), ("vllm.lora.request", request)):
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr(language, "_ENGINES", {})
+    return fake
+
+
+def test_vllm_is_asked_by_one_thread_at_a_time(base: tuple[Path, str], vllm: FakeVllm) -> None:
+    speakers = answering("vllm", 2, base, shape_of(base[0]), adapter(base[0], 4), WORDS)
+    together, met = threading.Barrier(2), []
+    generate = vllm.LLM.generate
+
+    def meeting(*args: Any, **settings: Any) -> list[Any]:
+        with suppress(threading.BrokenBarrierError):
+            together.wait(0.5)
+            met.append(threading.get_ident())
+        return generate(*args, **settings)
+
+    vllm.LLM.generate = meeting
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda one: one.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4), speakers))
+    assert not met and len(vllm.asked) == 2
+
+
+def test_vllm_is_asked_with_adapters_lengths_and_seeds(base: tuple[Path, str], vllm: FakeVllm) -> None:
+    path, _ = base
     speakers = answering("vllm", 2, base, shape_of(path), adapter(path, 4), WORDS)
     said = speakers[0].answer([[65, 66], [67]], KEYS[:2], COUNTERS[:2], 0.5, 6)
-    prompts, params, (_, number, folder) = fake.asked[0]
+    prompts, params, (_, number, folder) = vllm.asked[0]
     assert [one["prompt_token_ids"] for one in prompts] == [[65, 66], [67]] and number == 1
     assert {(one.temperature, one.max_tokens) for one in params} == {(0.5, 6)} and params[0].seed != params[1].seed
     assert (folder / "adapter_config.json").exists() and (folder / "adapter_model.safetensors").exists()
