@@ -80,13 +80,15 @@ def load_base(path: Path, expected: str | None = None) -> Base:
     found = _checked(path, expected)
     import torch
 
-    from pipeline.networks.language.base import Base, transformers_package
+    from pipeline.networks.language.base import Base, transformers_package, without_dropout
 
     transformers = transformers_package()
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(path, local_files_only=True)
+        config = transformers.AutoConfig.from_pretrained(path, local_files_only=True)
+        without_dropout(config)
         model = transformers.AutoModelForCausalLM.from_pretrained(
-            path, local_files_only=True, use_safetensors=True, dtype=torch.float32
+            path, config=config, local_files_only=True, use_safetensors=True, dtype=torch.float32
         )
     except Exception as error:  # of many kinds, whatever is wrong with the files
         text = str(error).split("\n")[0]

@@ -54,6 +54,19 @@ class Base:
         return str(self.tokenizer.decode(tokens, skip_special_tokens=True))
 
 
+def without_dropout(config: Any) -> None:
+    """Set every dropout of a configuration of transformers to 0, those of its parts too.
+
+    An adapter is trained on the base as it answers, and compared with it: its logarithms of chances and its divergence
+    would be those of another model each time.
+    """
+    for name, value in list(vars(config).items()):
+        if hasattr(value, "to_diff_dict"):
+            without_dropout(value)
+        elif ("dropout" in name or name.endswith("drop")) and isinstance(value, float):
+            setattr(config, name, 0.0)
+
+
 def byte_tokenizer() -> Any:
     """A token for each byte, one that ends a text, one that fills up, and one for each number from 10 to 99.
 
