@@ -160,15 +160,14 @@ def answering(
 
     torch.set_num_threads(max(1, available_cores() // num_threads))
     if backend == "server":
-        from pipeline.networks.language.server import GenerationServer, RemoteSpeaker
+        from pipeline.networks.language.server import GenerationServer, RemoteAdapter, RemoteSpeaker
 
         _checked(*base)
         tokenizer = _tokenizer(base[0])
         if not _SERVERS:
             _SERVERS.append(GenerationServer("pipeline.players.language_server"))
-        return [
-            RemoteSpeaker(_SERVERS[0], thread, tokenizer, base, shape, weights, *words) for thread in range(num_threads)
-        ]
+        adapter = RemoteAdapter(_SERVERS[0], base, shape, weights, *words)
+        return [RemoteSpeaker(adapter, thread, tokenizer, *words) for thread in range(num_threads)]
     if backend == "vllm":
         from pipeline.networks.language.vllm import Engine, VllmSpeaker
 

@@ -18,10 +18,12 @@ pytest.importorskip("transformers", reason="language models need the extra text"
 
 from pipeline.errors import MuGoError, UsageError
 from pipeline.networks.language.base import tiny_model
-from pipeline.networks.language.generation import VALUE_BIAS, VALUE_WEIGHT
+from pipeline.networks.language.generation import VALUE_BIAS, VALUE_WEIGHT, Speaker
 from pipeline.networks.language.network import critic_weights
+from pipeline.networks.language.server import _Serving
 from pipeline.players import language
 from pipeline.players.language import answering, load_base, write_base
+from pipeline.players.language_server import load
 from tests.networks.language.test_language import adapter, shape_of
 
 WORDS = ("plain", "brackets")
@@ -83,6 +85,67 @@ def test_an_adapter_that_the_server_forgot_is_sent_again(base: tuple[Path, str],
     for seed in range(33):
         answering("server", 1, base, shape_of(path), adapter(path, seed), WORDS)
     assert (first.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4).tokens == before.tokens).all()
+
+
+class Served:
+    """A server in this process, which notes requests and forgets adapters as often as it is told."""
+
+    def __init__(self) -> None:
+        self.serving = _Serving(load)
+        self.requests: list[tuple[int, dict[str, Any], Any]] = []
+        self.forgets = 0
+
+    def ask(self, thread: int, said: dict[str, Any], arrays: Any) -> Any:
+        self.requests.append((thread, dict(said), arrays))
+        if said["kind"] == "answer" and self.forgets:
+            self.forgets -= 1
+            return {"status": "unknown"}, {}
+        return self.serving.replies([self.requests[-1]])[0][1:]
+
+    def close(self) -> None:
+        pass
+
+
+def test_threads_share_an_adapter_and_are_answered_in_one_batch(
+    base: tuple[Path, str], server: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, _ = base
+    server.append(served := Served())
+    speakers = answering("server", 3, base, shape_of(path), adapter(path, 4), WORDS)
+    assert [said["kind"] for _, said, _ in served.requests] == ["load"]
+    alone = [one.answer([[65], [66 + i]], KEYS[:2], COUNTERS[:2], 1.0, 4).texts for i, one in enumerate(speakers)]
+    asked, answer = [], Speaker.answer
+    monkeypatch.setattr(Speaker, "answer", lambda one, *args: (asked.append(len(args[0])), answer(one, *args))[1])
+    replies = served.serving.replies(served.requests[1:])
+    assert asked == [6] and [said["texts"] for _, said, _ in replies] == alone
+
+
+def test_a_question_is_repeated_while_the_adapter_is_forgotten(base: tuple[Path, str], server: list[Any]) -> None:
+    path, _ = base
+    server.append(served := Served())
+    speaker = answering("server", 1, base, shape_of(path), adapter(path, 4), WORDS)[0]
+    wanted = speaker.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4)
+    served.forgets = 3
+    assert speaker.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4).texts == wanted.texts
+    served.forgets = 10**6
+    with pytest.raises(MuGoError, match="more than 32 adapters answer at the same time"):
+        speaker.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4)
+
+
+def test_an_adapter_that_is_pushed_out_still_answers_what_came_before(
+    base: tuple[Path, str], server: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, _ = base
+    monkeypatch.setattr("pipeline.networks.language.server.ADAPTERS_KEPT", 1)
+    server.append(served := Served())
+    first = answering("server", 1, base, shape_of(path), adapter(path, 4), WORDS)[0]
+    first.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4)
+    _, question = served.requests
+    answering("server", 1, base, shape_of(path), adapter(path, 5), WORDS)
+    load_first, load_second = served.requests[0], served.requests[-1]
+    served.serving.replies([load_first])
+    replies = served.serving.replies([question, load_second, question])
+    assert sorted(said["status"] for _, said, _ in replies) == ["done", "done", "unknown"]
 
 
 def test_a_server_that_fails_or_ends_is_named(base: tuple[Path, str], server: list[Any]) -> None:
