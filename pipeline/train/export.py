@@ -85,12 +85,14 @@ def export(config: ExportConfig, progress: Progress = SILENT) -> ExportSummary:
                 "exported": {"name": model.info.name, "weights": model.info.files[layout.WEIGHTS].sha256},
                 STRENGTH: [asdict(one) for one in strength],
                 **({"note": config.note} if config.note else {}),
-            }
+            },
         }
     )
     write_model(config.output, info, weights, calibration=read_calibration(model))
     size = sum(path.stat().st_size for path in config.output.iterdir())
-    return ExportSummary(config.output, model.info.name, model.info.game, size, strength, str(architecture.get("base", "")))
+    return ExportSummary(
+        config.output, model.info.name, model.info.game, size, strength, str(architecture.get("base", ""))
+    )
 
 
 def _halved(model: Model, name: str) -> np.ndarray[Any, np.dtype[Any]]:

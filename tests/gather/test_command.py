@@ -288,7 +288,7 @@ def test_as_many_as_possible(tmp_path: Path, selfplay: Path) -> None:
          r"--max-positions \(500\) or lower --min-positions"),
         ({"min_positions": 700, "replacement": "random"}, r"or lower --min-positions"),
         ({"min_positions": 500, "searched_only": True}, r"or lower --min-positions"),
-        ({"positions_per_chunk": 500}, r"one chunk needs 500; .*raise --max-positions \(500\) or lower --positions-per-"),
+        ({"positions_per_chunk": 500}, r"one chunk needs 500; .* is full; raise --max-positions .* --positions-per-"),
     ],
 )  # fmt: skip
 def test_what_a_full_window_never_holds_is_not_waited_for(

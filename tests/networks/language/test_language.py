@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-transformers = pytest.importorskip("transformers", reason="language models need the extra text")
+pytest.importorskip("transformers", reason="language models need the extra text")
 
 from pipeline.errors import FileError, MuGoError
 from pipeline.networks.language.adapters import PREFIX, A, B, LoraShape, layers_of, new_adapter
@@ -160,6 +160,8 @@ def test_only_the_adapter_is_trained_and_checkpointing_or_accumulation_changes_n
 
 
 def test_a_base_with_dropout_is_trained_without(tmp_path: Path) -> None:
+    import transformers
+
     path = tmp_path / "base"
     config = transformers.OPTConfig(
         vocab_size=BYTES + 92, hidden_size=32, word_embed_proj_dim=32, ffn_dim=32, num_hidden_layers=2,
