@@ -317,7 +317,9 @@ class GatherConfig(StageConfig):
         0.0,
         ge=0,
         le=1,
-        description="Share of the samples that goes to positions whose search surprised the network (KataGo: 0.5).",
+        description="Share of the samples that goes to positions whose search surprised the network (KataGo: 0.5). "
+        "Needs a method that searches.",
+        json_schema_extra=OF_METHODS,
     )
     searched_only: bool = Field(
         False,

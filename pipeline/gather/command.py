@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -102,8 +103,8 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
     """Make one set of chunks from the newest games.
 
     Raises NotYet if there are no games or too few for min_positions, UsageError for options that the games' method
-    doesn't read, MuGoError if there are fewer positions than the chunks need, none that anything is learned from, or
-    games are mixed, FileError if the output directory can't be written.
+    doesn't read, MuGoError if there are fewer positions than the chunks need, none that anything is learned from, a
+    full window is too small, or games are mixed, FileError if the output directory can't be written.
     """
     start = time.monotonic()
     skipped: list[str] = []
@@ -219,9 +220,24 @@ def _num_chunks(config: GatherConfig, window: Window, num_skipped: int) -> int:
         wanted = f"wanted {config.min_positions:,} positions; " if config.min_positions else ""
         raise NotYet(f"{where}: no games yet{why}; {wanted}run `python main.py selfplay`", missing)
     if missing > 0:
-        wanted = f"wanted {config.min_positions:,}; {missing:,} missing; run selfplay again"
-        raise NotYet(f"{where}: {found:,} positions in the window; {wanted}", missing)
+        short = f"{where}: {found:,} positions in the window; wanted {config.min_positions:,}; {missing:,} missing"
+        if _never_holds(config, window, missing):
+            raise MuGoError(f"{short}; {_way_out(config, '--min-positions')}")
+        raise NotYet(f"{short}; run selfplay again", missing)
     return _affordable_chunks(config, window, len(window.pool(held_out=False)))
+
+
+def _never_holds(config: GatherConfig, window: Window, missing: int) -> bool:
+    """Whether the window won't come to hold so many positions more: it is full and doesn't grow. Copies of games leave
+    it, and where any position may leave, its size varies by the square root.
+    """
+    varies = 4 * math.sqrt(window.capacity) if config.replacement == "random" else 0.0
+    is_full = window.capacity == config.max_positions and window.seen >= window.capacity
+    return is_full and not window.repeated and missing > varies
+
+
+def _way_out(config: GatherConfig, option: str) -> str:
+    return f"the window is full; raise --max-positions ({config.max_positions:,}) or lower {option}"
 
 
 def _affordable_chunks(config: GatherConfig, window: Window, available: int) -> int:
@@ -239,7 +255,10 @@ def _affordable_chunks(config: GatherConfig, window: Window, available: int) -> 
         )
     if available < size:
         missing = size - available
-        raise NotYet(f"{found}; one chunk needs {size:,}; {missing:,} missing; run selfplay again", missing)
+        short = f"{found}; one chunk needs {size:,}; {missing:,} missing"
+        if _never_holds(config, window, size - len(window.pool(held_out=False))):
+            raise MuGoError(f"{short}; {_way_out(config, '--positions-per-chunk')}")
+        raise NotYet(f"{short}; run selfplay again", missing)
     return available // size
 
 

@@ -267,6 +267,9 @@ class Objective(ABC):
     def weights(self, network: torch.nn.Module) -> Weights:
         """A copy of all that network() takes."""
 
+    def check(self, batch: Any) -> None:  # noqa: B027  most networks learn from all examples of their method
+        """Raise MuGoError for a batch, still in this machine's memory, that this network can't learn from."""
+
     @abstractmethod
     def losses(self, outputs: Any, batch: Any) -> dict[str, torch.Tensor]:
         """The terms as scalar float32 tensors; "total" is what is minimised."""
@@ -298,8 +301,8 @@ class Method(ABC):
     resigns = False  # whether its actor gives games up by the rule of methods/resignation.py
     searches = True  # whether readouts matter: players of others count as having 0
     steps_only = False  # whether examples are made of positions with a surprise above 0 alone: others are never sampled
-    # Of gather's options that only some methods read (OF_METHODS), those that this one does. searched_only: its records
-    # keep the surprise of each position's search, above 0 where that is a policy target.
+    # Of gather's options that only some methods read (OF_METHODS), those that this one does. surprise_weight and
+    # searched_only: its records keep the surprise of each position's search, above 0 where that is a policy target.
     gather_options: Sequence[str] = ()
     settled: Sequence[str] = ()  # the columns of examples that settle() fills in
     # What train's summary shows of its objective's metrics: terms beside the total; shares, with what they are of, e.g.
@@ -326,8 +329,12 @@ class Method(ABC):
     def grown(self, game: Any, model: Model, config: TrainConfig) -> Grown:
         """What a training of this model starts from. Raises UsageError for what it can't grow to."""
 
+    def with_whole_paths(self, model: Model) -> dict[str, Any]:
+        """A model's architecture, in which paths don't depend on its folder. Raises FileError for what isn't there."""
+        return model.info.architecture
+
     def stored(self, architecture: dict[str, Any], folder: Path) -> dict[str, Any]:
-        """An architecture that grown() gave, as a model in this folder keeps it."""
+        """An architecture that grown() or with_whole_paths() gave, as a model in this folder keeps it."""
         return architecture
 
     def moved(self, old: Any, new: Any, model: Model) -> tuple[dict[str, Any], Weights]:

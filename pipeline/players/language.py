@@ -80,13 +80,15 @@ def load_base(path: Path, expected: str | None = None) -> Base:
     found = _checked(path, expected)
     import torch
 
-    from pipeline.networks.language.base import Base, transformers_package
+    from pipeline.networks.language.base import Base, transformers_package, without_dropout
 
     transformers = transformers_package()
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(path, local_files_only=True)
+        config = transformers.AutoConfig.from_pretrained(path, local_files_only=True)
+        without_dropout(config)
         model = transformers.AutoModelForCausalLM.from_pretrained(
-            path, local_files_only=True, use_safetensors=True, dtype=torch.float32
+            path, config=config, local_files_only=True, use_safetensors=True, dtype=torch.float32
         )
     except Exception as error:  # of many kinds, whatever is wrong with the files
         text = str(error).split("\n")[0]
@@ -158,15 +160,14 @@ def answering(
 
     torch.set_num_threads(max(1, available_cores() // num_threads))
     if backend == "server":
-        from pipeline.networks.language.server import GenerationServer, RemoteSpeaker
+        from pipeline.networks.language.server import GenerationServer, RemoteAdapter, RemoteSpeaker
 
         _checked(*base)
         tokenizer = _tokenizer(base[0])
         if not _SERVERS:
             _SERVERS.append(GenerationServer("pipeline.players.language_server"))
-        return [
-            RemoteSpeaker(_SERVERS[0], thread, tokenizer, base, shape, weights, *words) for thread in range(num_threads)
-        ]
+        adapter = RemoteAdapter(_SERVERS[0], base, shape, weights, *words)
+        return [RemoteSpeaker(adapter, thread, tokenizer, *words) for thread in range(num_threads)]
     if backend == "vllm":
         from pipeline.networks.language.vllm import Engine, VllmSpeaker
 

@@ -2,7 +2,7 @@
 
 Weights of two or more axes become float16, whose rounding is smaller than that of the bfloat16 or int8 most processors
 run networks in; biases and the norms' statistics stay float32. Reading makes all of them float32 again, so an exported
-model can do whatever any other can, training included.
+model can do whatever any other can, training included. Of a language model the adapter is copied, not its base.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from pipeline.config import ExportConfig
 from pipeline.errors import FileError, UsageError
 from pipeline.matches.statistics import measured_games, score_of, wilson_interval
+from pipeline.methods.registry import method_named
 from pipeline.phrases import percent, results
 from pipeline.progress import SILENT, Progress
 from pipeline.storage import layout
@@ -50,9 +51,12 @@ class ExportSummary:
     game: str
     num_bytes: int
     strength: list[Strength]
+    base: str = ""  # of an adapter: the base model's folder, beside the copy or by its whole path
 
     def lines(self) -> list[str]:
         shown = [f"{self.model}: {self.game}, {self.num_bytes / 1e6:.2f} MB, a copy of {self.exported}"]
+        if self.base:
+            shown.append(f"its base model {self.base} isn't part of it; whoever gets one needs the other")
         for one in self.strength:
             at = "" if one.readouts is None else f" at {one.readouts} readouts"
             share = f"{percent(one.points_share)} ({100 * one.points_share_low:.0f}–{100 * one.points_share_high:.0f})"
@@ -64,26 +68,31 @@ def export(config: ExportConfig, progress: Progress = SILENT) -> ExportSummary:
     """Write the model anew under config.output.
 
     Raises UsageError without an output or for a match that the model didn't play, FileError if the output is there
-    already, or a file is missing or damaged.
+    already, or a file or a base model is missing or damaged.
     """
     if config.output is None:
         raise UsageError("export: no output given; wanted the folder to make, e.g. export saved_models/best_model mine")
     model = read_model(resolve_champion(config.model))
     strength = [_strength(model, folder) for folder in config.match]
     weights = {name: _halved(model, name) for name in model.weights}
+    method = method_named(model.info.method)
+    architecture = method.stored(method.with_whole_paths(model), config.output.parent)
     info = model.info.model_copy(
         update={
+            "architecture": architecture,
             "manifest": {
                 **model.info.manifest,
                 "exported": {"name": model.info.name, "weights": model.info.files[layout.WEIGHTS].sha256},
                 STRENGTH: [asdict(one) for one in strength],
                 **({"note": config.note} if config.note else {}),
-            }
+            },
         }
     )
     write_model(config.output, info, weights, calibration=read_calibration(model))
     size = sum(path.stat().st_size for path in config.output.iterdir())
-    return ExportSummary(config.output, model.info.name, model.info.game, size, strength)
+    return ExportSummary(
+        config.output, model.info.name, model.info.game, size, strength, str(architecture.get("base", ""))
+    )
 
 
 def _halved(model: Model, name: str) -> np.ndarray[Any, np.dtype[Any]]:

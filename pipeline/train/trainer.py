@@ -190,8 +190,11 @@ class Trainer:
             self._optimizers[name].state[parameter] = state
 
     def step(self, batch: Any) -> StepResult:
-        """One update. Raises NotFinite, before changing any weight, if the loss or its gradient isn't finite."""
+        """One update. Raises, before changing any weight, NotFinite if the loss or its gradient isn't finite, MuGoError
+        for a batch that the network can't learn from.
+        """
         objective = self._objective
+        objective.check(batch)
         found, errors = self._pass(batch)
         *values, gradient_norm = found.tolist()
         value_errors = errors.cpu().numpy()
@@ -362,6 +365,7 @@ class Trainer:
 
     def _measure(self, given: Any) -> dict[str, tuple[float, float]]:
         """Mean and count of each metric over one batch."""
+        self._objective.check(given)
         with torch.inference_mode():
             objective, batch = self._objective, given._make(part.to(self._device) for part in given)
             outputs = self._given(batch[0])

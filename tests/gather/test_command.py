@@ -281,6 +281,44 @@ def test_as_many_as_possible(tmp_path: Path, selfplay: Path) -> None:
     assert caught.value.missing == 100_000 - available
 
 
+@pytest.mark.parametrize(
+    ("options", "way_out"),
+    [
+        ({"min_positions": 501}, r"500 positions in the window; wanted 501; 1 missing; the window is full; raise "
+         r"--max-positions \(500\) or lower --min-positions"),
+        ({"min_positions": 700, "replacement": "random"}, r"or lower --min-positions"),
+        ({"min_positions": 500, "searched_only": True}, r"or lower --min-positions"),
+        ({"positions_per_chunk": 500}, r"one chunk needs 500; .* is full; raise --max-positions .* --positions-per-"),
+    ],
+)  # fmt: skip
+def test_what_a_full_window_never_holds_is_not_waited_for(
+    tmp_path: Path, options: dict[str, Any], way_out: str
+) -> None:
+    games = [
+        replace(record, surprises=(np.arange(len(record.moves)) % 2).astype(np.float32))
+        for record in random_games(GAME, 120)
+    ]
+    write_shard(tmp_path / "selfplay", "000001-a", "w00", "tictactoe", games, {})
+    options = {"as_many_as_possible": True, "max_positions": 500, **options}
+    with pytest.raises(MuGoError, match=way_out) as caught:
+        gather(config(tmp_path, **options))
+    assert not isinstance(caught.value, NotYet)
+    with pytest.raises(NotYet, match="missing; run selfplay again"):  # it grows
+        gather(config(tmp_path, window_start=100, **{**options, "max_positions": 10_000}))
+
+
+def test_a_window_from_which_any_position_may_leave_varies_in_size(tmp_path: Path, selfplay: Path) -> None:
+    options = {"max_positions": 500, "replacement": "random", "min_positions": 500}
+    for seed in range(30):
+        try:
+            gather(config(tmp_path, chunks_to_make=1, seed=seed, **options))
+        except NotYet as error:
+            assert 0 < error.missing < 100
+            break
+    else:
+        pytest.fail("it always held more than its mean")
+
+
 # Again
 
 
@@ -772,6 +810,8 @@ def test_methods_without_searches_refuse_to_learn_from_searches_alone(tmp_path: 
     [
         ("alphazero", "sampling_rewards", "normalise"),
         ("alphazero", "discount", 0.9),
+        ("td", "surprise_weight", 0.5),
+        ("a2c", "surprise_weight", 0.5),
         ("td", "final_rewards", "zero-sum"),
         ("reinforce", "prime_reward", 0.1),
         ("a2c", "closeout_reward", 0.1),

@@ -35,7 +35,7 @@ class AlphaZero(Method):
 
     name = "alphazero"
     resigns = True
-    gather_options = ("searched_only", "td_lambda")
+    gather_options = ("surprise_weight", "searched_only", "td_lambda")
     shown_terms = ("policy", "value")
     shown_shares = MappingProxyType(
         {"policy_accuracy": "of the moves right", "value_sign_accuracy": "of the winners right"}

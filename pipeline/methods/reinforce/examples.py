@@ -51,7 +51,6 @@ def make_examples(
             ("notes", np.uint8(0), ()),
             ("root_values", np.float32(0), ()),
             ("flags", np.uint8(0), ()),
-            ("surprises", np.float32(0), ()),
         )
     }
     at = table.ply, table.row

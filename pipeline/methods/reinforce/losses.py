@@ -56,6 +56,10 @@ class ReinforceObjective(Objective):
         assert isinstance(network, AnsweringNetwork)
         return network.weights()
 
+    def check(self, batch: Batch) -> None:
+        if self._has_critic and torch.isnan(batch.target).any():
+            raise MuGoError("the steps were recorded without a critic; wanted games of a model of method a2c")
+
     def losses(self, outputs: Said, batch: Batch) -> dict[str, Tensor]:
         config, weight = self._config, batch.sample_weight
         terms = {
@@ -64,8 +68,6 @@ class ReinforceObjective(Objective):
             "entropy": (outputs.entropy.sum(1) * weight).mean(),
         }
         if self._has_critic:
-            if torch.isnan(batch.target).any():
-                raise MuGoError("the steps were recorded without a critic; wanted games of a model of method a2c")
             terms["value"] = ((outputs.value - batch.target).square() * weight).mean() / 2
         terms["total"] = (
             terms["policy"]

@@ -44,7 +44,9 @@ if TYPE_CHECKING:
 
 BASE = "base"  # of the tiny base model's folder, beside the models
 _SIZE = re.compile(r"(?:l(\d{1,3})d(\d{1,5}))?r(\d{1,4})")
-WANTED_SIZE = "wanted rN, LoRA's rank, or lLdWrN, e.g. l2d64r16, for a tiny base model of L layers and width W"
+WANTED_SIZE = (
+    "wanted rN, LoRA's rank, or lLdWrN, e.g. l2d64r16, for a tiny base model of L layers and width W, a multiple of 16"
+)
 SMALLEST = 2, 64  # layers and width of the tiny base model where none are named
 
 
@@ -69,14 +71,15 @@ class Reinforce(Method):
 
     def first_model(self, game: TextGame, config: InitConfig, progress: Progress) -> tuple[dict[str, Any], Weights]:
         from pipeline.networks.language.adapters import LoraShape, layers_of, new_adapter
+        from pipeline.networks.language.base import HEAD_WIDTH
         from pipeline.networks.language.network import critic_weights, hidden_size
 
         match = _SIZE.fullmatch(config.network_size)
-        if not match or not int(match[3]) or (match[1] and not (int(match[1]) and int(match[2]) >= 16)):
+        size = (int(match[1]), int(match[2])) if match and match[1] else None
+        if not match or not int(match[3]) or (size and (0 in size or size[1] % HEAD_WIDTH)):
             raise UsageError(f"init --network-size {config.network_size}: {WANTED_SIZE}")
         if config.base_model and match[1]:
             raise UsageError(f"init --network-size {config.network_size}: the base model is given; wanted r{match[3]}")
-        size = (int(match[1]), int(match[2])) if match[1] else None
         path = config.base_model or config.new_model.parent / BASE
         if config.base_model is None and not path.exists():
             self._make_base(path, game, config, size or SMALLEST, progress)
@@ -120,8 +123,10 @@ class Reinforce(Method):
     def grown(self, game: TextGame, model: Model, config: TrainConfig) -> Grown:
         if config.network_size:
             raise UsageError(f"train --network-size: adapters of method {self.name} don't grow; leave it out")
-        architecture = {**model.info.architecture, "base": str(_base_path(model))}
-        return Grown(architecture, model.weights)
+        return Grown(self.with_whole_paths(model), model.weights)
+
+    def with_whole_paths(self, model: Model) -> dict[str, Any]:
+        return {**model.info.architecture, "base": str(_base_path(model))}
 
     def stored(self, architecture: dict[str, Any], folder: Path) -> dict[str, Any]:
         return {**architecture, "base": _relative(Path(str(architecture["base"])), folder)}

@@ -70,6 +70,14 @@ class AfterstateObjective(Objective):
     def weights(self, network: nn.Module) -> Weights:
         return {name: tensor.detach().cpu().numpy().copy() for name, tensor in network.state_dict().items()}
 
+    def check(self, batch: Batch) -> None:
+        found = torch.isfinite(batch.target).sum(1)
+        if (others := found[found != self._outputs]).numel():
+            raise MuGoError(
+                f"the games were played by a network with {int(others[0])} outputs, this one has {self._outputs}; "
+                "wanted games of a model with the same --value-head; run selfplay and gather again"
+            )
+
     def losses(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         error = (outputs.chances - batch.target[:, : self._outputs]).square().sum(1)
         return {"total": (error * batch.sample_weight).mean()}

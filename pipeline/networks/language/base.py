@@ -19,6 +19,7 @@ NOT_INSTALLED = "language models need the packages of the extra text: pip instal
 END, PAD = "<eos>", "<pad>"
 BYTES = 256
 NUMBERS = 90  # of two digits
+HEAD_WIDTH = 16  # of the tiny model's attention
 
 
 def transformers_package() -> Any:
@@ -53,6 +54,19 @@ class Base:
         return str(self.tokenizer.decode(tokens, skip_special_tokens=True))
 
 
+def without_dropout(config: Any) -> None:
+    """Set every dropout of a configuration of transformers to 0, those of its parts too.
+
+    An adapter is trained on the base as it answers, and compared with it: its logarithms of chances and its divergence
+    would be those of another model each time.
+    """
+    for name, value in list(vars(config).items()):
+        if hasattr(value, "to_diff_dict"):
+            without_dropout(value)
+        elif ("dropout" in name or name.endswith("drop")) and isinstance(value, float):
+            setattr(config, name, 0.0)
+
+
 def byte_tokenizer() -> Any:
     """A token for each byte, one that ends a text, one that fills up, and one for each number from 10 to 99.
 
@@ -72,15 +86,18 @@ def byte_tokenizer() -> Any:
 
 
 def tiny_model(layers: int, width: int, longest: int, seed: int) -> Any:
-    """A causal language model of bytes with random weights; longest: tokens of a text."""
+    """A causal language model of bytes with random weights.
+
+    width: a multiple of HEAD_WIDTH; longest: tokens of a text.
+    """
     transformers = transformers_package()
     config = transformers.LlamaConfig(
         vocab_size=BYTES + 2 + NUMBERS,
         hidden_size=width,
         intermediate_size=-(-width * 8 // 3 // 8) * 8,
         num_hidden_layers=layers,
-        num_attention_heads=max(1, width // 16),
-        num_key_value_heads=max(1, width // 16),
+        num_attention_heads=width // HEAD_WIDTH,
+        num_key_value_heads=width // HEAD_WIDTH,
         max_position_embeddings=longest,
         initializer_range=0.1,  # 0.02 is meant for wide models: this one would learn nothing for hundreds of steps
         tie_word_embeddings=True,

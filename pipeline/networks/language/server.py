@@ -1,7 +1,7 @@
 """A generation server: one process that holds the base model and answers for all threads of another (--backend server).
 
 So self-play's threads need no copy of the model each, and what they ask at the same time is answered in one batch. The
-process that plays starts it, and it ends when that process does. Adapters are exchanged by name; one that the server
+process that plays starts it, and it ends when that process does. Adapters are exchanged by number; one that the server
 has forgotten is sent again.
 
 They speak through a socket in a folder that only this user can enter, with a key that only these two know; it isn't
@@ -38,6 +38,7 @@ from pipeline.networks.language.adapters import LoraShape
 from pipeline.networks.language.generation import Answering, Answers, Speaker
 
 ADAPTERS_KEPT = 32
+MOST_TRIES = 100  # to ask an adapter that others push out of the server
 
 Load = Callable[..., Speaker]
 """(folder of the base, its fingerprint, shape, weights, template, reading) → a speaker."""
@@ -123,14 +124,12 @@ class GenerationServer:
                 self._folder.cleanup()
 
 
-class RemoteSpeaker(Answering):
-    """An adapter in the server, for one thread."""
+class RemoteAdapter:
+    """An adapter in the server, one for all threads of a player: what they ask together is answered in one batch."""
 
     def __init__(
         self,
         server: GenerationServer,
-        thread: int,
-        tokenizer: Any,
         base: tuple[Path, str],
         shape: LoraShape,
         weights: Mapping[str, NDArray[Any]],
@@ -138,14 +137,35 @@ class RemoteSpeaker(Answering):
         reading: str,
     ) -> None:
         """base: its folder and fingerprint. Raises MuGoError if the server can't load it."""
-        super().__init__(lambda text: list(tokenizer.encode(text, add_special_tokens=False)), template, reading)
-        self._server, self._thread, self._number = server, thread, next(_numbers)
+        self._server, self._number, self._weights = server, next(_numbers), dict(weights)
         self._facts = {
             "kind": "load", "number": self._number, "base": str(base[0]), "fingerprint": base[1], "rank": shape.rank,
             "alpha": shape.alpha, "targets": list(shape.targets), "template": template, "reading": reading,
         }  # fmt: skip
-        self._weights = dict(weights)
-        server.ask(thread, self._facts, self._weights)
+        self._load(0)
+
+    def _load(self, thread: int) -> None:
+        self._server.ask(thread, self._facts, self._weights)
+
+    def ask(self, thread: int, request: Mapping[str, Any], arrays: Arrays) -> Message:
+        """The reply to this request, which gets the adapter's number. Raises MuGoError as GenerationServer.ask does."""
+        for _ in range(MOST_TRIES):
+            reply = self._server.ask(thread, {**request, "number": self._number}, arrays)
+            if reply[0]["status"] != "unknown":
+                return reply
+            self._load(thread)  # others may come before the next question, and push it out again
+        raise MuGoError(
+            f"the generation server: more than {ADAPTERS_KEPT} adapters answer at the same time; wanted fewer threads or "
+            "opponents, or --backend auto"
+        )
+
+
+class RemoteSpeaker(Answering):
+    """An adapter in the server, for one thread."""
+
+    def __init__(self, adapter: RemoteAdapter, thread: int, tokenizer: Any, template: str, reading: str) -> None:
+        super().__init__(lambda text: list(tokenizer.encode(text, add_special_tokens=False)), template, reading)
+        self._adapter, self._thread = adapter, thread
 
     def answer(
         self,
@@ -157,14 +177,10 @@ class RemoteSpeaker(Answering):
     ) -> Answers:
         """See Answering."""
         request = {
-            "kind": "answer", "number": self._number, "prompts": [list(map(int, prompt)) for prompt in prompts],
+            "kind": "answer", "prompts": [list(map(int, prompt)) for prompt in prompts],
             "temperature": temperature, "most": most,
         }  # fmt: skip
-        streams = {"keys": keys, "counters": np.asarray(counters)}
-        said, arrays = self._server.ask(self._thread, request, streams)
-        if said["status"] == "unknown":
-            self._server.ask(self._thread, self._facts, self._weights)
-            said, arrays = self._server.ask(self._thread, request, streams)
+        said, arrays = self._adapter.ask(self._thread, request, {"keys": keys, "counters": np.asarray(counters)})
         return Answers(arrays["tokens"], arrays["values"], said["texts"])
 
 
@@ -197,6 +213,7 @@ class _Serving:
         """(connection, reply) of each request; questions to one adapter are answered in one batch."""
         found: list[tuple[Any, dict[str, Any], Arrays]] = []
         together: dict[tuple[int, float, int], list[tuple[Any, dict[str, Any], Arrays]]] = {}
+        speakers: dict[int, Speaker] = {}  # one that is loaded after a question may push out another
         for connection, said, arrays in requests:
             if said["kind"] == "load":
                 found.append((connection, self._load(said, arrays), {}))
@@ -204,13 +221,14 @@ class _Serving:
                 found.append((connection, {"status": "unknown"}, {}))
             else:
                 alike = said["number"], said["temperature"], said["most"]
+                speakers[said["number"]] = self._speakers[said["number"]]
+                self._speakers.move_to_end(said["number"])
                 together.setdefault(alike, []).append((connection, said, arrays))
         for (number, temperature, most), asked in together.items():
             prompts = [prompt for _, said, _ in asked for prompt in said["prompts"]]
             keys, counters = (np.concatenate([arrays[name] for _, _, arrays in asked]) for name in ("keys", "counters"))
-            self._speakers.move_to_end(number)
             try:
-                answers = self._speakers[number].answer(prompts, keys, counters, temperature, most)
+                answers = speakers[number].answer(prompts, keys, counters, temperature, most)
             except Exception as error:  # whatever goes wrong, who asked must hear of it
                 failed = {"status": "failed", "why": f"{type(error).__name__}: {error}"}
                 found += [(connection, failed, {}) for connection, _, _ in asked]
@@ -230,6 +248,7 @@ class _Serving:
             self._speakers[said["number"]] = self._make(Path(said["base"]), said["fingerprint"], shape, weights, *words)
         except Exception as error:
             return {"status": "failed", "why": str(error)}
+        self._speakers.move_to_end(said["number"])
         while len(self._speakers) > ADAPTERS_KEPT:
             self._speakers.popitem(last=False)
         return {"status": "done"}
@@ -246,7 +265,7 @@ def _end_with_parent() -> None:
 
 
 def serve(address: str, key: bytes, load: Load) -> None:
-    """Until standard input ends. load: what makes a speaker of what RemoteSpeaker sends."""
+    """Until standard input ends. load: what makes a speaker of what RemoteAdapter sends."""
     listener = Listener(address, "AF_UNIX", authkey=key)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     print("ready", flush=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ class Engine:
             model=str(path), enable_lora=True, max_lora_rank=max(8, most_rank), max_loras=ADAPTERS_LOADED
         )
         self.adapters = 0
+        self._lock = threading.Lock()  # the engine is made for one thread
 
     def generate(
         self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], temperature: float, most: int, adapter: Any
@@ -52,7 +54,8 @@ class Engine:
         common = {"temperature": temperature, "max_tokens": most, "stop_token_ids": [self.end_token]}
         params = [self._vllm.SamplingParams(seed=seed, **common) for seed in seeds]
         asked = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
-        found = self.llm.generate(asked, params, use_tqdm=False, lora_request=adapter)
+        with self._lock:
+            found = self.llm.generate(asked, params, use_tqdm=False, lora_request=adapter)
         return [list(one.outputs[0].token_ids)[:most] for one in found]
 
     def adapter(self, folder: Path) -> Any:

@@ -18,6 +18,7 @@ pytest.importorskip("transformers", reason="language models need the extra text"
 
 from pipeline.config import (
     EvaluateConfig,
+    ExportConfig,
     GatherConfig,
     InitConfig,
     ReportConfig,
@@ -55,6 +56,7 @@ from pipeline.storage.chunks import newest_complete_set, read_chunk
 from pipeline.storage.models import read_model
 from pipeline.storage.shards import BOTH, Shard, newest_shards, read_shard, write_shard
 from pipeline.train.command import train
+from pipeline.train.export import export
 from pipeline.train.init import init
 from pipeline.verify.command import verify
 from tests.methods.reinforce.helpers import KUHN, SIZE, first_model
@@ -405,5 +407,17 @@ def test_a_base_model_that_stands_there_is_taken_if_it_is_the_one_asked_for(tmp_
     ):
         with pytest.raises(UsageError, match=problem):
             init(InitConfig(**{**asked, **changed}))
+    for size in ("l1d100r4", "l1d0r4"):
+        with pytest.raises(UsageError, match=f"{size}: wanted rN, .* of L layers and width W, a multiple of 16"):
+            init(InitConfig(**{**asked, "network_size": size, "new_model": tmp_path / "elsewhere/000000-init"}))
     for name, size in (("000001-same", SIZE), ("000002-rank", "r8")):
         init(InitConfig(**{**asked, "network_size": size, "new_model": models / name}))
+
+
+def test_an_exported_adapter_finds_its_base_from_where_it_lies(tmp_path: Path) -> None:
+    path = first_model(tmp_path)
+    base = str((tmp_path / "saved_models/base").resolve())
+    for output, wanted in ((tmp_path / "given/mine", base), (path.with_name("mine"), "base")):
+        found = export(ExportConfig(model=path, output=output))
+        assert found.base == wanted and f"its base model {wanted} isn't part of it" in "\n".join(found.lines())
+        assert method_named("reinforce").load(read_model(output), 1, 1, "auto", SILENT)

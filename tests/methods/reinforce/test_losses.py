@@ -9,6 +9,7 @@ import torch
 pytest.importorskip("transformers", reason="language models need the extra text")
 
 from pipeline.config import TrainConfig
+from pipeline.errors import MuGoError
 from pipeline.methods.reinforce.losses import Batch, ReinforceObjective
 from pipeline.networks.language.network import Said
 
@@ -72,3 +73,9 @@ def test_rows_count_their_weight_and_a_critic_learns_its_target() -> None:
     assert terms["policy"].item() == pytest.approx(-said.logprob[0, 0].item() / 2)
     assert terms["total"].item() == pytest.approx(terms["policy"].item() + 2 * terms["value"].item())
     assert critic.errors(said, batch).tolist() == [0.5, 8.0]
+
+
+def test_a_critic_needs_targets() -> None:
+    objective().check(batch_of([1.0], [1]))
+    with pytest.raises(MuGoError, match="recorded without a critic; wanted games of a model of method a2c"):
+        objective(has_critic=True).check(batch_of([1.0], [1]))

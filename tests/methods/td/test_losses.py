@@ -91,6 +91,17 @@ def test_training_reaches_its_targets(outputs: int) -> None:
     assert {name: array.shape for name, array in trainer.weights.items()} == {k: v.shape for k, v in weights.items()}
 
 
+@pytest.mark.parametrize(("recorded", "outputs"), [(5, 1), (1, 5)])
+def test_targets_of_another_number_of_outputs_are_refused(recorded: int, outputs: int) -> None:
+    """Chances of winning are no values, and one value is no five chances."""
+    trainer = Trainer(AfterstateObjective(3, 3.0, outputs), random_weights(3, 2, outputs, 0), TrainConfig())
+    batch = batch_of(np.zeros((4, 3)), np.full((4, recorded), 0.5), np.zeros(4))
+    for use in (trainer.step, lambda one: trainer.evaluate([one])):
+        with pytest.raises(MuGoError, match=f"with {recorded} outputs, this one has {outputs}; wanted games of a mod"):
+            use(batch)
+    assert trainer.total_steps == 0
+
+
 def test_other_weights_are_refused() -> None:
     with pytest.raises(MuGoError, match="its weights have 5 outputs; its architecture says 1"):
         AfterstateObjective(10, 3.0, 1).network(random_weights(10, 8, 5, 0))

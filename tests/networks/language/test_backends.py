@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -16,10 +18,12 @@ pytest.importorskip("transformers", reason="language models need the extra text"
 
 from pipeline.errors import MuGoError, UsageError
 from pipeline.networks.language.base import tiny_model
-from pipeline.networks.language.generation import VALUE_BIAS, VALUE_WEIGHT
+from pipeline.networks.language.generation import VALUE_BIAS, VALUE_WEIGHT, Speaker
 from pipeline.networks.language.network import critic_weights
+from pipeline.networks.language.server import _Serving
 from pipeline.players import language
 from pipeline.players.language import answering, load_base, write_base
+from pipeline.players.language_server import load
 from tests.networks.language.test_language import adapter, shape_of
 
 WORDS = ("plain", "brackets")
@@ -83,6 +87,67 @@ def test_an_adapter_that_the_server_forgot_is_sent_again(base: tuple[Path, str],
     assert (first.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4).tokens == before.tokens).all()
 
 
+class Served:
+    """A server in this process, which notes requests and forgets adapters as often as it is told."""
+
+    def __init__(self) -> None:
+        self.serving = _Serving(load)
+        self.requests: list[tuple[int, dict[str, Any], Any]] = []
+        self.forgets = 0
+
+    def ask(self, thread: int, said: dict[str, Any], arrays: Any) -> Any:
+        self.requests.append((thread, dict(said), arrays))
+        if said["kind"] == "answer" and self.forgets:
+            self.forgets -= 1
+            return {"status": "unknown"}, {}
+        return self.serving.replies([self.requests[-1]])[0][1:]
+
+    def close(self) -> None:
+        pass
+
+
+def test_threads_share_an_adapter_and_are_answered_in_one_batch(
+    base: tuple[Path, str], server: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, _ = base
+    server.append(served := Served())
+    speakers = answering("server", 3, base, shape_of(path), adapter(path, 4), WORDS)
+    assert [said["kind"] for _, said, _ in served.requests] == ["load"]
+    alone = [one.answer([[65], [66 + i]], KEYS[:2], COUNTERS[:2], 1.0, 4).texts for i, one in enumerate(speakers)]
+    asked, answer = [], Speaker.answer
+    monkeypatch.setattr(Speaker, "answer", lambda one, *args: (asked.append(len(args[0])), answer(one, *args))[1])
+    replies = served.serving.replies(served.requests[1:])
+    assert asked == [6] and [said["texts"] for _, said, _ in replies] == alone
+
+
+def test_a_question_is_repeated_while_the_adapter_is_forgotten(base: tuple[Path, str], server: list[Any]) -> None:
+    path, _ = base
+    server.append(served := Served())
+    speaker = answering("server", 1, base, shape_of(path), adapter(path, 4), WORDS)[0]
+    wanted = speaker.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4)
+    served.forgets = 3
+    assert speaker.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4).texts == wanted.texts
+    served.forgets = 10**6
+    with pytest.raises(MuGoError, match="more than 32 adapters answer at the same time"):
+        speaker.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4)
+
+
+def test_an_adapter_that_is_pushed_out_still_answers_what_came_before(
+    base: tuple[Path, str], server: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, _ = base
+    monkeypatch.setattr("pipeline.networks.language.server.ADAPTERS_KEPT", 1)
+    server.append(served := Served())
+    first = answering("server", 1, base, shape_of(path), adapter(path, 4), WORDS)[0]
+    first.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4)
+    _, question = served.requests
+    answering("server", 1, base, shape_of(path), adapter(path, 5), WORDS)
+    load_first, load_second = served.requests[0], served.requests[-1]
+    served.serving.replies([load_first])
+    replies = served.serving.replies([question, load_second, question])
+    assert sorted(said["status"] for _, said, _ in replies) == ["done", "done", "unknown"]
+
+
 def test_a_server_that_fails_or_ends_is_named(base: tuple[Path, str], server: list[Any]) -> None:
     path, _ = base
     with pytest.raises(MuGoError, match=r"the generation server: adapter: .* is missing; wanted"):
@@ -115,16 +180,38 @@ class FakeVllm(ModuleType):
         self.LLM = LLM
 
 
-def test_vllm_is_asked_with_adapters_lengths_and_seeds(base: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    path, _ = base
+@pytest.fixture
+def vllm(monkeypatch: pytest.MonkeyPatch) -> FakeVllm:
     fake, request = FakeVllm(), ModuleType("vllm.lora.request")
     request.LoRARequest = lambda name, number, folder: (name, number, Path(folder))  # type: ignore[attr-defined]
     for name, module in (("vllm", fake), ("vllm.lora", ModuleType("vllm.lora")), ("vllm.lora.request", request)):
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr(language, "_ENGINES", {})
+    return fake
+
+
+def test_vllm_is_asked_by_one_thread_at_a_time(base: tuple[Path, str], vllm: FakeVllm) -> None:
+    speakers = answering("vllm", 2, base, shape_of(base[0]), adapter(base[0], 4), WORDS)
+    together, met = threading.Barrier(2), []
+    generate = vllm.LLM.generate
+
+    def meeting(*args: Any, **settings: Any) -> list[Any]:
+        with suppress(threading.BrokenBarrierError):
+            together.wait(0.5)
+            met.append(threading.get_ident())
+        return generate(*args, **settings)
+
+    vllm.LLM.generate = meeting
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda one: one.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4), speakers))
+    assert not met and len(vllm.asked) == 2
+
+
+def test_vllm_is_asked_with_adapters_lengths_and_seeds(base: tuple[Path, str], vllm: FakeVllm) -> None:
+    path, _ = base
     speakers = answering("vllm", 2, base, shape_of(path), adapter(path, 4), WORDS)
     said = speakers[0].answer([[65, 66], [67]], KEYS[:2], COUNTERS[:2], 0.5, 6)
-    prompts, params, (_, number, folder) = fake.asked[0]
+    prompts, params, (_, number, folder) = vllm.asked[0]
     assert [one["prompt_token_ids"] for one in prompts] == [[65, 66], [67]] and number == 1
     assert {(one.temperature, one.max_tokens) for one in params} == {(0.5, 6)} and params[0].seed != params[1].seed
     assert (folder / "adapter_config.json").exists() and (folder / "adapter_model.safetensors").exists()

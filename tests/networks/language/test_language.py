@@ -159,6 +159,23 @@ def test_only_the_adapter_is_trained_and_checkpointing_or_accumulation_changes_n
         assert all(torch.allclose(gradient, other[name], atol=1e-5) for other in gradients[1:]), name
 
 
+def test_a_base_with_dropout_is_trained_without(tmp_path: Path) -> None:
+    import transformers
+
+    path = tmp_path / "base"
+    config = transformers.OPTConfig(
+        vocab_size=BYTES + 92, hidden_size=32, word_embed_proj_dim=32, ffn_dim=32, num_hidden_layers=2,
+        num_attention_heads=2, max_position_embeddings=64, dropout=0.5, attention_dropout=0.5, layerdrop=0.5,
+        bos_token_id=None, eos_token_id=BYTES, pad_token_id=BYTES + 1,
+    )  # fmt: skip
+    write_base(path, transformers.OPTForCausalLM(config))
+    network = AnsweringNetwork(load_base(path), shape_of(path), adapter(path, 5))
+    inputs = inputs_of([[65, 66], [67]], [[5, BYTES], [6, BYTES]], 8, 12)
+    said = network.eval()(inputs)
+    for _ in range(3):
+        assert all(torch.equal(one, other) for one, other in zip(network.train()(inputs), said, strict=True))
+
+
 def test_in_bfloat16_it_says_and_learns_nearly_the_same(folder: Path) -> None:
     weights = adapter(folder, 6) | critic_weights(32)
     base = load_base(folder)
