@@ -319,7 +319,7 @@ class MatchRunner:
     ) -> None:
         """Play the missing games until the match is settled, or every game was played or has failed twice.
 
-        Raises MuGoError if every game failed, or each of the first; KeyboardInterrupt after recording the finished ones.
+        Raises MuGoError if every game failed, or the first ones all did; KeyboardInterrupt after recording what ended.
         """
         missing = writer.missing()
         if not missing or settled(writer):
