@@ -287,8 +287,18 @@ def _play_condition(
 def _conclude(
     config: EvaluateConfig, summary: EvaluateSummary, challenger: Entrant, champion: Entrant, progress: Progress
 ) -> EvaluateSummary:
-    """Write the summary and promote. After a kill in between, the next run finds the promotion pending and makes it."""
+    """Write the summary and promote. After a kill in between, the next run finds the promotion pending and makes it.
+
+    A match that has promoted its challenger stays the one that did.
+    """
     folder, home = Path(summary.match), _home(champion)
+    before = read_summary(folder) or {}
+    if _was_promoted(before, challenger, champion):
+        summary = _with_outcome(summary, True, "promoted")
+        missed = PENDING in before or NOT_IN_POOL in before
+        outside = _join_pool(config, challenger.spec.path, progress) if missed and challenger.spec.path else {}
+        write_summary(folder, {**stored(summary), **outside})
+        return summary
     why_not = _why_not(config, challenger, champion)
     if not summary.passed or why_not:
         outcome = "not promoted" + (f": {why_not}" if summary.passed else "")
@@ -319,6 +329,18 @@ def _conclude(
         progress.warn(summary.reason)
     write_summary(folder, {**stored(summary), **outside})
     return summary
+
+
+def _was_promoted(before: dict[str, Any], challenger: Entrant, champion: Entrant) -> bool:
+    """Whether an earlier run has promoted the challenger by this match, whose summary it left; not if the champion of
+    this match is champion again.
+    """
+    home = _home(champion)
+    if home is None or not (before.get("promoted") or before.get(PENDING)):
+        return False
+    present = present_champion(home)
+    # Pending, and the kill came after best_model was re-pointed.
+    return present == challenger.spec.path if before.get(PENDING) else present != champion.spec.path
 
 
 def _why_not(config: EvaluateConfig, challenger: Entrant, champion: Entrant) -> str:

@@ -8,6 +8,7 @@ from pool, champions and ratings as they are then.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -115,7 +116,8 @@ def _is_due(one: Candidate, strategy: str, last: datetime | None) -> bool:
         return False
     if last is None or one.created is None:
         return True
-    return one.created - last >= timedelta(minutes=settings.minutes_of(strategy))
+    # One that was made before the last by its clock is due: how long after it was made, nobody knows.
+    return not timedelta() <= one.created - last < timedelta(minutes=settings.minutes_of(strategy))
 
 
 # Whom it may meet
@@ -189,7 +191,7 @@ class Planner:
                                      plan.strategy)  # fmt: skip
             names, start = list(dict.fromkeys([*plan.opponents, *new])), plan.start
             if plan.strategy == LADDER and new:
-                names, start = found.ladder(names)
+                names, start = found.longer_ladder(plan, record.planned, new)
             plans.append(Plan(strategy=plan.strategy, opponents=names, start=start))
         if not found.opponents:
             return record
@@ -234,7 +236,9 @@ class Planner:
             return []
         for member in members:
             if is_engine(member.spec) and not self._config.allow_engines:
-                problem = f"it is an engine, which would run {member.spec!r}; wanted --allow-engines to run it"
+                problem = (
+                    f"it is an engine, which would run {member.spec!r}; wanted --allow-engines when this was planned"
+                )
                 found.skip(member.name, problem, again=False)
         return [member for member in members if member.name not in found.skipped]
 
@@ -247,7 +251,9 @@ class Planner:
                 found.skip(CHAMPION, "no older model was champion", again=False)
                 return []
             newest = champions[-1]
-            return [f"{self._home}/{newest.name}" if newest.parent.samefile(self._home) else str(newest)]
+            return [
+                f"{self._home}/{newest.name}" if newest.parent == Path(os.path.realpath(self._home)) else str(newest)
+            ]
         if not text.startswith(POOL):
             return [text]
         if THE_POOL in found.skipped:
@@ -326,6 +332,18 @@ class _Found:
                 nearest = [abs(rating_of(name, self.rated) - rated.bradley_terry) for name in rungs]
                 return rungs, nearest.index(min(nearest))
         return rungs, len(rungs) // 2
+
+    def longer_ladder(self, plan: Plan, planned: Mapping[str, Opponent], new: Sequence[str]) -> tuple[list[str], int]:
+        """As ladder(), of a plan's with new names in between. The others keep their order, the model its place."""
+        if not plan.opponents:
+            return self.ladder(new)
+        then = [(name, planned[name].rating) for name in plan.opponents]
+        ratings = [rating_of(name, self.rated) if rating is None else rating for name, rating in then]
+        rungs, first = list(plan.opponents), plan.opponents[plan.start]
+        for name in reversed(self.ladder([name for name in new if name not in plan.opponents])[0]):
+            higher = (at for at, rating in enumerate(ratings) if rating > rating_of(name, self.rated))
+            rungs.insert(next(higher, len(ratings)), name)
+        return rungs, rungs.index(first)
 
 
 def _identity(entrant: Entrant) -> tuple[object, ...]:

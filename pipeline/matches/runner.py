@@ -319,7 +319,7 @@ class MatchRunner:
     ) -> None:
         """Play the missing games until the match is settled, or every game was played or has failed twice.
 
-        Raises MuGoError if every game failed; KeyboardInterrupt after recording the finished ones.
+        Raises MuGoError if every game failed, or the first ones all did; KeyboardInterrupt after recording what ended.
         """
         missing = writer.missing()
         if not missing or settled(writer):
@@ -327,6 +327,9 @@ class MatchRunner:
         progress = self._progress
         failures: list[MatchFailure] = []
         given_up: set[int] = set()
+        # Where others came to an end, games that failed before say nothing about the rest. They come first.
+        known = {failure.failed for failure in writer.failures} if writer.games else set()
+        fresh = set(missing) - known
 
         def on_outcomes(games: list[MatchGame], failed: list[MatchFailure]) -> bool:
             writer.add(games)
@@ -341,7 +344,7 @@ class MatchRunner:
 
         def nothing_works() -> bool:
             """Whether the first games all failed: then the others, maybe hundreds, aren't tried."""
-            return not writer.added and len(missing) > len(given_up) >= 2 * ENGINE_ROWS
+            return not writer.added and len(fresh) > len(given_up - known) >= 2 * ENGINE_ROWS
 
         what = f"{writer.header.challenger} against {writer.header.champion}"
         progress.start(what, writer.num_games, "games", done=len(writer.games))
@@ -350,9 +353,8 @@ class MatchRunner:
         finally:
             progress.finish()
         if nothing_works() or (failures and not writer.games):
-            raise MuGoError(
-                f"{writer.folder}: every game failed, e.g. {failures[-1].problem}; mend that and run it again"
-            )
+            which = f"all {len(given_up)} games that were tried" if writer.games else "every game"
+            raise MuGoError(f"{writer.folder}: {which} failed, e.g. {failures[-1].problem}; mend that and run it again")
 
     def _openings(
         self,

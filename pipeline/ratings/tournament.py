@@ -116,13 +116,14 @@ def _play(config: TournamentConfig, field: Field, runner: MatchRunner, history: 
         cut_short = [match for match in own if len(match.games) < match.num_games and match.folder.name not in begun]
         if cut_short:
             one, other = (info.rated_as for info in cut_short[0].header.players)
-            games = cut_short[0].num_games - len(cut_short[0].games)
+            games, more = cut_short[0].num_games - len(cut_short[0].games), 0
         else:
             how = config.schedule, field.place, config.against, field.with_handicap
             one, other = next_pair(field.names, results, *how)
-            games = 2 * min(-(-left // 2), config.pairs_per_round)
+            more = min(-(-left // 2), config.pairs_per_round)
+            games = 2 * more
         begun |= {layout.match_name(one, other), layout.match_name(other, one)}
-        if not _round(config, runner, field.entrants[one], field.entrants[other], games):
+        if not _round(config, runner, field.entrants[one], field.entrants[other], games, more):
             progress.warn("no game of the last round came to an end; stopping here")
             return
 
@@ -243,8 +244,12 @@ def _entrant(config: TournamentConfig, entrants: dict[str, Entrant], text: str, 
 # Playing
 
 
-def _round(config: TournamentConfig, runner: MatchRunner, one: Entrant, other: Entrant, num_games: int) -> int:
-    """Play num_games more games of these two; returns how many came to an end. Games cut short come first."""
+def _round(
+    config: TournamentConfig, runner: MatchRunner, one: Entrant, other: Entrant, num_games: int, num_pairs: int
+) -> int:
+    """Add so many pairs of games of these two and play num_games; returns how many came to an end. Older ones that are
+    missing come first.
+    """
     folder = config.output_dir / layout.match_name(one.name, other.name)
     swapped = config.output_dir / layout.match_name(other.name, one.name)
     if swapped.exists():
@@ -253,8 +258,6 @@ def _round(config: TournamentConfig, runner: MatchRunner, one: Entrant, other: E
         writer = runner.open(folder, (one, other), 0)
         before = len(writer.games)
         wanted = before + num_games
-        more = -(-(wanted - writer.num_games) // 2)
-        if more > 0:
-            runner.extend(writer, (one, other), more)
+        runner.extend(writer, (one, other), num_pairs)
         runner.play(writer, (one, other), lambda so_far: len(so_far.games) >= wanted)
         return len(writer.games) - before

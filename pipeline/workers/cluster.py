@@ -135,6 +135,10 @@ class Cluster:
             if actor.node is node and actor.threads == threads:
                 self.idle.remove(actor)
                 return actor
+        in_the_way = [actor for actor in self.idle if actor.node is node]  # they keep their CPUs
+        for actor in in_the_way:
+            self.idle.remove(actor)
+            self.kill(actor)
         resources = {"num_cpus": threads, "num_gpus": node.gpus_of(threads)}
         options = {**resources, "max_restarts": 0, "max_concurrency": AT_ONCE, **self._on(node)}
         return _Actor(self._ray.remote(PlayingActor).options(**options).remote(), node, threads)

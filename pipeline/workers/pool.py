@@ -235,6 +235,8 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
         count = min(room, fair - len(worker.games), len(self._waiting))
         if count > 0:
             numbers = [self._waiting.popleft() for _ in range(count)]
+            if not worker.games:  # it had nothing to do until now
+                worker.moved = [time.monotonic()] * len(worker.moved)
             worker.games.update(numbers)
             worker.send(numbers)
 

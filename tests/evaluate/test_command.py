@@ -278,6 +278,38 @@ def test_a_kill_between_promotion_and_summary_is_made_good(tmp_path, models, mad
     assert saved["promoted"] is True and "promotion_pending" not in saved
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_promotion_stays_one_when_its_match_is_asked_for_again(tmp_path, models, monkeypatch, killed):
+    """Both players by name, as the champion of then isn't best_model any more."""
+    names = {"black_model": str(models / "000000-test"), "white_model": str(models / "000001-test")}
+    config = config_for(tmp_path, threshold=0, **names)
+    written = stage.write_summary
+
+    def write(folder, summary):
+        if killed and summary["promoted"]:
+            raise KeyboardInterrupt
+        written(folder, summary)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stage, "write_summary", write)
+        if killed:
+            with pytest.raises(KeyboardInterrupt):
+                evaluate(config)
+            (tmp_path / "pool.json").unlink()  # as if the kill had come before it joined
+        else:
+            evaluate(config)
+    folder = tmp_path / "evaluate" / "000001-test-vs-000000-test"
+    for _ in range(2):
+        summary = evaluate(config)
+        assert summary.promoted and summary.reason.endswith("; promoted")
+        saved = read_match(folder).summary
+        assert saved["promoted"] is True and "promotion_pending" not in saved
+        assert "000001-test" in [member.name for member in read_pool(tmp_path / "pool.json").members]
+    set_champion(models, make_model(models, number=2, seed=2), {"reason": "somebody else"})
+    assert evaluate(config).promoted and resolve_champion(models / "best_model").name == "000002-test"
+    assert len(read_promotions(models)) == 3
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_match_killed_hard_goes_on(tmp_path, models, workers):
     """Real processes, real networks, SIGKILL. The threshold is far from what random networks score against each other:

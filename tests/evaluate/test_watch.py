@@ -23,7 +23,7 @@ import main
 from pipeline.config import EvaluateConfig, InitConfig
 from pipeline.errors import FileError, NotYet, UsageError, explain
 from pipeline.evaluate import watch as module
-from pipeline.evaluate.planning import Candidate, calendar
+from pipeline.evaluate.planning import Candidate, Planner, calendar, rated_entrant
 from pipeline.evaluate.watch import watch
 from pipeline.games.registry import parse_game
 from pipeline.matches.runner import MatchRunner
@@ -217,6 +217,13 @@ def test_single_may_be_chosen_by_a_mode_of_the_pool(run: Path) -> None:
     assert found["000002-test"].skipped[0].opponent == "pool:fixed=nobody" and not found["000002-test"].results
 
 
+def test_a_champion_whose_folder_is_gone_is_skipped(run: Path) -> None:
+    set_champion(Path("saved_models"), make_model(Path("elsewhere"), 0, seed=9), {"reason": "test"})
+    shutil.rmtree("elsewhere")
+    found = watched(single_every=3, benchmark_games=0, ladder_games=0, tournament_games=0)["000003-test"]
+    assert "elsewhere" in found.skipped[0].opponent and found.skipped[0].again
+
+
 # When
 
 
@@ -242,6 +249,11 @@ def test_every_strategy_has_its_schedule() -> None:
     assert due("tournament", found) == [0, 1, 2, 3, 4, 5, 6]
     both = candidates(0, 4, 9, 10, 11, 30, 31, single_minutes=5, single_every=2)
     assert due("single", both) == [0, 2, 6]
+
+
+def test_a_model_whose_clock_lies_behind_is_due() -> None:
+    assert due("single", candidates(10, 3, 4, 12)) == [0, 1, 2, 3]
+    assert due("single", candidates(10, 3, 4, 12, single_minutes=5)) == [0, 1, 3]
 
 
 def test_what_was_planned_counts_for_later_models(run: Path) -> None:
@@ -472,6 +484,26 @@ def test_an_opponent_that_is_not_there_yet_is_skipped_until_it_is(run: Path) -> 
     make_model(Path("saved_models"), 10, seed=10)
     again = watched(**options)["000003-test"]
     assert again.is_whole and {one.opponent for one in again.results} == {"random", "000010-test@1"}
+
+
+def test_an_opponent_that_is_added_leaves_the_ladder_as_it_was_planned(run: Path) -> None:
+    """Whatever the ratings are by now."""
+    model = rated_entrant("saved_models/000003-test", 2)
+    ladder_only = settings(benchmark=["saved_models/000010-test", "random", "heuristic", "saved_models/000002-test"])
+    candidate = Candidate(Path("saved_models/000003-test"), 3, None, ladder_only, strategies=("ladder",))
+    planner = Planner(ladder_only, Path("saved_models"))
+    record = planner.plan(candidate, model)
+    rungs = ["random", "000002-test@2", "heuristic"]
+    ratings = {"random": -300.0, "000002-test@2": -200.0, "heuristic": 400.0}
+    record = record.model_copy(update={
+        "strategies": [record.strategies[0].model_copy(update={"opponents": rungs, "start": 2})],
+        "opponents": [record.planned[name].model_copy(update={"rating": ratings[name]}) for name in rungs],
+    })  # fmt: skip
+    assert [one.opponent for one in record.skipped] == ["saved_models/000010-test"]
+    make_model(Path("saved_models"), 10, seed=10)
+    [plan] = planner.complete(record, candidate, model).strategies
+    assert plan.opponents == ["random", "000002-test@2", "000010-test@2", "heuristic"]
+    assert plan.opponents[plan.start] == "heuristic"
 
 
 def test_a_pool_that_cannot_be_read_is_met_once_it_is_mended(run: Path) -> None:

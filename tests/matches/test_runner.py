@@ -19,7 +19,7 @@ from pipeline.matches import runner as module
 from pipeline.matches.runner import Entrant, MatchRunner, common_game, job_pairing, load_entrant
 from pipeline.matches.worker_pool import ProcessPool
 from pipeline.progress import Progress
-from pipeline.storage.matches import match_lock, read_match
+from pipeline.storage.matches import MatchFailure, match_lock, read_match
 from pipeline.storage.openings import write_openings
 from tests.helpers import make_model
 from tests.players.scripted_engine import engine_command, is_alive, wait_until_gone
@@ -354,6 +354,35 @@ def test_games_that_failed_for_good_are_played_by_the_next_run(tmp_path):
     second = play(tmp_path / "match", entrants, 12, game="go:5", threads=1)
     assert len(second.games) == 12 and second.failures == first.failures
     assert [one for one in second.games if one.index not in missing] == first.games
+
+
+def test_games_that_fail_again_and_again_do_not_keep_the_others_from_being_played(tmp_path, monkeypatch):
+    """They come first in the next run, and aren't taken for all games."""
+    players = ("random", "heuristic")
+    games = {one.index: one for one in play(tmp_path / "whole", players, 60, game="tictactoe").games}
+    problem = {"attempt": 2, "kind": "refusal", "player": "random", "problem": "I won't", "moves": []}
+
+    def go_on(*batches: range) -> int:
+        """So end the games of these batches, one batch after the other; how many are recorded then."""
+
+        def conduct(pool, numbers, on_outcomes, given_up) -> None:
+            for batch in batches:
+                failed = [one for one in batch if one in bad]
+                given_up.update(failed)
+                ended = [games[one] for one in batch if one not in bad]
+                if not on_outcomes(ended, [MatchFailure(failed=one, **problem) for one in failed]):
+                    return
+
+        monkeypatch.setattr(module, "conduct", conduct)
+        return len(play(tmp_path / "match", players, 60, game="tictactoe").games)
+
+    monkeypatch.setattr(MatchRunner, "_pool", lambda *arguments: None)
+    bad = range(20, 30)
+    assert go_on(range(20), bad) == 20
+    assert go_on(bad, range(30, 40)) == 30
+    bad = range(20, 60)
+    with pytest.raises(MuGoError, match=r"match: all 20 games that were tried failed, e.g. I won't; mend that"):
+        go_on(range(20, 30), range(40, 50), range(50, 60))
 
 
 def test_engines_end_with_the_match(tmp_path, workers):

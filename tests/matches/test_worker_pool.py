@@ -248,6 +248,22 @@ def test_messages_without_end_do_not_keep_the_outcomes_or_hide_a_worker_that_han
     assert len(first) + len(second) + len(pool.outcomes(0.0)) == 2000 and pool.looks == 2
 
 
+class Idle(pool_module.Worker):
+    def send(self, numbers):
+        pass
+
+
+def test_a_worker_that_was_idle_for_long_is_not_taken_for_hanging_once_it_gets_a_game():
+    pool, worker = Talking([]), Idle(0)
+    worker.beat([3, 3], [0, 0])
+    worker.moved = [time.monotonic() - 1000.0] * 2
+    pool.workers = [worker]
+    pool.give([7])
+    assert worker.games == {7} and not pool._stuck(worker)
+    worker.moved[1] -= 1000.0
+    assert "made no step for 1000 seconds" in pool._stuck(worker)
+
+
 # The end
 
 

@@ -9,6 +9,7 @@ import pytest
 from pipeline.config import TournamentConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.matches import runner as runner
+from pipeline.players import builtin
 from pipeline.players.builtin import HeuristicPlayer, RandomPlayer
 from pipeline.progress import Progress
 from pipeline.ratings import command as rating
@@ -20,6 +21,7 @@ from pipeline.storage.match_results import read_results
 from pipeline.storage.matches import list_matches, match_lock, read_match
 from pipeline.storage.ratings import read_ratings
 from tests.helpers import Heard, make_champion, make_model
+from tests.matches.helpers import Spoilt, seed_of_game
 
 
 def config_for(tmp_path: Path, **options) -> TournamentConfig:
@@ -162,6 +164,13 @@ def test_rounds_that_were_cut_short_come_first(tmp_path):
     for folder in list_matches(config.output_dir):
         match = read_match(folder)
         assert len(match.games) == match.num_games
+
+
+def test_games_that_always_fail_take_no_room_of_later_ones(tmp_path, monkeypatch):
+    seeds = {seed_of_game(0, index, 0) for index in (0, 1, 2, 4)}
+    monkeypatch.setitem(builtin.BUILT_INS, "random", lambda game, rows: Spoilt(game, rows, "fault", seeds))
+    tournament(config_for(tmp_path, games=12, pairs_per_round=2))
+    assert sum(played(tmp_path).values()) == 12
 
 
 def test_an_interrupt_is_never_hidden(tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,33 @@ def test_a_node_that_joins_gets_games_and_one_that_dies_loses_none(nodes):
         assert "others play its 8 games" in told.warned[0]
         assert theirs <= set(pool._waiting)
         pool.close()
+
+
+def test_actors_of_other_threads_make_room_on_their_node(monkeypatch):
+    here, there = module._Node("a", "a", 4.0), module._Node("b", "b", 4.0)
+    cluster = object.__new__(module.Cluster)
+    cluster.idle = idle = [module._Actor(object(), node, 2) for node in (here, there, here)]
+    kept = [idle[1]]
+    killed: list[object] = []
+    handle, started = object(), []
+
+    class Ray:
+        kill = killed.append
+
+        def remote(self, kind):
+            return self
+
+        def options(self, **options):
+            assert len(killed) == 2
+            started.append(options["num_cpus"])
+            return types.SimpleNamespace(remote=lambda: handle)
+
+    cluster._ray = Ray()
+    monkeypatch.setattr(module.Cluster, "_on", lambda self, node: {})
+    assert cluster.actor(here, 2).threads == 2 and not killed and not started
+    idle.insert(0, module._Actor(object(), here, 2))
+    assert cluster.actor(here, 1).handle is handle
+    assert started == [1] and cluster.idle == kept
 
 
 def test_actors_share_the_gpus_of_their_node(nodes):
