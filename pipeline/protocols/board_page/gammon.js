@@ -13,6 +13,7 @@ const act = (verb, more = {}) => api(`/api/gammon/${view.id}/${verb}`, { ply: vi
 /** Do what the person wants; show what comes back, then let the opponent move. */
 async function attempt(ask) {
   const mine = ++epoch;
+  thinking = false;
   try {
     const found = await ask();
     if (mine !== epoch) return;
@@ -159,7 +160,7 @@ function draw() {
   $("game-name").textContent = view.game;
   drawPlayers(view, (player) => element("circle", { class: `checker ${player ? "black" : "white"}`, cx: 20, cy: 20, r: 17 }));
   $("last").textContent = view.last;
-  $("undo").disabled = view.ply < 2 && !view.made.length;
+  $("undo").disabled = view.ply < 2 && !view.made.length && !view.over; // a resignation can be taken back
   $("pass").hidden = !view.must_pass;
   $("resign").disabled = view.over;
   $("typed").hidden = !view.mine || view.made.length > 0;
