@@ -44,7 +44,8 @@ function show(found) {
 
 /** A click or Enter on a place: take a checker there, or put down the one that was taken. */
 function choose(place) {
-  if (!view || !view.mine || thinking) return;
+  if (!view || view.over || thinking) return;
+  if (!view.mine) return attempt(async () => view); // the opponent has failed: ask again
   if (taken !== null && view.steps.some(([source, target]) => source === taken && target === place)) {
     const source = taken;
     return attempt(() => act("step", { source, target: place }));
@@ -56,6 +57,7 @@ function choose(place) {
 function statusText() {
   if (view.over) return `${view.result}.`;
   if (thinking) return `${view.opponent} is thinking…`;
+  if (!view.mine) return `${view.opponent} is to move. Click on the board to ask again.`;
   const who = view.human === null ? view.colours[view.turn] : `Your turn, ${view.colours[view.turn]}`;
   const dice = `dice ${view.dice.slice(0, 2).join(" and ")}`;
   if (view.must_pass) return `${who}: ${dice}. Nothing can be played.`;
