@@ -53,7 +53,6 @@ class GtpEngine(PipedEngine):
         if version.strip() != "2":
             raise self._fault("protocol", f"speaks GTP version {quote(version)}; wanted 2")
         self.commands = frozenset(self.send("list_commands", limit).split())
-        self._speaks = bool(self.commands)
         missing = [command for command in NEEDED_COMMANDS if command not in self.commands]
         if missing:
             raise self._fault("protocol", f"doesn't know {', '.join(missing)}; wanted an engine that can play a game")
@@ -90,6 +89,7 @@ class GtpEngine(PipedEngine):
         if parts is None or parts[2] != number:
             problem = f"answered {command!r}, number {number}, with {quote(lines[0])}; wanted ={number} or ?{number}"
             raise self._fault("protocol", problem)
+        self._speaks = True
         answer = "\n".join([parts[3] or "", *lines[1:]]).strip()
         if parts[1] == "?":
             raise self._fault("refusal", f"refused {command!r}: {quote(answer)}")

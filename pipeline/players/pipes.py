@@ -35,6 +35,7 @@ from pipeline.priority import share_niceness
 GAMES_FOLDER = "/usr/games"  # Debian installs engines there, and many a PATH lacks it
 START_SECONDS = 20.0  # an engine may load a network before it answers for the first time
 GRACE_SECONDS = 1.0  # for quitting when asked, and again for ending on SIGTERM
+MOST_MILLISECONDS = 3_600_000  # of one look at the pipes; the system counts them in an int
 MAX_REPLY_BYTES = 1 << 20
 MAX_STDERR_BYTES = 4096
 MAX_QUOTED = 200  # characters of an engine's output in a message
@@ -191,8 +192,8 @@ class PipedEngine:
         return line
 
     def _receive(self, seconds: float) -> None:
-        """Read what is in the pipes; wait at most this long for it."""
-        for fd, _ in self._poll.poll(max(1.0, seconds * 1000)):
+        """Read what is in the pipes; wait at most this long for it, and at most an hour."""
+        for fd, _ in self._poll.poll(min(max(1.0, seconds * 1000), MOST_MILLISECONDS)):
             try:
                 chunk = os.read(fd, 1 << 16)
             except BlockingIOError:

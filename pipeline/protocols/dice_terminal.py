@@ -89,7 +89,15 @@ class DiceTable(Table):
         self._draw()
         self._let_opponent_move()
 
+    def _hint(self) -> None:
+        self._let_opponent_move()  # it is its turn still where it has failed
+        if not self._is_over():
+            super()._hint()
+
     def _move(self, text: str) -> None:
+        if self._table.to_move != self._person:  # it has failed; what is typed was meant for other dice
+            self._let_opponent_move()
+            return
         try:
             action = self._game.parse_move(self._table.state[0], text[:LONGEST_TURN])
         except IllegalMove as error:
@@ -158,11 +166,11 @@ class DiceTable(Table):
         path = self._path(name)
         names = ["a person", self._opponent.name]
         text = SgfText(*(names if self._person == 0 else names[::-1]))
-        resigned, moves = self._resigned and self._resigner == self._table.to_move, self._table.moves
+        resigned_by, moves = self._resigner if self._resigned else None, self._table.moves
         if path.suffix == MAT_SUFFIX:
-            record = mat_record(self._game, moves, text, resigned)
+            record = mat_record(self._game, moves, text, resigned_by)
         else:
-            record = gammon_sgf(self._game, moves, text, (), resigned)
+            record = gammon_sgf(self._game, moves, text, (), resigned_by)
         atomic.write_text(path, record)
         self._saved.add(path)
         self._say(f"written: {path}")

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 from pipeline.config import EngineConfig
 from pipeline.errors import UsageError
+from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.players.loading import load_estimator, load_tree_evaluator
 from pipeline.players.searching import SearchPlayer, leaves_of_one_tree, leaves_per_tree
@@ -74,6 +75,8 @@ def engine(
 def game_of(model: Model, config: EngineConfig) -> Any:
     """The game that the model is asked to play. Raises UsageError if it can't."""
     own = parse_game(model.info.game)
+    if not isinstance(own, Game):
+        raise UsageError(f"{model.path} plays {own.spec}; wanted a board game without dice")
     if config.game is None:
         return own
     game = own.as_seen(parse_game(config.game))

@@ -23,7 +23,7 @@ from pathlib import Path
 from pipeline.errors import IllegalMove, MuGoError, UsageError
 from pipeline.games.base import Game
 from pipeline.games.go.handicap import fixed_handicap, most_handicap
-from pipeline.protocols.clock import Clock, TimeSettings
+from pipeline.protocols.clock import MOST_SECONDS, Clock, TimeSettings
 from pipeline.protocols.dead_stones import dead_groups, groups, owner_of, score_without
 from pipeline.protocols.findings import Findings
 from pipeline.protocols.lines import TOO_LONG, CommandLines
@@ -38,7 +38,7 @@ COLOURS = {"b": 0, "black": 0, "w": 1, "white": 1}
 COLOUR_NAMES = ("black", "white")
 RESIGN_MOVES = 2  # in a row that a player must have been below the threshold
 DEFAULT_INTERVAL = 1.0  # seconds between the lines of an analysis
-LEAST_INTERVAL = 0.02
+LEAST_INTERVAL, MOST_INTERVAL = 0.02, 3600.0
 MOST_MOVES = 10  # of a line of analysis, unless maxmoves says otherwise
 MOVES_PER_EMPTY = 0.35  # that a player will still make, about: a third of the points stays empty
 
@@ -268,8 +268,8 @@ class Gtp:
     def _on_time_left(self, words: list[str]) -> str:
         if len(words) != 3:
             raise GtpError("syntax error: wanted time_left COLOUR SECONDS STONES")
-        seconds = max(0.0, _number(words[1:2], "seconds"))  # a manager may say that the time is over
-        self._clocks[_colour(words)].set_left(seconds, _whole(words[2:], "stones"))
+        word = "0" if _number(words[1:2], "seconds") < 0 else words[1]  # a manager may say that the time is over
+        self._clocks[_colour(words)].set_left(_seconds(word), _whole(words[2:], "stones"))
         return ""
 
     # Moves
@@ -506,7 +506,7 @@ def _analysis_options(words: list[str]) -> AnalysisOptions:
         if name not in KNOWN_PAIRS:
             raise GtpError(f"syntax error: {name[:20]!r} is nothing to analyse by")
         if name == "interval":
-            found.interval = max(LEAST_INTERVAL, _number([value], "interval") / 100)
+            found.interval = min(max(LEAST_INTERVAL, _number([value], "interval") / 100), MOST_INTERVAL)
         elif name == "maxmoves":
             found.most = max(1, _whole([value], "maxmoves"))
         elif name == "ownership":
@@ -559,6 +559,6 @@ def _number(words: list[str], what: str) -> float:
 
 def _seconds(word: str) -> float:
     number = _number([word], "time")
-    if not 0 <= number < 1e9:
+    if not 0 <= number < MOST_SECONDS:
         raise GtpError(f"syntax error: {word[:20]} seconds")
     return number

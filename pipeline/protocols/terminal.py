@@ -163,7 +163,7 @@ class Table:
                     self.ended = True
                 case "hint":
                     self._refuse_if_over()
-                    self._say("\n".join(self._opponent.hints()))
+                    self._hint()
                 case "undo":
                     self._undo()
                 case "resign":
@@ -177,6 +177,9 @@ class Table:
                     self._move(line)
         except MuGoError as error:
             self._say(f"? {error}")
+
+    def _hint(self) -> None:
+        self._say("\n".join(self._opponent.hints()))
 
     # Moves
 

@@ -16,12 +16,13 @@ import numpy as np
 
 from pipeline.errors import FileError, IllegalMove, UsageError, named_in
 from pipeline.games.backgammon.game import STARTS, Backgammon
+from pipeline.games.backgammon.kernels import TURN
 from pipeline.games.base import AnyGame, Game, States
 from pipeline.games.registry import recorded_game
 from pipeline.games.replay import movers, replay_one
 from pipeline.games.shogi.game import Shogi
 from pipeline.reports.show_records import checked_index, found_by_search, game_in_pack, sidecar_of
-from pipeline.storage.gammon import gammon_sgf, mat_record
+from pipeline.storage.gammon import gammon_sgf, mat_record, turns
 from pipeline.storage.kifu import CSA, FILE_SUFFIXES, KIF, USI, kifu_record
 from pipeline.storage.matches import MatchGame, read_match
 from pipeline.storage.packs import open_pack
@@ -93,7 +94,11 @@ def _name(number: int, form: str) -> str:
 def _gammon_record(
     game: Backgammon, moves: Sequence[int], text: SgfText, comments: Sequence[str], resigned: bool, form: str
 ) -> str:
-    return mat_record(game, moves, text, resigned) if form == MAT else gammon_sgf(game, moves, text, comments, resigned)
+    """resigned: the player to move after the moves gave up."""
+    resigned_by = int(turns(game, moves)[1][TURN]) if resigned else None
+    if form == MAT:
+        return mat_record(game, moves, text, resigned_by)
+    return gammon_sgf(game, moves, text, comments, resigned_by)
 
 
 def _kifu_record(

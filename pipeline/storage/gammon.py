@@ -66,18 +66,18 @@ def turns(game: Backgammon, moves: Sequence[int]) -> tuple[list[Turn], np.ndarra
     return found, states[-1]
 
 
-def _points(game: Backgammon, state: np.ndarray, resigned: bool) -> int:
-    """What the first player has won; a player who resigned loses 1 point, and it was their turn."""
-    if resigned:
-        return -1 if state[TURN] == 0 else 1
+def _points(game: Backgammon, state: np.ndarray, resigned_by: int | None = None) -> int:
+    """What the first player has won; a player who resigned loses 1 point."""
+    if resigned_by is not None:
+        return -1 if resigned_by == 0 else 1
     return int(kernels.points_won(state[None], game.num_checkers)[0])
 
 
 # .mat
 
 
-def mat_record(game: Backgammon, moves: Sequence[int], text: SgfText, resigned: bool = False) -> str:
-    """One game as a session of its own. text.black: the first player's name.
+def mat_record(game: Backgammon, moves: Sequence[int], text: SgfText, resigned_by: int | None = None) -> str:
+    """One game as a session of its own. text.black: the first player's name; resigned_by: who gave up after the moves.
 
     Raises IllegalMove for a move that the rules forbid, MuGoError for hypergammon, which .mat doesn't know.
     """
@@ -90,7 +90,7 @@ def mat_record(game: Backgammon, moves: Sequence[int], text: SgfText, resigned: 
         columns[turn.player].append(f"{turn.dice}: {shown}".rstrip())
     pairs = enumerate(zip_longest(*columns, fillvalue=""), start=1)
     rows = [f"{number:3d}) {one:<{COLUMN - 1}} {other}" for number, (one, other) in pairs]
-    points = _points(game, last, resigned)
+    points = _points(game, last, resigned_by)
     if points:
         wins = f"Wins {abs(points)} point{'s' if abs(points) > 1 else ''}"
         rows.append(f"{'':<{6 if points > 0 else COLUMN + 6}}{wins}")
@@ -208,7 +208,7 @@ class _Reading:
         if self._names is None:
             raise MuGoError(f"game {self._number} has no players; was the file cut off?")
         over = bool(self._game.is_over(self._state)[0])
-        played = _points(self._game, self._state[0], False)
+        played = _points(self._game, self._state[0])
         if over and self._points not in (None, played):
             raise MuGoError(f"game {self._number}: {self._points:+d} points for who began; its moves give {played:+d}")
         if not over and self._points is None:
@@ -221,9 +221,14 @@ class _Reading:
 
 
 def gammon_sgf(
-    game: Backgammon, moves: Sequence[int], text: SgfText, comments: Sequence[str] = (), resigned: bool = False
+    game: Backgammon,
+    moves: Sequence[int],
+    text: SgfText,
+    comments: Sequence[str] = (),
+    resigned_by: int | None = None,
 ) -> str:
-    """The record of one game. text.black: the first player's name, who is W here; comments: by ply, "" for none.
+    """The record of one game. text.black: the first player's name, who is W here; comments: by ply, "" for none;
+    resigned_by: who gave up after the moves.
 
     Raises IllegalMove for a move that the rules forbid.
     """
@@ -233,8 +238,8 @@ def gammon_sgf(
         letters = "".join(_letter(point, turn.player) for step in turn.steps for point in step)
         comment = comments[turn.ply] if turn.ply < len(comments) else ""
         nodes.append(f";{COLOURS[turn.player]}[{turn.dice}{letters}]" + sgf_property("C", comment))
-    points = _points(game, last, resigned)
-    result = f"{COLOURS[points < 0]}+{abs(points)}{'R' if resigned else ''}" if points else ""
+    points = _points(game, last, resigned_by)
+    result = f"{COLOURS[points < 0]}+{abs(points)}{'' if resigned_by is None else 'R'}" if points else ""
     rules = "NoCube" if game.num_checkers == sum(STARTS["backgammon"].values()) else "NoCube:Hypergammon3"
     header = [
         sgf_property("FF", "4"),

@@ -30,6 +30,10 @@ _CHARSET = re.compile(rb"CA\[((?:%b)[\w-]{0,20})\]" % _CHARSETS, re.IGNORECASE)
 _TOKEN = re.compile(r"(?P<mark>[();])|(?P<name>[A-Za-z]+)|\[(?P<value>(?:[^\]\\]|\\.)*)\]", re.DOTALL)
 
 
+class AnotherGame(MuGoError):
+    """A record is of another game than wanted, or of another size."""
+
+
 @dataclass(frozen=True)
 class SgfText:
     """What a record says besides the moves. black, white: who played; any text may be empty."""
@@ -156,7 +160,7 @@ class SgfRecord:
 def read_sgf(data: bytes, game: Game) -> SgfRecord:
     """Read the first game of a collection. Doesn't check moves against the rules; whoever plays them does.
 
-    Raises MuGoError for what isn't SGF, another game or size, or a point off the board.
+    Raises AnotherGame for another game or size, MuGoError for what isn't SGF or a point off the board.
     """
     nodes = _main_line(data)
     root, form = nodes[0], game.sgf
@@ -164,9 +168,9 @@ def read_sgf(data: bytes, game: Game) -> SgfRecord:
         raise MuGoError(f"{game.spec} isn't written in SGF")
     kind, size = root.get("GM", ["1"])[0].strip(), root.get("SZ", ["19"])[0].strip()
     if kind != str(form.game):
-        raise MuGoError(f"SGF: GM[{kind[:10]}] is another game; {game.spec} is GM[{form.game}]")
+        raise AnotherGame(f"SGF: GM[{kind[:10]}] is another game; {game.spec} is GM[{form.game}]")
     if size.partition(":")[0] != str(game.board_shape[1]):
-        raise MuGoError(f"SGF: the board is {size[:10]}; {game.spec} is played on {game.board_shape[1]}")
+        raise AnotherGame(f"SGF: the board is {size[:10]}; {game.spec} is played on {game.board_shape[1]}")
     start = _start(root, game)
     moves = []
     for number, node in enumerate(nodes):

@@ -102,7 +102,7 @@ for line in sys.stdin:
     ("mode", "kind", "problem"),
     [
         ("crash", "broken", "ended with status 1 .*no weights"),
-        ("hang", "broken", "gave no answer to 'move .* within 0.5 s"),
+        ("hang", "broken", "gave no answer to 'move .* within 0.5 s, so it was ended(?!; does it speak)"),
         ("lie", "illegal", "chose '24/1 13/2' at ply"),
         ("garbage", "illegal", "chose 'resign\\?'"),
         ("nothing", "illegal", "chose ''"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import shutil
@@ -146,6 +147,11 @@ def test_the_limit_of_one_command_is_not_that_of_the_next(engines: list[GtpEngin
     engine.send("name", LONG)
     engine.send("genmove black", LONG)
     assert fault_of(engine, "genmove black", 0.1).kind == "broken"
+
+
+@pytest.mark.parametrize("seconds", [1e9, math.inf])
+def test_a_limit_may_be_as_long_as_one_likes(engines: list[GtpEngine], seconds: float) -> None:
+    assert start(engines, "play", seconds=seconds).send("name") == "play"
 
 
 def test_an_engine_that_closes_its_pipe_but_lives(engines: list[GtpEngine], monkeypatch: pytest.MonkeyPatch) -> None:

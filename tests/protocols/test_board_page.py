@@ -295,10 +295,18 @@ def test_a_record_is_counted_with_its_own_komi() -> None:
         assert adviser == "go" or told.lobby.analysts["all"]._session.game.komi == float(komi)
 
 
+def test_a_game_that_went_on_after_two_passes_is_analysed_to_its_end(page: Page) -> None:
+    view = page.ask("/api/records?game=go:9,komi=7", content=b"(;SZ[9]KM[7];B[ee];W[];B[];W[cc])")
+    found = [page.ask(f"/api/games/{view['id']}/analyse", {"ply": ply, "readouts": 4}) for ply in (2, 3, 4)]
+    assert [one["analysis"] is None for one in found] == [False, True, False]
+    assert found[-1]["winrates"].keys() == {"2", "4"}
+
+
 @pytest.mark.parametrize(
     ("record", "problem"),
     [(b"", "no game found"), (b"\xff\x00[[;", "no game found"), (b"(;SZ[9];B[aa];W[aa])", "move 2 of the record"),
-     (b"(;SZ[37];B[aa])", "the board is 37"), (b"(;GM[7])", "another game")],
+     (b"(;SZ[37];B[aa])", "the board is 37"), (b"(;GM[7])", "another game"),
+     (b"(;SZ[19];B[aa];AB[bb])", "stones are set up in node 2"), (b"(;GM[4]SZ[15];B[zz])", "no point of gomoku:15")],
 )  # fmt: skip
 def test_bad_records_are_refused(page: Page, record: bytes, problem: str) -> None:
     assert problem in page.ask("/api/records?game=go:9", content=record, status=400)

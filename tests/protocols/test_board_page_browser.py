@@ -128,6 +128,22 @@ def test_undo_takes_both_moves_back(page: Page) -> None:
     assert all("empty" in label for label in page.labels())
 
 
+def test_a_resignation_before_the_first_move_can_be_taken_back(page: Page) -> None:
+    page.begin("nobody")
+    page.find("resign").click()
+    page.until(lambda: "resigned" in page.status())
+    page.find("undo").click()
+    page.until(lambda: "X to move" in page.status())
+
+
+def test_a_dialog_that_no_button_closes_begins_no_game(page: Page) -> None:
+    """Escape leaves the value of the last button in some browsers; close() does in all."""
+    page.begin("nobody")
+    page.find("new").click()
+    dialog = "const dialog = document.getElementById('dialog'); dialog.close(); return dialog.returnValue"
+    assert page.browser.execute_script(dialog) == ""
+
+
 def test_a_reload_keeps_the_game(page: Page) -> None:
     page.begin("000000-test", colour="1")
     page.until(lambda: page.where() == "1 / 1")

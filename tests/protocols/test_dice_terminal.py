@@ -16,6 +16,7 @@ from pipeline.games.backgammon.game import OPENING_PROBABILITIES, PROBABILITIES,
 from pipeline.games.base import CHANCE
 from pipeline.games.registry import parse_game
 from pipeline.games.replay import replay_one
+from pipeline.players.base import PlayerFault
 from pipeline.players.builtin import make_builtin
 from pipeline.protocols.dice_game import DiceGame, PlayerOpponent
 from pipeline.protocols.dice_terminal import DiceOpponent, DiceTable
@@ -109,6 +110,35 @@ def test_an_undo_that_is_refused_leaves_the_opponents_turn() -> None:
     assert refusals(text) == ["? there is no turn of yours to take back"]
     before, after = re.findall(r"heuristic would play (.*)", text)
     assert before == after and not refusals(run("undo", before, "quit", colour="w", seed=0))[1:]
+
+
+def test_an_opponent_that_fails_is_asked_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is its turn still: nothing that is typed is played for it, and resigning is the person's."""
+    lines: list[str] = []
+    table_game = DiceGame(GAME, FairDice("a seed"))
+    opponent = DiceOpponent(PlayerOpponent("random", make_builtin("random")(GAME, 1, 0), 3), table_game)
+    table = DiceTable(opponent, 0, lines.append)
+    table.begin()
+    choose = opponent.choose
+
+    def fail() -> tuple[int, str]:
+        raise PlayerFault("broken", "random", "took too long")
+
+    monkeypatch.setattr(opponent, "choose", fail)
+    table.answer(GAME.move_name(table_game.state[0], 0))
+    ply = len(table_game.moves)
+    assert table_game.to_move == 1 and lines[-1].startswith("? ") and "took too long" in lines[-1]
+    for typed in (GAME.move_name(table_game.state[0], 0), "hint"):
+        lines.clear()
+        table.answer(typed)
+        assert len(table_game.moves) == ply and "took too long" in lines[-1]
+    table.answer("resign")
+    table.answer("sgf game.sgf")
+    assert "RE[B+1R]" in (tmp_path / "game.sgf").read_text()
+    table.answer("undo")
+    monkeypatch.setattr(opponent, "choose", choose)
+    table.answer("hint")
+    assert table_game.to_move == 0 and lines[-1].startswith("random would play")
 
 
 def test_hypergammon_and_the_second_side() -> None:

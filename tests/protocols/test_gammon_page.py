@@ -84,6 +84,9 @@ def test_undo_a_checker_then_a_turn_and_what_is_refused() -> None:
 
 def test_an_undo_that_is_refused_changes_nothing() -> None:
     table = GammonTable("backgammon", "random", 1)
+    table.resign(table.view()["ply"])  # while the opponent is to move
+    assert "RE[W+1R]" in table.record(as_mat=False)[1] and "Wins 1 point" in table.record(as_mat=True)[1]
+    table.undo(table.view()["ply"])
     table.reply(table.view()["ply"])
     before = table.view()
     with pytest.raises(Refused, match="no turn of yours"):

@@ -384,6 +384,12 @@ def test_genmove_with_analysis_and_pondering():
     assert gtp.session.moves and len(gtp.session.moves) == 1
 
 
+def test_an_interval_of_any_length():
+    ended = [(0, "play b pass"), (0, "play w pass")]
+    text = run_and_type(make_gtp(), *ended, (0, f"kata-analyze {10**12}"), (0.1, "3 name"))
+    assert text.endswith("=3 MuGo\n\n")
+
+
 def test_a_line_of_any_length_has_one_answer():
     assert run_and_type(make_gtp(), (0, "x" * 100_000), (0, "3 name")) == "? line too long\n\n=3 MuGo\n\n"
 
@@ -447,6 +453,7 @@ def test_kgs_time_settings(say, line):
     assert say("kgs-time_settings hourglass").startswith("? syntax error")
     assert say("time_settings -1 0 0").startswith("? syntax error")
     assert say("time_left w soon 0").startswith("? syntax error")
+    assert say("time_left w 1000000000 0").startswith("? syntax error") and say("time_left w -1 0") == "="
 
 
 def test_a_model_plays_through_the_engine_command(tmp_path):

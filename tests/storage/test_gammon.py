@@ -123,10 +123,11 @@ def test_what_is_written_is_read_back(tmp_path: Path, games: list[list[int]]) ->
     shown = "\n".join(show(path, game=3, moves=True))
     assert "game 3: X 000001-a, O random" in shown and shown.count("+-13-14-15") == len(games[3]) + 1
     cut = games[0][:20]
-    path.write_text(mat_record(GAME, cut, TEXT, resigned=True))
-    (resigned,) = read_mat(path, GAME)
-    loser = int(turns(GAME, cut)[1][28])
-    assert resigned.resigned and resigned.moves == cut and resigned.points == (-1 if loser == 0 else 1)
+    for loser, points in ((0, -1), (1, 1)):  # whoever is to move
+        path.write_text(mat_record(GAME, cut, TEXT, loser))
+        (resigned,) = read_mat(path, GAME)
+        assert resigned.resigned and resigned.moves == cut and resigned.points == points
+        assert f"RE[{'BW'[loser]}+1R]" in gammon_sgf(GAME, cut, TEXT, (), loser)
 
 
 def test_a_turn_that_fills_its_column_is_apart_from_the_next(games: list[list[int]]) -> None:

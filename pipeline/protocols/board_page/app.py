@@ -47,7 +47,7 @@ from pipeline.protocols.board_page.limits import RequestCheck, read_body
 from pipeline.protocols.board_page.shogi import ShogiTable, beginning_at, beginning_of_record
 from pipeline.protocols.board_page.stones import SGF, StonesTable
 from pipeline.protocols.board_page.table import HEURISTIC, NOBODY, RANDOM, Beginning, Table, Tables
-from pipeline.storage.sgf import read_sgf
+from pipeline.storage.sgf import AnotherGame, read_sgf
 
 # Games to play without a model, behind those of the models.
 GAMES = ("go:9", "go:13", "go:19", "gomoku:15", "othello:8", "shogi", "shogi:5", "connect4", "tictactoe")
@@ -195,7 +195,10 @@ class Lobby:
         return self._opened(game, body.opponent, human, body.readouts, begin)
 
     def new_record(self, data: bytes, body: NewRecord) -> Table:
-        """A table of this record, of the first game that it fits, with the record's komi."""
+        """A table of this record, of the first game that it fits, with the record's komi.
+
+        What is wrong with a record is said of the first game that it is of, else of the one that the page shows.
+        """
         specs = sorted(self.games, key=lambda spec: spec != body.game)
         problems = []
         for game in (self.games[spec] for spec in specs):
@@ -211,7 +214,7 @@ class Lobby:
             begin = Beginning(start, record.moves, (record.black, record.white))
             return self._opened(game, NOBODY, None, body.readouts, begin, self._nearest(game))
         if b"(;" in data:
-            raise Refused(400, str(problems[0]))
+            raise Refused(400, str(min(problems, key=lambda problem: isinstance(problem, AnotherGame))))
         try:
             size, begin = beginning_of_record(data)
         except MuGoError as error:

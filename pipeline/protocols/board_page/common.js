@@ -73,7 +73,10 @@ function setUpDialog(games, begin, chosenGame = () => {}, chosenOpponent = () =>
   $("choose-game").replaceChildren(...games.map((game) => new Option(game.spec)));
   $("choose-game").addEventListener("change", choose);
   $("choose-opponent").addEventListener("change", opponent);
-  $("new").addEventListener("click", () => $("dialog").showModal());
+  $("new").addEventListener("click", () => {
+    $("dialog").returnValue = ""; // Escape may leave what the last button said
+    $("dialog").showModal();
+  });
   $("dialog").addEventListener("close", () => { if ($("dialog").returnValue === "start") begin(); });
   choose();
 }

@@ -13,6 +13,7 @@ const act = (verb, more = {}) => api(`/api/gammon/${view.id}/${verb}`, { ply: vi
 /** Do what the person wants; show what comes back, then let the opponent move. */
 async function attempt(ask) {
   const mine = ++epoch;
+  thinking = false;
   try {
     const found = await ask();
     if (mine !== epoch) return;
@@ -43,7 +44,8 @@ function show(found) {
 
 /** A click or Enter on a place: take a checker there, or put down the one that was taken. */
 function choose(place) {
-  if (!view || !view.mine || thinking) return;
+  if (!view || view.over || thinking) return;
+  if (!view.mine) return attempt(async () => view); // the opponent has failed: ask again
   if (taken !== null && view.steps.some(([source, target]) => source === taken && target === place)) {
     const source = taken;
     return attempt(() => act("step", { source, target: place }));
@@ -55,6 +57,7 @@ function choose(place) {
 function statusText() {
   if (view.over) return `${view.result}.`;
   if (thinking) return `${view.opponent} is thinking…`;
+  if (!view.mine) return `${view.opponent} is to move. Click on the board to ask again.`;
   const who = view.human === null ? view.colours[view.turn] : `Your turn, ${view.colours[view.turn]}`;
   const dice = `dice ${view.dice.slice(0, 2).join(" and ")}`;
   if (view.must_pass) return `${who}: ${dice}. Nothing can be played.`;
@@ -159,7 +162,7 @@ function draw() {
   $("game-name").textContent = view.game;
   drawPlayers(view, (player) => element("circle", { class: `checker ${player ? "black" : "white"}`, cx: 20, cy: 20, r: 17 }));
   $("last").textContent = view.last;
-  $("undo").disabled = view.ply < 2 && !view.made.length;
+  $("undo").disabled = view.ply < 2 && !view.made.length && !view.over; // a resignation can be taken back
   $("pass").hidden = !view.must_pass;
   $("resign").disabled = view.over;
   $("typed").hidden = !view.mine || view.made.length > 0;

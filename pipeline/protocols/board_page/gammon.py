@@ -153,11 +153,10 @@ class GammonTable:
             if as_mat and self._game.spec != "backgammon":
                 raise Refused(400, ".mat is for backgammon; save SGF")
             text = SgfText(*(self._name(player) for player in (0, 1)))
-            resigned = self._resigned is not None and self._resigned == self._table.to_move
             moves = self._table.moves
             if as_mat:
-                return f"game{MAT_SUFFIX}", mat_record(self._game, moves, text, resigned)
-            return "game.sgf", gammon_sgf(self._game, moves, text, (), resigned)
+                return f"game{MAT_SUFFIX}", mat_record(self._game, moves, text, self._resigned)
+            return "game.sgf", gammon_sgf(self._game, moves, text, (), self._resigned)
 
     def view(self) -> dict[str, Any]:
         with self._lock:

@@ -208,7 +208,7 @@ function draw() {
   const last = view.ply === view.moves.length, advised = view.adviser !== null;
   $("game-name").textContent = view.game;
   drawPlayers(view, board.picture);
-  $("undo").disabled = view.moves.length === 0;
+  $("undo").disabled = view.moves.length === 0 && !view.over; // a resignation can be taken back
   $("pass").hidden = !view.passes;
   $("pass").disabled = !last || view.over || !myTurn() || !view.can_pass;
   $("hint").disabled = !advised || view.over_here || thinking;

@@ -136,12 +136,17 @@ class Table:
                     self._winrates[ply + 1] = chosen["winrate"] if mover == 0 else 1 - chosen["winrate"]
 
     def analyse(self, ply: int, readouts: int) -> None:
-        """Search the position before move `ply` (counted from 0), with the adviser, and keep what was found."""
+        """Search the position before move `ply` (counted from 0), with the adviser, and keep what was found.
+
+        Nothing happens where the game was over and went on. Raises Refused where it has ended.
+        """
         with self._lock:
             self._check(ply)
             if self.adviser is None:
                 raise Refused(400, f"no model at this server plays {self.spec}, so there is nobody to ask")
             if self._over_at(ply):
+                if ply < len(self._moves):
+                    return
                 raise Refused(400, "the game is over here: there is no move to look for")
             line, mover = self._line(ply), self._to_move_at(ply)
         found = self.adviser.analyse(line, readouts, lambda: self._changed(line))
