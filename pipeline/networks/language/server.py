@@ -155,8 +155,8 @@ class RemoteAdapter:
                 return reply
             self._load(thread)  # others may come before the next question, and push it out again
         raise MuGoError(
-            f"the generation server: more than {ADAPTERS_KEPT} adapters answer at the same time; wanted fewer threads or "
-            "opponents, or --backend auto"
+            f"the generation server: more than {ADAPTERS_KEPT} adapters answer at the same time; wanted fewer "
+            "threads or opponents, or --backend auto"
         )
 
 
