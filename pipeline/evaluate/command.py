@@ -296,6 +296,8 @@ def _conclude(
     if _was_promoted(before, challenger, champion):
         summary = _with_outcome(summary, True, "promoted")
         missed = PENDING in before or NOT_IN_POOL in before
+        if missed and home is not None:
+            atomic.sweep(home)  # what the kill left beside best_model
         outside = _join_pool(config, challenger.spec.path, progress) if missed and challenger.spec.path else {}
         write_summary(folder, {**stored(summary), **outside})
         return summary
