@@ -296,8 +296,6 @@ def _conclude(
     if _was_promoted(before, challenger, champion):
         summary = _with_outcome(summary, True, "promoted")
         missed = PENDING in before or NOT_IN_POOL in before
-        if missed and home is not None:
-            atomic.sweep(home)  # what the kill left beside best_model
         outside = _join_pool(config, challenger.spec.path, progress) if missed and challenger.spec.path else {}
         write_summary(folder, {**stored(summary), **outside})
         return summary
@@ -387,6 +385,7 @@ def _finish_promotions(config: EvaluateConfig, champion: Entrant, progress: Prog
     """
     home = _home(champion)
     if home is not None:
+        atomic.sweep(home)  # what a kill left beside best_model
         read_promotions(home)
     is_champion = _is_champion(champion)
     for folder in list_matches(config.output_dir, champion.name):
