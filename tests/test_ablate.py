@@ -187,13 +187,15 @@ def ablation(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plan = write(SMALL.replace("0.2", "0.5"), folder / "plan.yaml")  # time to start and play, even beside other tests
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ablate, "WARM_UP_SECONDS", 1.0)
+        before = running()
         assert ablate.main([str(plan), str(folder / "runs")]) == 0
-    assert not still_running()
+    assert not running() - before
     return folder
 
 
-def still_running() -> list[psutil.Process]:
-    return [one for one in psutil.Process().children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE]
+def running() -> set[psutil.Process]:
+    """The processes that this one has started; other tests of its leave some, such as a cluster's."""
+    return {one for one in psutil.Process().children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE}
 
 
 def test_arms_run_and_meet(ablation: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -281,6 +283,7 @@ def test_an_arm_that_fails_stops_the_others(
     # The first arm trains what isn't there; what ran beside it would go on for minutes.
     broken = SMALL.replace("  base: {}\n", "  bad: {train: {original_model: saved_models/none}}\n  base: {}\n")
     plan = write(broken.replace("0.2", "5"))
+    before = running()
     assert ablate.main([str(plan), "runs"]) == 1
     assert "bad failed with exit code" in capsys.readouterr().err
-    assert not still_running()
+    assert not running() - before
