@@ -2,7 +2,7 @@
 # A run on Slurm: task 0 gathers, trains and evaluates, tasks 1 to 8 play. All share the folder RUN.
 #
 #   cd /path/to/mugo && ./rl_loop.sh --help              once, on a shared disk; the first task sets up .venv if need be
-#   RUN=/shared/run PRESET=go9 sbatch deploy/slurm.sh    from there; submit it again when its time is over
+#   RUN=/shared/run sbatch deploy/slurm.sh               from there; submit it again when its time is over
 #
 #SBATCH --job-name=mugo
 #SBATCH --array=0-8
@@ -20,7 +20,7 @@
 set -euo pipefail
 repository=${MUGO:-${SLURM_SUBMIT_DIR:?submit this script by sbatch from the folder of MuGo}} # Slurm runs a copy of it
 source "$repository/setup.sh" # run, say, fail; signals stop what runs
-preset=${PRESET:-go9} task=${SLURM_ARRAY_TASK_ID:?run this script by sbatch, as an array}
+preset=${PRESET:-go9-tour} task=${SLURM_ARRAY_TASK_ID:?run this script by sbatch, as an array}
 rounds=${ROUNDS:-0} # of this task; 0: until its time is over
 set_up fast
 mkdir -p "${RUN:?the folder of the run, on a disk that all nodes share}"

@@ -33,7 +33,7 @@ from pipeline.config import (
 )
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.evaluate.promotion import EvaluateSummary
-from pipeline.presets import preset_names
+from pipeline.presets import PRESET_FOLDER, preset_names
 from pipeline.progress import Progress
 from pipeline.reports.summaries import summary_text
 from pipeline.schedules import RunState
@@ -152,6 +152,11 @@ def test_every_preset_is_in_the_readme(name: str) -> None:
     assert f"`{name}`" in README
 
 
+def goes_by_time(preset: str) -> bool:
+    """Whether it runs only where the share of the run's time that has passed is known: see Schedule.at."""
+    return "until_share" in (PRESET_FOLDER / f"{preset}.yaml").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_example_of_every_command_parses(name: str) -> None:
     example = re.search(r"Example: python main\.py (.+)", COMMANDS[name].help)
@@ -166,6 +171,14 @@ def test_every_command_line_in_the_docs_parses() -> None:
     assert len(lines) > 15
     for name, rest in lines:
         COMMANDS[name].make_context(name, shlex.split(rest))
+
+
+def test_loops_in_the_docs_have_the_time_that_their_preset_goes_by() -> None:
+    lines = re.findall(r"rl_loop\.sh --preset (\w[\w-]*)([^#\n]*)", DOCS.replace("\\\n", ""))
+    by_time = [(name, rest) for name, rest in lines if name in preset_names() and goes_by_time(name)]
+    assert len(by_time) > 5
+    for name, rest in by_time:
+        assert "--minutes" in rest, f"./rl_loop.sh --preset {name}{rest}"
 
 
 @pytest.mark.parametrize(
