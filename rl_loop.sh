@@ -179,6 +179,12 @@ end_player() {
     wait "$player" || true
     player=
 }
+# begun_training: whether training of the next model was cut off, and says so. It goes on with the set that it was begun
+# with: of games that have been played since, gather would make another.
+begun_training() {
+    compgen -G "$(printf 'saved_models/.%06d-*.training' $((generation + 1)))" >/dev/null || return 1
+    say "$next: train, from where it stopped"
+}
 # more_games: what is missing of the next generation's games, by whoever plays already, or by a command of its own.
 more_games() {
     play_beside
@@ -208,8 +214,8 @@ while true; do
     ((generations == 0)) || next+=" of $generations"
     say "$next: selfplay"
     more_games
-    say "$next: gather, train"
-    until main gather --preset "$preset" && main train --preset "$preset"; do # 75: too few positions yet
+    until { begun_training && main train --preset "$preset"; } ||
+        { say "$next: gather, train" && main gather --preset "$preset" && main train --preset "$preset"; }; do # 75: too few positions yet
         say "$next: more selfplay"
         main selfplay --preset "$preset" || run sleep 1 # 75: somebody plays
     done

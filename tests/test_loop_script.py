@@ -261,6 +261,21 @@ def test_the_player_in_the_background_ends_with_the_loop(loop: Loop, number: sig
     assert loop.notes()[-2:] == ["train stopped", "background stopped"]
 
 
+def test_a_training_that_was_cut_off_goes_on_with_its_own_set(loop: Loop) -> None:
+    assert loop.run("--generations", "1")[0] == 0
+    for name in (".000002-x.training", ".000001-x.training"):  # an old one is nobody's
+        (loop.folder / "run/saved_models" / name).mkdir()
+    loop.forget()
+    loop.plan(train=[75])  # another process has trained it meanwhile, or goes on
+    code, said = loop.run("--generations", "2")
+    assert code == 0 and "generation 2 of 2: train, from where it stopped" in said
+    assert loop.notes() == ["evaluate", "selfplay --top-up", "train", "gather", "train", "evaluate", "show"]
+    loop.forget()
+    (loop.folder / "run/saved_models/.000003-x.training").mkdir()
+    assert loop.run("--generations", "3")[0] == 0
+    assert loop.notes() == ["evaluate", "selfplay --top-up", "train", "evaluate", "show"]
+
+
 def test_too_few_positions_means_more_games(loop: Loop) -> None:
     loop.plan(gather=[75, 75, 0])
     assert loop.run("--generations", "1")[0] == 0
