@@ -449,7 +449,7 @@ class Gtp:
         for found in self._findings.candidates(wanted.most):
             pv = found.pop("pv")
             parts.append(f"info {_pairs(found)} pv {' '.join(pv)}")
-        if wanted.root_info:
+        if wanted.root_info and parts:  # after two passes nothing is searched
             parts.append(f"rootInfo {_pairs(self._findings.root())}")
         owners = self._findings.ownership() if wanted.ownership else None
         if owners is not None:

@@ -83,9 +83,9 @@ class SearchedRow:
 def tree_room(config: SearchConfig, readouts: int) -> int:
     """How many readouts a search needs room for where whoever asks may want more than `readouts`.
 
-    Gumbel divides its budget from the start, so it never gets more.
+    Gumbel divides its budget from the start, so it never gets more. Mixed searches of whoever plays are by PUCT.
     """
-    return max(readouts, LEAST_ROOM) if config.algorithm == "puct" else readouts
+    return readouts if config.algorithm == "gumbel" else max(readouts, LEAST_ROOM)
 
 
 class SearchSession(SearchedRow):

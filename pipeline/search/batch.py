@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from pipeline.config import SearchConfig
 from pipeline.errors import MuGoError
-from pipeline.games.base import Actions, BoolArray, FloatArray, Game, IntArray, KeyArray, Planes, Rows
+from pipeline.games.base import Actions, BoolArray, FloatArray, Game, IntArray, KeyArray, Planes, Rows, States
 from pipeline.games.boards import Boards
 from pipeline.search import gumbel, kernels, puct
 from pipeline.search.candidates import Candidate, candidates
@@ -122,6 +122,12 @@ class BatchSearch(Boards):
         """Rows take no further part until they begin again."""
         self._active[rows] = False
 
+    def allowed(self, rows: Rows) -> BoolArray:
+        """[n, A] the legal moves, early passes only where there is no other: see pass_after."""
+        legal = self.legal(rows)
+        self._drop_early_passes(legal, self.states[rows])
+        return legal
+
     # --- search ----------------------------------------------------------------------------------------------------
 
     def begin(self, rows: Rows, readouts: IntArray, explore: BoolArray) -> None:
@@ -169,9 +175,7 @@ class BatchSearch(Boards):
         batch = self._leaves.part(0, self._num_waiting)
         room = self._legal[: self._num_waiting], self._planes[: self._num_waiting]
         legal, planes = self.game.legal_and_observe(batch.states, batch.history, out=room)
-        if self._least_passed:
-            early = np.flatnonzero(self.game.plies(batch.states) < self._least_passed)
-            legal[early] = self.game.passing_last(legal[early])
+        self._drop_early_passes(legal, batch.states)
         return planes
 
     def leaf_rows(self) -> IntArray:
@@ -217,10 +221,10 @@ class BatchSearch(Boards):
 
     def choose(self, rows: Rows, temperature: FloatArray, table: RootTable | None = None) -> Actions:
         """[n] actions drawn by visits^(1/temperature), the largest at temperature 0; by prior if nothing was visited.
-        With lcb_deviations, at temperature 0, that of the highest lower confidence bound.
+        With lcb_deviations, at temperature 0, the visited one of the highest lower confidence bound.
 
         Gumbel: the winner of the sequential halving where anything was visited, whatever the temperature.
-        table: root_table(rows), if the caller has it already.
+        table: root_table(rows), if the caller has it already, or other visits to choose by, such as targets(rows).
         """
         actions = np.empty(len(rows), np.int32)
         temperature = np.asarray(temperature, np.float64)
@@ -231,7 +235,7 @@ class BatchSearch(Boards):
             visits, priors = table or self.root_table(rows)
             kernels.sample_actions(self._tree.streams, rows, visits, priors, temperature, actions)
             if self._config.lcb_deviations > 0.0:
-                puct.surest_actions(self._tree, rows, temperature, self._config.lcb_deviations, actions)
+                puct.surest_actions(self._tree, rows, visits, temperature, self._config.lcb_deviations, actions)
         elif decided.all():
             gumbel.best_actions(self._tree, rows, self._gumbel, actions)
         else:
@@ -276,7 +280,10 @@ class BatchSearch(Boards):
 
     def room(self, row: int) -> int:
         """How many readouts begin() may give this row now; at most max_readouts."""
-        free = self._tree.node.shape[1] - int(self._tree.num_nodes[row]) - self.num_leaves - 1
+        used = int(self._tree.num_nodes[row])
+        if not self._keeps_trees:
+            used = min(used, 1)  # begin() drops the others
+        free = self._tree.node.shape[1] - used - self.num_leaves - 1
         return max(0, min(self.max_readouts, free))
 
     # --- inside ----------------------------------------------------------------------------------------------------
@@ -322,6 +329,12 @@ class BatchSearch(Boards):
             batch.history.append(self._batch_index[:count], batch.keys)  # a root's is there already
         batch.movers[:] = self.game.to_move(batch.states)
         return self.game.is_over(batch.states)
+
+    def _drop_early_passes(self, legal: BoolArray, states: States) -> None:
+        """Take passes that come too early from legal [n, A], in place, where there is another move."""
+        if self._least_passed:
+            early = np.flatnonzero(self.game.plies(states) < self._least_passed)
+            legal[early] = self.game.passing_last(legal[early])
 
     def _by_gumbel(self, rows: Rows | IntArray) -> BoolArray:
         """[n] whether Gumbel's sequential halving searches the rows' roots."""

@@ -223,11 +223,11 @@ def lower_bound(tree, row, edge, deviations):
 
 
 @kernel
-def surest_actions(tree, rows, temperatures, deviations, actions):
+def surest_actions(tree, rows, chosen_by, temperatures, deviations, actions):
     """Where temperatures [n] is 0, put into actions [n] the root's move of highest lower_bound; lowest action on ties.
 
-    Only moves with at least MIN_BOUNDED_SHARE of the most visits, and at least MIN_BOUNDED_VISITS, are compared; if
-    there is none, the action stays as it is. Source: KataGo, cpp/search/searchresults.cpp, getPlaySelectionValues.
+    Only moves that have visits in chosen_by [n, A], and of the root's at least MIN_BOUNDED_SHARE of the most and at
+    least MIN_BOUNDED_VISITS, are compared; if there is none, the action stays as it is. Source: KataGo, cpp/search/searchresults.cpp, getPlaySelectionValues.
     Plain twin: ReferenceSearch.surest_action.
     """
     for j in range(rows.size):
@@ -242,6 +242,8 @@ def surest_actions(tree, rows, temperatures, deviations, actions):
         for i in range(num_visited):
             visits = tree.edge[row, start + i].visits
             if visits < MIN_BOUNDED_VISITS or visits < MIN_BOUNDED_SHARE * most:
+                continue
+            if chosen_by[j, tree.edge_action[row, start + i]] == 0:
                 continue
             bound = lower_bound(tree, row, start + i, deviations)
             if bound > best_bound or (bound == best_bound and has_lower_action(tree, row, start, i, best)):

@@ -27,6 +27,7 @@ MOST_BYTES = 4 << 20
 # Of the encodings that Python knows, those of texts: others (punycode, idna) take long or fail for some texts.
 _CHARSETS = b"utf|ascii|us|iso|latin|l1|cp|windows|gb|hz|big5|euc|shift|sjis|koi8|mac"
 _CHARSET = re.compile(rb"CA\[((?:%b)[\w-]{0,20})\]" % _CHARSETS, re.IGNORECASE)
+_BEGIN = re.compile(r"\(\s*;")
 _TOKEN = re.compile(r"(?P<mark>[();])|(?P<name>[A-Za-z]+)|\[(?P<value>(?:[^\]\\]|\\.)*)\]", re.DOTALL)
 
 
@@ -157,6 +158,11 @@ class SgfRecord:
     komi: float | None = None
 
 
+def is_sgf(data: bytes) -> bool:
+    """Whether a game begins somewhere in it. What follows may be anything."""
+    return _BEGIN.search(_decoded(data)) is not None
+
+
 def read_sgf(data: bytes, game: Game) -> SgfRecord:
     """Read the first game of a collection. Doesn't check moves against the rules; whoever plays them does.
 
@@ -167,9 +173,10 @@ def read_sgf(data: bytes, game: Game) -> SgfRecord:
     if form is None:
         raise MuGoError(f"{game.spec} isn't written in SGF")
     kind, size = root.get("GM", ["1"])[0].strip(), root.get("SZ", ["19"])[0].strip()
+    width, _, height = size.partition(":")
     if kind != str(form.game):
         raise AnotherGame(f"SGF: GM[{kind[:10]}] is another game; {game.spec} is GM[{form.game}]")
-    if size.partition(":")[0] != str(game.board_shape[1]):
+    if (height or width, width) != tuple(map(str, game.board_shape)):
         raise AnotherGame(f"SGF: the board is {size[:10]}; {game.spec} is played on {game.board_shape[1]}")
     start = _start(root, game)
     moves = []
@@ -232,17 +239,13 @@ def _main_line(data: bytes) -> list[dict[str, list[str]]]:
     """The properties of the nodes from the root along the first variations."""
     if len(data) > MOST_BYTES:
         raise MuGoError(f"SGF: {len(data):,} bytes; at most {MOST_BYTES:,} are read")
-    charset = _CHARSET.search(data)
-    try:
-        text = data.decode(charset[1].decode() if charset else "utf-8", errors="replace")
-    except (LookupError, UnicodeError):
-        text = data.decode("utf-8", errors="replace")
-    begin = text.find("(;")
-    if begin < 0:
+    text = _decoded(data)
+    begin = _BEGIN.search(text)
+    if begin is None:
         raise MuGoError("SGF: no game found; wanted a text that begins with (;")
     nodes: list[dict[str, list[str]]] = []
     name = ""
-    for match in _TOKEN.finditer(text, begin):
+    for match in _TOKEN.finditer(text, begin.start()):
         mark, word, value = match["mark"], match["name"], match["value"]
         if mark == ";":
             nodes.append({})
@@ -253,6 +256,14 @@ def _main_line(data: bytes) -> list[dict[str, list[str]]]:
         elif value is not None and nodes:
             nodes[-1].setdefault(name, []).append(re.sub(r"\\(\r\n|\n|.)", r"\1", value, flags=re.DOTALL))
     return nodes
+
+
+def _decoded(data: bytes) -> str:
+    charset = _CHARSET.search(data)
+    try:
+        return data.decode(charset[1].decode() if charset else "utf-8", errors="replace")
+    except (LookupError, UnicodeError):
+        return data.decode("utf-8", errors="replace")
 
 
 def _point(game: Game, move: int) -> str:

@@ -190,7 +190,7 @@ class Dataset:
         parts: list[tuple[IndexArray, IndexArray]] = []
         for kind, (_, count) in zip(self.kinds, self._batches_by_kind(group), strict=True):
             theirs = np.flatnonzero(kinds == kind)
-            parts += [(order[part], symmetry[part]) for part in np.array_split(theirs, count) if count]
+            parts += [(order[part], symmetry[part]) for part in (np.array_split(theirs, count) if count else ())]
         for turn in turns.tolist():
             yield self._method.make_batch(self.game, columns, *parts[turn])
 

@@ -288,7 +288,7 @@ class Trainer:
                     parameter.grad += other.grad
         if self._group is not None:
             self._add_gradients(self._group, bool(replicas))
-        if self._num_replicas > 1:
+        if self._num_replicas > 1 and self._statistics[0]:
             for tensors, found in zip(zip(*self._statistics, strict=True), self._all_statistics(count), strict=True):
                 mean = torch.stack(found).mean(0)
                 for tensor in tensors:

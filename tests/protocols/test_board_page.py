@@ -305,7 +305,7 @@ def test_a_game_that_went_on_after_two_passes_is_analysed_to_its_end(page: Page)
 @pytest.mark.parametrize(
     ("record", "problem"),
     [(b"", "no game found"), (b"\xff\x00[[;", "no game found"), (b"(;SZ[9];B[aa];W[aa])", "move 2 of the record"),
-     (b"(;SZ[37];B[aa])", "the board is 37"), (b"(;GM[7])", "another game"),
+     (b"(;SZ[37];B[aa])", "the board is 37"), (b"(\n;SZ[9:13])", "the board is 9:13"), (b"(;GM[7])", "another game"),
      (b"(;SZ[19];B[aa];AB[bb])", "stones are set up in node 2"), (b"(;GM[4]SZ[15];B[zz])", "no point of gomoku:15")],
 )  # fmt: skip
 def test_bad_records_are_refused(page: Page, record: bytes, problem: str) -> None:

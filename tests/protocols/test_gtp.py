@@ -376,6 +376,20 @@ def test_analysis_streams_until_a_line_comes():
     assert re.match(r"info move \w+ visits \d+ winrate \d+ prior \d+ lcb \d+ order 0 pv", third.split("\n")[1])
 
 
+def test_nothing_is_said_of_another_position_once_both_have_passed():
+    moves = [(0, "genmove b"), (0, "play w pass"), (0, "play b pass")]
+    text = run_and_type(make_gtp(), *moves, (0, "5 kata-analyze w 2 rootInfo true"), (0.5, "6 name"))
+    assert text.endswith("=5\n\n=6 MuGo\n\n")
+
+
+@pytest.mark.parametrize(("algorithm", "room"), [("puct", 50), ("mixed", 50), ("gumbel", 16)])
+def test_searches_that_keep_their_trees_have_room_for_more(monkeypatch, algorithm, room):
+    monkeypatch.setattr("pipeline.protocols.session.LEAST_ROOM", 50)
+    game = parse_game("tictactoe")
+    session = SearchSession(game, hashed_evaluator(game), SearchConfig(algorithm=algorithm), 16)
+    assert session.most_readouts == session.room() == room
+
+
 def test_genmove_with_analysis_and_pondering():
     gtp = make_gtp(readouts=2000, ponder=True)
     text = run_and_type(gtp, (0, "kata-genmove_analyze b 2"), (3, "play w A1"), (0, "undo"), (0, "quit"))

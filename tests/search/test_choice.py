@@ -43,7 +43,8 @@ def root_of(edges):
 def chosen(tree, deviations, temperature=0.0):
     """The action, -1 if it was left as it was."""
     actions = np.array([-1], np.int32)
-    puct.surest_actions(tree, ROW, np.array([temperature]), deviations, actions)
+    everything = np.ones((1, 1 + tree.edge_action.max()), np.int32)
+    puct.surest_actions(tree, ROW, everything, np.array([temperature]), deviations, actions)
     return int(actions[0])
 
 
@@ -115,6 +116,24 @@ def test_whole_searches_choose_as_the_plain_twin(spec, readouts, leaves):
         plain.advance(action)
         fast.advance(ROW, np.array([action], np.int32))
     assert otherwise
+
+
+def test_the_table_says_which_moves_count():
+    """What a caller took from the visits can't be chosen; without any it is the move of highest prior."""
+    game = parse_game("connect4")
+    search = BatchSearch(game, 1, 90, SearchConfig(noise_weight=0.0, lcb_deviations=3.0))
+    search.new_games(ROW, np.array([1], np.uint64))
+    search.begin(ROW, np.array([90], np.int32), np.zeros(1, np.bool_))
+    run_searches(search, hashed_evaluator(game))
+    visits, priors = search.root_table(ROW)
+    surest = search.choose(ROW, GREEDY)[0]
+    assert search.choose(ROW, GREEDY, (visits, priors))[0] == surest
+    pruned = visits.copy()
+    pruned[0, surest] = 0
+    assert pruned[0, search.choose(ROW, GREEDY, (pruned, priors))[0]] > 0
+    for likeliest in range(game.num_actions):
+        raw = np.where(np.arange(game.num_actions) == likeliest, 0.5, 0.01).astype(np.float32)[None]
+        assert search.choose(ROW, GREEDY, (np.zeros_like(visits), raw))[0] == likeliest
 
 
 def test_without_it_and_in_gumbel_search_nothing_changes():

@@ -280,6 +280,21 @@ def test_a_move_keeps_the_roots_evaluation_and_nothing_else():
     assert search.evaluations - before <= 83  # the root was not asked about again
 
 
+def test_a_position_can_be_searched_again_with_all_readouts():
+    """The second search drops the first one's nodes, so they take none of its room."""
+    game = parse_game("connect4")
+    search = BatchSearch(game, 1, 60, SearchConfig(algorithm="gumbel"))
+    rows = np.arange(1)
+    search.new_games(rows, np.array([1], np.uint64))
+    for _ in range(2):
+        assert search.room(0) == 60
+        search.begin(rows, np.array([search.room(0)], np.int32), np.zeros(1, np.bool_))
+        run_searches(search, hashed_evaluator(game))
+        assert search.root_table(rows)[0].sum() == 60
+    search.advance(rows, np.array([3], np.int32))
+    assert search.room(0) == 60
+
+
 def test_readouts_zero_is_the_raw_policy():
     game = parse_game("go:5")
     search = BatchSearch(game, 2, 8, GUMBEL)

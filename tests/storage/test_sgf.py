@@ -5,7 +5,7 @@ import pytest
 
 from pipeline.errors import IllegalMove, MuGoError
 from pipeline.games.registry import parse_game
-from pipeline.storage.sgf import SgfText, game_sgf, line_sgf, read_sgf, sgf_name
+from pipeline.storage.sgf import AnotherGame, SgfText, game_sgf, is_sgf, line_sgf, read_sgf, sgf_name
 
 
 def parse(text):
@@ -90,6 +90,22 @@ def test_text_is_escaped():
     first, second = read.get_main_sequence()[1:]
     assert first.get("C") == nasty
     assert not second.has_property("C")
+
+
+def test_white_space_before_the_first_node_is_no_matter():
+    for text in (b"( ;GM[1]SZ[5];B[aa](;W[bb])(;W[cc]))", b"a note\n(\r\n\t;GM[1]SZ[5](;B[aa];W[bb])(;B[cc]))"):
+        assert is_sgf(text) and read_sgf(text, parse_game("go:5")).moves == [(0, 0), (1, 6)]
+    assert not is_sgf(b"(GM[1];)") and not is_sgf(b"")
+
+
+@pytest.mark.parametrize(("size", "fits"), [("5", True), ("5:5", True), ("5:7", False), ("7:5", False), ("7", False)])
+def test_both_sides_of_the_board_count(size, fits):
+    text = f"(;GM[1]SZ[{size}];B[aa])".encode()
+    if fits:
+        assert read_sgf(text, parse_game("go:5")).moves == [(0, 0)]
+        return
+    with pytest.raises(AnotherGame, match=f"the board is {size}; go:5 is played on 5"):
+        read_sgf(text, parse_game("go:5"))
 
 
 def test_the_upper_left_corner_is_aa():

@@ -1,6 +1,7 @@
 """Batches: every example once an epoch, moved whole by its symmetry, the same again from the same seed and step."""
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -156,6 +157,21 @@ def test_a_set_larger_than_memory_is_read_in_groups(tmp_path: Path, monkeypatch:
     wanted = sorted(score for path in chunks.chunks for score in chunk_of(path, game).columns["score"].tolist())
     epochs = [sorted(score for scores in epoch for score in scores) for epoch in (scores[:12], scores[12:])]
     assert epochs == [wanted, wanted]
+
+
+def test_a_group_may_lack_a_kind_of_examples(tmp_path: Path) -> None:
+    class ByWeight(AlphaZero):
+        def kinds(self, columns: Mapping[str, np.ndarray]) -> np.ndarray:
+            return columns["policy_weight"].astype(np.uint8)
+
+    game = parse_game("tictactoe")
+    chunks = write_set(tmp_path, game, [20, 1, 20])
+    dataset = Dataset(ByWeight(), game, chunks, 8, seed=0, memory_bytes=1)
+    assert dataset.kinds == [0, 1]
+    batches = list(dataset.batches(2))
+    assert [len(batch.value) for batch in batches] == dataset.batch_sizes(2).tolist()
+    assert sum(len(batch.value) for batch in batches) == 2 * 41
+    assert all(len(set(batch.policy_weight.tolist())) == 1 for batch in batches)
 
 
 @pytest.mark.parametrize("sizes", [[20], [20, 11]])

@@ -19,9 +19,11 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from pipeline.config import InitConfig, TrainConfig
+from pipeline.config import GatherConfig, InitConfig, SelfplayConfig, TrainConfig
 from pipeline.errors import Elsewhere, MuGoError, NotYet, UsageError
 from pipeline.games.registry import parse_game
+from pipeline.gather.command import gather
+from pipeline.selfplay.command import selfplay
 from pipeline.storage import layout, provenance
 from pipeline.storage.models import read_info, read_model, read_optimizer
 from pipeline.train import process_group
@@ -214,9 +216,9 @@ def run(workshop: Workshop, folder: Path, *arguments: list[str], folders: Sequen
     return [one.wait() for one in start(workshop, folder, *arguments, folders=folders)]
 
 
-def made(folder: Path) -> dict[str, np.ndarray]:
+def made(folder: Path, model: Path = MODEL) -> dict[str, np.ndarray]:
     """All arrays of the model that was trained, and the priorities."""
-    found = {**read_model(folder / MODEL).weights, **(read_optimizer(folder / MODEL) or {})}
+    found = {**read_model(folder / model).weights, **(read_optimizer(folder / model) or {})}
     for path in (folder / "data/training_data").glob("[!.]*priorities*"):
         found[path.name] = np.frombuffer(path.read_bytes(), np.uint8)
     return found
@@ -232,8 +234,8 @@ def curve(folder: Path) -> list[tuple[int, float]]:
     return [(point.step, point.value) for point in accumulator.Scalars("loss/total")]
 
 
-def assert_same(one: Path, other: Path) -> None:
-    first, second = made(one), made(other)
+def assert_same(one: Path, other: Path, model: Path = MODEL) -> None:
+    first, second = made(one, model), made(other, model)
     assert set(first) == set(second)
     assert [name for name in first if not np.array_equal(first[name], second[name])] == []
 
@@ -264,6 +266,23 @@ class TestTraining:
             "000000-init", MODEL.name, "best_model", "promotions.jsonl"
         ]  # fmt: skip
         assert not list((divided / "saved_models").glob(".0*"))
+
+    def test_a_network_without_norms(
+        self, workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its replicas have no statistics to share."""
+        monkeypatch.setattr("pipeline.train.trainer.available_cores", lambda: 2)
+        base = tmp_path / "base"
+        base.mkdir()
+        monkeypatch.chdir(base)
+        init(InitConfig(game="hypergammon", method="td", network_size="h8"))
+        selfplay(SelfplayConfig(games=30, threads=1))
+        gather(GatherConfig(as_many_as_possible=True, positions_per_chunk=256))
+        divided = Path(shutil.copytree(base, tmp_path / "two"))
+        train(config(epochs=1))
+        done = run(workshop, divided, *[options(config(epochs=1))] * 2)
+        assert [one.code for one in done] == [0, 0], [one.said for one in done]
+        assert_same(base, divided, Path("saved_models/000001-h8"))
 
     def test_killed_and_stopped_they_go_on_to_the_same_bits(self, workshop: Workshop, folder: Path) -> None:
         """Each of them is killed once, and each gets a signal once that stops both after the same step."""

@@ -22,7 +22,7 @@ than two passes.
 
 On a large board that it hardly knows, a network may come to think that the game is decided by komi alone: then every
 move is as bad as a pass, two passes soon end the game, and the result confirms it. So passes can be kept out of the
-search until some moves have been made (pass_after).
+search and of random openings until some moves have been made (pass_after); opponents pass when they like.
 
 Axes: R rows, K leaves, n rows of a call; see BatchSearch.
 """
@@ -279,7 +279,7 @@ class TreeActor(Actor):
         self._newest = player
 
     def _open(self, rows: Rows) -> None:
-        """0 to random_plies uniformly random moves in each of rows [n], each number as likely as any.
+        """0 to random_plies uniformly random moves in each of rows [n], each number as likely as any; no early passes.
 
         None of them ends its game: the opening stops before it would. They are recorded as moves that nobody thought
         about, neither targets nor evaluated.
@@ -291,7 +291,7 @@ class TreeActor(Actor):
             if rows.size == 0:
                 return
             search = self.search
-            legal = search.legal(rows)
+            legal = search.allowed(rows)
             drawn = uniforms(self._kinds[rows], np.full(len(rows), OPENING_COUNTER + 1 + ply))
             nth = np.floor(drawn * legal.sum(axis=1)).astype(int)
             actions = np.argmax(np.cumsum(legal, axis=1) > nth[:, None], axis=1).astype(np.int32)

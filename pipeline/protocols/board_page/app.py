@@ -47,7 +47,7 @@ from pipeline.protocols.board_page.limits import RequestCheck, read_body
 from pipeline.protocols.board_page.shogi import ShogiTable, beginning_at, beginning_of_record
 from pipeline.protocols.board_page.stones import SGF, StonesTable
 from pipeline.protocols.board_page.table import HEURISTIC, NOBODY, RANDOM, Beginning, Table, Tables
-from pipeline.storage.sgf import AnotherGame, read_sgf
+from pipeline.storage.sgf import AnotherGame, is_sgf, read_sgf
 
 # Games to play without a model, behind those of the models.
 GAMES = ("go:9", "go:13", "go:19", "gomoku:15", "othello:8", "shogi", "shogi:5", "connect4", "tictactoe")
@@ -213,7 +213,7 @@ class Lobby:
             start = None if record.start is None else game.adopt(record.start)
             begin = Beginning(start, record.moves, (record.black, record.white))
             return self._opened(game, NOBODY, None, body.readouts, begin, self._nearest(game))
-        if b"(;" in data:
+        if is_sgf(data):
             raise Refused(400, str(min(problems, key=lambda problem: isinstance(problem, AnotherGame))))
         try:
             size, begin = beginning_of_record(data)
