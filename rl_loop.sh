@@ -69,11 +69,11 @@ fi
 mkdir -p "$directory"
 cd "$directory"
 
-# Whether the preset's first model is of a text game, which needs packages of its own.
-plays_text() {
+# preset_says NAME VALUE: whether a line of the preset with this name has a value that begins so.
+preset_says() {
     local file=$preset
     [[ $file == *.y*ml ]] || file=$root/pipeline/presets/$preset.yaml
-    grep -qsE '^ *game: *.?text:' "$file"
+    grep -qsE "^([^#]*[ {,])?$1: *.?$2" "$file"
 }
 
 # One copy at a time: a lock on file descriptor 9. The last line of its file: process, command (or -), and where both are.
@@ -103,9 +103,9 @@ fi
 : >data/.rl_loop.lock # what older loops noted; none of their commands runs any more
 started ""
 
-extras=fast
-[[ $engine != ray ]] || extras+=,ray
-! plays_text || extras+=,text
+extras=fast # Ray and text games need packages of their own
+if [[ $engine == ray ]] || { [[ -z $engine ]] && preset_says engine ray; }; then extras+=,ray; fi
+! preset_says game text: || extras+=,text
 set_up "$extras"
 
 # How long the loop has run in this directory, in seconds; kill -9 loses the time of the command it cuts off.

@@ -45,6 +45,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -237,11 +238,12 @@ def branch(run: Path, folder: Path) -> None:
 
 
 def link_shards(source: str, target: str) -> None:
-    """Shards are most of a run, and never change."""
+    """Shards are most of a run, and never change. Where they can't be linked, on another disk, they are copied."""
     if source.endswith((layout.SHARD_SUFFIX, layout.META_SUFFIX)):
-        os.link(source, target)
-    else:
-        shutil.copy2(source, target)
+        with suppress(OSError):
+            os.link(source, target)
+            return
+    shutil.copy2(source, target)
 
 
 # Measuring

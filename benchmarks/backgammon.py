@@ -4,8 +4,8 @@
 
 Games come in pairs with the same dice, each side played once by each player (duplicate dice): the first player's
 dice of one game are the first player's of the other. What is known is the mean over pairs; the interval is that of the
-pairs' means. Gammons count 2, backgammons 3, there is no cube. Needs the package gnubg-nn, which has pubeval (Tesauro's
-public evaluation) and GNU Backgammon's networks; plies are counted as gnubg does.
+pairs' means. Gammons count 2, backgammons 3, there is no cube. Plies are counted as gnubg does. pubeval (Tesauro's
+public evaluation) and gnubg (GNU Backgammon's networks) need a package, gnubg-nn; docs/strength.md says how to get it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from benchmarks.strength import ending
 from pipeline.config import SearchConfig
+from pipeline.errors import UsageError
 from pipeline.games.backgammon.game import Backgammon
 from pipeline.games.backgammon.kernels import HIGH_DIE, LOW_DIE, NUM_POINTS, TURN
 from pipeline.games.backgammon.notation import diagram, view
@@ -106,8 +107,12 @@ def model_chooses(path: Path, plies: int) -> Choose:
 
 
 def engine_chooses(name: str) -> Choose:
-    """pubeval, or gnubg with plies after a colon."""
-    import gnubg_nn
+    """pubeval, or gnubg with plies after a colon. Raises UsageError if gnubg-nn isn't installed."""
+    try:
+        import gnubg_nn
+    except ModuleNotFoundError as error:
+        wanted = "python -m pip install -c constraints.txt gnubg-nn"
+        raise UsageError(f"{name} needs the package gnubg-nn; {wanted}") from error
 
     kind, _, plies = name.partition(":")
 

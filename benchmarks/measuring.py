@@ -193,6 +193,12 @@ def neutral_openings(game_spec: str) -> Path | None:
     return None
 
 
+def most_games(game_spec: str) -> int | None:
+    """Of a match that takes its openings from the file for this game; None: there is none, as many as you like."""
+    path = neutral_openings(game_spec)
+    return 2 * len(atomic.read_record(path, OpeningsFile, WANTED).openings) if path else None
+
+
 def measurement_of(run: Path, progress: Progress, folder: Path | None = None) -> Measurement:
     """Of a run's game, with searches as its evaluate stage has them; in RUN/measured unless told where.
 

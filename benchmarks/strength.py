@@ -34,8 +34,9 @@ plot    The curves of several runs in one picture.
 Elo is Bradley-Terry's over all games of RUN/measured, with the strongest anchor at 0 and bars of 95 % for the distance
 to it. Where a player won or lost every game, how far it is away rests on the prior (a standard deviation of 1,500 Elo
 around all players' mean), and so do its bars: such points are marked as bounds. Core-minutes are minutes times cores.
-Moves are greedy; games differ by their openings. Those of 9×9 Go come from a file that favours no player's taste
-(benchmarks/openings/), and other ones with each number of readouts: the three verdicts don't share their luck.
+Moves are greedy; games differ by their openings. Those of 9×9 and 13×13 Go come from files that favour no player's
+taste (benchmarks/openings/), and each number of readouts begins 50 further on. Of the 150 for 9×9 three verdicts of up
+to 100 games share none. With more --verdict-games, or the 100 for 13×13, they share some, and their luck with them.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ from benchmarks.measuring import (
     last_player,
     measurement_of,
     measurement_with,
+    most_games,
     name_of,
     named,
     player,
@@ -204,7 +206,7 @@ def measure(run: Path, options: argparse.Namespace, progress: Progress) -> tuple
     earlier = [last_player(other, options.readouts) for other in options.against]
     last, results = promoted[-1].model, []
     for opponent in [fixed[-1], *earlier]:
-        for seed, readouts in enumerate((options.readouts, *VERDICT_READOUTS)):
+        for seed, readouts in enumerate(dict.fromkeys((options.readouts, *VERDICT_READOUTS))):
             if opponent == fixed[-1] or readouts == options.readouts:
                 results.append(measurement.play(player(last, readouts), opponent, options.verdict_games, seed))
                 progress.say(str(results[-1]))
@@ -334,6 +336,10 @@ def report(run: Path, clock: Clock, measurement: Measurement, verdict: Verdict, 
 
 def run_command(options: argparse.Namespace, progress: Progress) -> None:
     game = changed_preset(options.preset, options.set, options.seed)["init"].get("game", InitConfig().game)
+    most = most_games(game)
+    if most is not None and options.verdict_games > most:
+        wanted = f"wanted at most {most}: each opening of the game's file both ways"
+        raise UsageError(f"--verdict-games {options.verdict_games}: {wanted}")
     names = tuple(name_of(one) for one in anchors(parse_game(game).spec))
     settings = Settings(options.preset, tuple(options.set), options.seed, options.cores, names, options.overlap)
     atomic.make_folder(options.run)
@@ -419,7 +425,7 @@ def seeds_command(options: argparse.Namespace, progress: Progress) -> None:
             if curve[what] != curves[0][what]:
                 raise UsageError(f"{run} has {what} {curve[what]}, {options.run[0]} {curves[0][what]}")
         ours, first = ({**one["settings"], "seed": None} for one in (curve, curves[0]))
-        different = [name for name in first if ours.get(name) != first[name]]
+        different = sorted(name for name in first | ours if ours.get(name) != first.get(name))
         if different:
             raise UsageError(f"{run} and {options.run[0]} differ in {', '.join(different)}, not only in the seed")
     seeds = [curve["settings"]["seed"] for curve in curves]

@@ -96,7 +96,10 @@ def changed(base: C, changes: str) -> C:
         name, equals, text = change.partition("=")
         if not equals or name not in lines:
             raise UsageError(f"{change!r}: wanted NAME=VALUE, NAME one of {', '.join(lines)}")
-        lines[name] = yaml.safe_load(text)
+        try:
+            lines[name] = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise UsageError(f"{change!r}: the value is not readable as YAML") from error
     return make_config(type(base), type(base).__name__.removesuffix("Config").lower(), None, **lines)
 
 

@@ -4,9 +4,9 @@
         algorithm=puct,gumbel
 
 A factor is a setting with a range (LOW..HIGH, drawn evenly, or evenly by logarithm if LOW is above 0) or with a list of
-values. In every match each side draws all of them anew (a Sobol sequence), so each game says something about every
-factor, where `benchmarks.tune` has to play a match for each. The price: it's assumed that what settings are worth adds
-up. So play what looks best again, with `benchmarks.tune` and another --seed.
+values, the default among them. In every match each side draws all of them anew (a Sobol sequence), so each game says
+something about every factor, where `benchmarks.tune` has to play a match for each. The price: it's assumed that what
+settings are worth adds up. So play what looks best again, with `benchmarks.tune` and another --seed.
 
 DATA gets a line of JSON per match; a rerun goes on, and all matches there with these readouts count. The output is what
 each value is worth against the default in Elo, all else equal, with 95 % intervals. A range has a parabola, a
@@ -83,12 +83,12 @@ class Factor:
 
 
 def factor(text: str) -> Factor:
-    """Of NAME=LOW..HIGH or NAME=VALUE,VALUE… Raises UsageError."""
+    """Of NAME=LOW..HIGH, or NAME=VALUE,VALUE… with the default among the values. Raises UsageError."""
     name, _, values = text.partition("=")
     low, dots, high = values.partition("..")
     try:
         span = (float(low), float(high)) if dots else tuple(yaml.safe_load(one) for one in values.split(","))
-    except ValueError:
+    except (ValueError, yaml.YAMLError):
         span = ()
     if len(span) < 2 or (dots and not span[0] < span[1]):
         raise UsageError(f"{text!r}: wanted NAME=LOW..HIGH or NAME=VALUE,VALUE…")
@@ -97,6 +97,8 @@ def factor(text: str) -> Factor:
     found = Factor(name, span, bool(dots), getattr(SEARCH, name))
     if found.by_logarithm and found.default <= 0:
         raise UsageError(f"{text!r}: the default is {found.default}; wanted a range from 0")
+    if not dots and found.default not in span:
+        raise UsageError(f"{text!r}: wanted the default, {found.default}, among the values: they are compared with it")
     return found
 
 

@@ -605,10 +605,8 @@ class BenchConfig(StageConfig):
     games: int | None = Field(
         None, ge=1, description="Games in parallel [default: 256]; with evaluate, games of the match [default: 400]."
     )
-    readouts: int = Field(64, ge=1, description="Simulations per move.")
-    preset: str | None = Field(
-        None, description="Play and train with this preset's settings, readouts included [default: plain search]."
-    )
+    readouts: int | None = Field(None, ge=1, description="Simulations per move [default: the preset's, else 64].")
+    preset: str | None = Field(None, description="Play and train with this preset's settings [default: plain search].")
     boards: str | None = Field(
         None, description="go:any: self-play on these, see selfplay --boards [default: the preset's at its start]."
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+BYTES = ("B", "kB", "MB", "GB", "TB")
+
 
 def counted(number: int, one: str, many: str = "") -> str:
     """E.g. "1 game", "2,103 games"."""
@@ -27,6 +29,14 @@ def long_duration(seconds: float) -> str:
             digits = 1 if unit == "h" and seconds < 10 * length else 0
             return f"{seconds / length:.{digits}f} {unit}"
     return f"{seconds / 86_400:,.0f} days"
+
+
+def size(num_bytes: float) -> str:
+    """E.g. "82.9 GB"; powers of 1000."""
+    power = 0
+    while num_bytes >= 1000 and power < len(BYTES) - 1:
+        num_bytes, power = num_bytes / 1000, power + 1
+    return f"{num_bytes:,.{1 if power and num_bytes < 100 else 0}f} {BYTES[power]}"
 
 
 def results(wins: int, draws: int, losses: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 from dataclasses import replace
@@ -19,6 +20,7 @@ from pipeline.config import CONFIGS
 from pipeline.errors import FileError, UsageError
 from pipeline.presets import make_config
 from pipeline.progress import SILENT
+from tests.helpers import make_champion
 
 PLANS = sorted((Path(ablate.__file__).parent / "plans").glob("*.yaml"))
 
@@ -252,6 +254,19 @@ def test_a_copy_that_was_cut_off_is_made_again(ablation: Path, tmp_path: Path) -
     (arm / "saved_models" / "000099-mine").mkdir()
     ablate.branch(start, arm)  # it has begun
     assert (arm / "saved_models" / "000099-mine").exists()
+
+
+def test_shards_that_cannot_be_linked_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def other_disk(source: str, target: str) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link", source, None, target)
+
+    monkeypatch.setattr("os.link", other_disk)
+    make_champion(tmp_path / "run/saved_models")
+    shard = tmp_path / "run/data/selfplay/000000-a/w00/1.gz"
+    shard.parent.mkdir(parents=True)
+    shard.write_bytes(b"games")
+    ablate.branch(tmp_path / "run", tmp_path / "arm")
+    assert (tmp_path / "arm" / shard.relative_to(tmp_path / "run")).read_bytes() == b"games"
 
 
 def test_nothing_goes_on_from_a_run_that_is_going_on(ablation: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from benchmarks import backgammon, hypergammon
 from pipeline.config import InitConfig
+from pipeline.errors import UsageError
 from pipeline.games.backgammon.game import THROWS, Backgammon
 from pipeline.games.backgammon.kernels import HIGH_DIE, LOW_DIE, PLY, TURN
 from pipeline.games.base import States, Successors
@@ -137,6 +139,12 @@ def test_engines_play_legal_turns(name: str) -> None:
     found = BACKGAMMON.successors(states)
     chosen = backgammon.engine_chooses(name)(states, found)
     assert ((chosen >= 0) & (chosen < np.diff(found.offsets))).all() and len(set(states[:, TURN].tolist())) == 2
+
+
+def test_a_missing_engine_is_named_with_the_way_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gnubg_nn", None)
+    with pytest.raises(UsageError, match="pubeval needs the package gnubg-nn; python -m pip install"):
+        backgammon.chooser("pubeval", 0)
 
 
 def test_an_engine_beats_the_first_turn_that_comes() -> None:

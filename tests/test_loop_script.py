@@ -567,6 +567,18 @@ def test_a_preset_of_text_games_adds_what_only_they_need(fresh: SetUp) -> None:
         assert (fresh.clone / ".venv/set-up").read_text().split()[-1] == extras
 
 
+def test_a_preset_that_plays_on_ray_adds_it_unless_an_option_says_local(fresh: SetUp) -> None:
+    preset = fresh.folder / "mine.yaml"
+    for lines, options, extras in (
+        ("selfplay:\n  engine: ray\n", ["--engine", "local"], "fast"),
+        ("# engine: ray\nselfplay: {engine: local}\n", [], "fast"),
+        ("selfplay: {games: 8, engine: ray}\n", [], "fast,ray"),
+    ):
+        preset.write_text(lines)
+        assert fresh.run("--preset", str(preset), "--generations", "1", *options)[0] == 0
+        assert (fresh.clone / ".venv/set-up").read_text().split()[-1] == extras
+
+
 def test_half_made_environment_is_recovered(fresh: SetUp) -> None:
     broken = fresh.clone / ".venv" / "bin" / "python"
     broken.parent.mkdir(parents=True)

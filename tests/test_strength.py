@@ -344,6 +344,9 @@ def test_what_seeds_come_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "no mean, because not all of them are numbers" in capsys.readouterr().out
     assert strength.main(["seeds", runs[0], write("none", curve_of(6, 0.9, 2.0, handicap=None))]) == 0
     assert "half at" not in capsys.readouterr().out
+    overlapped = {**curve_of(7, 0.9, 2.0)["settings"], "overlap": True}  # type: ignore[dict-item]
+    assert strength.main(["seeds", runs[0], write("wrong", curve_of(7, 0.9, 2.0, settings=overlapped))]) == 2
+    assert "differ in overlap" in capsys.readouterr().err
     other = {**curve_of(7, 0.9, 2.0)["settings"], "preset": "go9-tour"}  # type: ignore[dict-item]
     for curve in (curve_of(7, 0.9, 2.0, readouts=50), curve_of(7, 0.9, 2.0, settings=other), curve_of(3, 0.9, 2.0)):
         assert strength.main(["seeds", runs[0], write("wrong", curve)]) == 2
@@ -369,6 +372,40 @@ def test_what_would_be_wrong_later_is_said_at_once(tmp_path: Path, words: list[s
     with pytest.raises(SystemExit) as stopped:
         strength.main(["run", str(tmp_path / "run"), "--preset", "tictactoe", *words])
     assert stopped.value.code == 2 and not (tmp_path / "run").exists()
+
+
+def test_more_games_than_a_file_has_openings_are_refused_before_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun = []
+    monkeypatch.setattr(strength, "train", lambda run, *rest: begun.append(run.name))
+    for games, code in (("302", 2), ("300", 0)):
+        words = ["--preset", "go9", "--cores", "1", "--verdict-games", games, "--train-only"]
+        assert strength.main(["run", str(tmp_path / games), *words]) == code
+    assert begun == ["300"] and "--verdict-games 302: wanted at most 300" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("readouts", "lines"), [(200, [200, 0, 800]), (0, [0, 800]), (800, [800, 0])])
+def test_no_line_of_the_verdict_is_there_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, readouts: int, lines: list[int]
+) -> None:
+    played = []
+
+    class Played:
+        game = "tictactoe"
+
+        def play(self, one: str, other: str, games: int, seed: int) -> str:
+            played.append((int(one.rpartition("@")[2]), seed))
+            return one
+
+        def place(self, one: str, others: list[str], games: int) -> None:
+            pass
+
+    make_champion(tmp_path / "saved_models")
+    monkeypatch.setattr(strength, "measurement_of", lambda run, progress: Played())
+    monkeypatch.setattr(strength, "known_anchors", lambda run, game: ["heuristic"])
+    strength.measure(tmp_path, strength.parse(["run", str(tmp_path), "--readouts", str(readouts)]), SILENT)
+    assert played == [(one, seed) for seed, one in enumerate(lines)]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 130), (signal.SIGINT, 130), (signal.SIGKILL, -9)])

@@ -28,7 +28,7 @@ def test_settings_are_read() -> None:
     found = tune.changed(base, "fpu_reduction=0.4,algorithm=gumbel")
     assert (found.c_puct, found.fpu_reduction, found.algorithm) == (2.0, 0.4, "gumbel")
     assert tune.changed(base, "") == base
-    for wrong in ("c_pact=1", "c_puct", "c_puct=much", "c_puct=-1", "algorithm=minimax"):
+    for wrong in ("c_pact=1", "c_puct", "c_puct=much", "c_puct=-1", "algorithm=minimax", "c_puct=[1"):
         with pytest.raises(UsageError):
             tune.changed(base, wrong)
 

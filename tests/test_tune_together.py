@@ -29,7 +29,18 @@ def test_factors_are_read_and_drawn_evenly() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["c_pact=1..2", "c_puct=2..1", "c_puct=1", "c_puct=1..x", "c_puct=-1..1", "algorithm=puct,minimax", "c_puct"],
+    [
+        "c_pact=1..2",
+        "c_puct=2..1",
+        "c_puct=1",
+        "c_puct=1..x",
+        "c_puct=-1..1",
+        "algorithm=puct,minimax",
+        "c_puct",
+        "c_puct=[1,2",
+        "c_puct=0.5,1,2",
+        "algorithm=gumbel,mixed",
+    ],
 )
 def test_wrong_factors_are_refused(text: str) -> None:
     with pytest.raises(UsageError):

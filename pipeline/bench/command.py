@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.bench.match import MatchBenchSummary, bench_match
+from pipeline.bench.match import READOUTS, MatchBenchSummary, bench_match
 from pipeline.config import (
     BenchConfig,
     GatherConfig,
@@ -117,16 +117,16 @@ def bench(config: BenchConfig, progress: Progress = SILENT) -> BenchSummary | Ma
         AlphaZero().check(parse_game(config.game))
         return bench_match(config, progress)
     if config.preset is not None:
-        _check_preset(config.preset)
+        _check_preset(config.preset, config.readouts)
     return _bench_pipeline(config, config.games or PARALLEL_GAMES, progress)
 
 
-def _check_preset(preset: str) -> None:
-    """Raises UsageError for a preset that doesn't play by AlphaZero's searches."""
+def _check_preset(preset: str, readouts: int | None) -> None:
+    """Raises UsageError for a preset that doesn't play by AlphaZero's searches. readouts: instead of its own."""
     method = make_config(InitConfig, "init", preset).method
     if method != AlphaZero.name:
         raise UsageError(f"bench --preset {preset}: found method {method}; wanted a preset of {AlphaZero.name}")
-    if make_config(SelfplayConfig, "selfplay", preset).readouts == 0:
+    if readouts is None and make_config(SelfplayConfig, "selfplay", preset).readouts == 0:
         raise UsageError(f"bench --preset {preset}: self-play begins with 0 readouts; wanted at least 1")
 
 
@@ -202,11 +202,12 @@ def _bench_pipeline(config: BenchConfig, parallel: int, progress: Progress) -> B
 def _play_settings(config: BenchConfig) -> SelfplayConfig:
     """The search and playout cap of the preset; without a preset, plain search."""
     if config.preset is None:
-        return SelfplayConfig(readouts=config.readouts, temperature_plies=TEMPERATURE_PLIES, boards=config.boards or "")
+        readouts = config.readouts or READOUTS
+        return SelfplayConfig(readouts=readouts, temperature_plies=TEMPERATURE_PLIES, boards=config.boards or "")
     settings = make_config(SelfplayConfig, "selfplay", config.preset)
     return SelfplayConfig(
         **settings.search_config().model_dump(),
-        readouts=settings.readouts,
+        readouts=config.readouts or settings.readouts,
         temperature_plies=TEMPERATURE_PLIES,
         full_search_fraction=settings.full_search_fraction,
         cheap_readouts=settings.cheap_readouts,

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pipeline.networks.inference import Evaluator
 
 GAMES = 400
+READOUTS = 64
 PARALLEL_GAMES = 256
 OPENING_PLIES = 6
 ALONE = 8  # games played one after another, spread evenly over the match
@@ -102,7 +103,8 @@ def bench_match(config: BenchConfig, progress: Progress = SILENT) -> MatchBenchS
     alone = {"padded": load(LEAST_BATCH, 1), "single": load(1, 1)}
     policies = [evaluators[0] for evaluators in batched]
     openings = make_openings(game, policies, num_games // 2, min(OPENING_PLIES, game.max_plies - 1), 0, rows)
-    match = NetworkMatch(game, openings, config.readouts)
+    readouts = config.readouts or READOUTS
+    match = NetworkMatch(game, openings, readouts)
     match.play(batched, range(min(num_games, 2 * threads)), threads, 1, 0.5)  # compiles the kernels
     progress.start("bench", num_games, "games")
     started = time.perf_counter()
@@ -119,7 +121,7 @@ def bench_match(config: BenchConfig, progress: Progress = SILENT) -> MatchBenchS
         game=game.spec,
         network_size=config.network_size,
         games=num_games,
-        readouts=config.readouts,
+        readouts=readouts,
         threads=threads,
         backend=str(batched[0][0].engine),
         average_length=length,

@@ -13,7 +13,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.phrases import counted, long_duration, percent, results
+from pipeline.phrases import counted, long_duration, percent, results, size
 from pipeline.printing import printable
 from pipeline.reports.status import RUNNING, LastEvaluation, LastMatch, StatusSummary, Training
 from pipeline.reports.tracked import lines
@@ -22,7 +22,6 @@ NOTHING = "–"
 BAR_WIDTH = 40
 WORKERS_SHOWN = 4
 TITLE, GOOD, BAD, DIM = "bold cyan", "green", "yellow", "dim"
-BYTES = ("B", "kB", "MB", "GB", "TB")
 EIGHTHS = "▁▂▃▄▅▆▇█"
 
 Rows = list[tuple[str, str | Text]]
@@ -122,10 +121,10 @@ def _play(summary: StatusSummary) -> Rows:
         share = window.positions / max(1, window.max_positions)
         rows.append(("window", Text.assemble(_bar(share, 12), f" {percent(share, 0)}")))
         rows.append(("", Text(f"{window.positions:,} of {window.max_positions:,}", DIM)))
-    rows.append(("disk", f"{_size(sum(disk.used_bytes.values()))}, {_size(disk.free_bytes)} free"))
+    rows.append(("disk", f"{size(sum(disk.used_bytes.values()))}, {size(disk.free_bytes)} free"))
     if disk.bytes_per_second and disk.seconds_until_full is not None:
         rows.append(
-            ("  full in", f"{long_duration(disk.seconds_until_full)} (+{_size(3600 * disk.bytes_per_second)}/h)")
+            ("  full in", f"{long_duration(disk.seconds_until_full)} (+{size(3600 * disk.bytes_per_second)}/h)")
         )
     return rows
 
@@ -212,11 +211,3 @@ def _ago(time: datetime | None, now: datetime) -> str:
 
 def _count(number: float | None) -> str:
     return "unknown" if number is None else f"{number:,.0f}"
-
-
-def _size(num_bytes: float) -> str:
-    """E.g. "82.9 GB"; powers of 1000."""
-    power = 0
-    while num_bytes >= 1000 and power < len(BYTES) - 1:
-        num_bytes, power = num_bytes / 1000, power + 1
-    return f"{num_bytes:.{1 if power and num_bytes < 100 else 0}f} {BYTES[power]}"

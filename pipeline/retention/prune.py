@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -32,7 +32,7 @@ from typing import Any
 from pipeline.config import GatherConfig, PruneConfig
 from pipeline.errors import FileError
 from pipeline.interrupts import held_back
-from pipeline.phrases import counted
+from pipeline.phrases import counted, size
 from pipeline.progress import SILENT, Progress
 from pipeline.reports.run_files import TRAINING, look_at
 from pipeline.reports.tables import table
@@ -55,7 +55,7 @@ SAMPLE_EVERY = timedelta(minutes=30)  # and no longer a break between two of the
 
 @dataclass(frozen=True)
 class Removal:
-    """What goes, and why nothing needs it."""
+    """What goes, and why nothing needs it. files: those of a shard in a pack are its parts of the pack's two."""
 
     what: str
     files: int
@@ -65,7 +65,9 @@ class Removal:
 
 @dataclass(frozen=True)
 class PruneSummary:
-    """applied: False: nothing was removed. keep_positions: of self-play; notes: what stays although it might go."""
+    """applied: True: removals are what was removed; False: what would be. keep_positions: of self-play; notes: what
+    stays although it might go.
+    """
 
     applied: bool
     removals: list[Removal]
@@ -79,34 +81,32 @@ class PruneSummary:
         """The short form."""
         lines = []
         if self.removals:
-            rows = [(one.what, f"{one.files:,}", _size(one.num_bytes), one.why) for one in self.removals]
-            lines += table(rows, ("what", "files", "size", "why nothing needs it")).splitlines()
+            rows = [(one.what, f"{one.files:,}", size(one.num_bytes), one.why) for one in self.removals]
+            lines += table(rows, ("what", "files, or parts of packs", "size", "why nothing needs it")).splitlines()
         lines += [f"note: {note}" for note in self.notes]
-        total = f"{counted(self.files, 'file')} with {_size(self.num_bytes)}"
+        total = f"{counted(self.files, 'file')} or parts of packs, {size(self.num_bytes)}"
         if not self.removals:
             return [*lines, f"nothing to remove; the newest {self.keep_positions:,} positions stay in any case"]
         return [*lines, f"removed: {total}" if self.applied else f"{total}; nothing was removed: --apply removes them"]
 
 
-def _size(num_bytes: int) -> str:
-    for unit in ("B", "KB", "MB"):
-        if num_bytes < 1000:
-            return f"{num_bytes:.3g} {unit}" if num_bytes % 1 else f"{num_bytes} {unit}"
-        num_bytes = num_bytes / 1000  # type: ignore[assignment]
-    return f"{num_bytes:.3g} GB"
-
-
 @dataclass
 class _Plan:
-    """What goes, and how: `work` removes it, step by step."""
+    """What goes, and how: `work` removes it, step by step, each of which returns what it has removed."""
 
     removals: list[Removal] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    work: list[Callable[[], None]] = field(default_factory=list)
+    work: list[Callable[[], list[Removal]]] = field(default_factory=list)
 
     def add(self, what: str, sizes: Sequence[int], why: str, work: Callable[[], None]) -> None:
-        self.removals.append(Removal(what, len(sizes), sum(sizes), why))
-        self.work.append(work)
+        removal = Removal(what, len(sizes), sum(sizes), why)
+
+        def step() -> list[Removal]:
+            work()
+            return [removal]
+
+        self.removals.append(removal)
+        self.work.append(step)
 
 
 def prune(config: PruneConfig, progress: Progress = SILENT) -> PruneSummary:
@@ -129,17 +129,19 @@ def prune(config: PruneConfig, progress: Progress = SILENT) -> PruneSummary:
         _plan_games(directory, keep, plan, progress)
         _plan_chunks(directory, plan, progress)
         _plan_left_over(directory, plan)
+        removals = plan.removals
         if config.apply:
             progress.start("removing", len(plan.work), "steps")
+            removals = []
             for step in plan.work:
-                step()
+                removals += step()
                 progress.advance()
             progress.finish()
     return PruneSummary(
         applied=config.apply,
-        removals=plan.removals,
-        files=sum(one.files for one in plan.removals),
-        num_bytes=sum(one.num_bytes for one in plan.removals),
+        removals=removals,
+        files=sum(one.files for one in removals),
+        num_bytes=sum(one.num_bytes for one in removals),
         keep_positions=keep,
         notes=plan.notes,
         seconds=time.monotonic() - start,
@@ -215,6 +217,29 @@ class _Place:
         return [file for file in self.files if file.name not in kept]
 
 
+@dataclass(frozen=True)
+class _Thinning:
+    """A generation of which shards go. shards: all that it has; positions: the newest, behind which it lies; places:
+    where shards go, with the bytes of the files that go, or of their parts of packs.
+    """
+
+    generation: int
+    shards: int
+    positions: int
+    places: list[tuple[_Place, list[int]]]
+
+    def removals(self, stayed: Collection[Path] = ()) -> list[Removal]:
+        """One, or none if all places stayed as they are. stayed: those that did."""
+        thinned = [(one, parts) for one, parts in self.places if one.path not in stayed]
+        if not thinned:
+            return []
+        gone = sum(len(one.gone) for one, _ in thinned)
+        sizes = [part for _, parts in thinned for part in parts]
+        what = f"{gone:,} of {counted(self.shards, 'shard')} of generation {self.generation}"
+        why = f"behind the newest {self.positions:,} positions; {counted(self.shards - gone, 'shard')} stay"
+        return [Removal(what, len(sizes), sum(sizes), why)]
+
+
 def _plan_games(directory: Path, keep: int, plan: _Plan, progress: Progress) -> None:
     games, needs = games_of(directory), _needs(directory)
     pruned = read_pruned(games)
@@ -223,7 +248,7 @@ def _plan_games(directory: Path, keep: int, plan: _Plan, progress: Progress) -> 
         return
     positions = numbered = behind = 0
     settled = -1  # the newest of the generations behind which nothing has to be looked at again
-    going: list[_Place] = []
+    going: list[_Thinning] = []
     old: list[Path] = []
     for generation, folders in newest_generations(games):
         behind += generation <= pruned.settled
@@ -241,23 +266,23 @@ def _plan_games(directory: Path, keep: int, plan: _Plan, progress: Progress) -> 
             continue
         old += [games / file.place for file in files]
         thinned = [one for one in _places(games, files, pruned, plan) if one.gone]
-        gone = [(one, file) for one in thinned for file in one.gone]
         is_damaged = any(isinstance(file.pack, FileError) for file in files)
         settled = -1 if is_damaged else max(settled, generation)
-        if gone:
-            why = f"behind the newest {positions:,} positions; {counted(len(files) - len(gone), 'shard')} stay"
-            sizes = [size for one, file in gone for size in _sizes(one.path, file)]
-            what = f"{len(gone):,} of {counted(len(files), 'shard')} of generation {generation}"
-            plan.removals.append(Removal(what, len(sizes), sum(sizes), why))
-            going += thinned
+        if thinned:
+            places = [(one, [part for file in one.gone for part in _sizes(one.path, file)]) for one in thinned]
+            going.append(_Thinning(generation, len(files), positions, places))
+            plan.removals += going[-1].removals()
 
-    def work() -> None:
+    def work() -> list[Removal]:
         for place in dict.fromkeys(old):  # what a run that was cut off left
             finish(place, progress)
             _remove_uncommitted(place, pruned)
-        after = _prune_places(games, pruned, going, progress) if going else pruned
-        if after is not None and settled > after.settled:  # last: a kill before it has everything looked at again
+        after, stayed = pruned, set[Path]()
+        if going:
+            after, stayed = _prune_places(games, pruned, [one for old in going for one, _ in old.places], progress)
+        if not stayed and settled > after.settled:  # last: a kill before it has everything looked at again
             write_pruned(games, after.model_copy(update={"settled": settled}))
+        return [removal for one in going for removal in one.removals(stayed)]
 
     plan.work.append(work)
 
@@ -325,12 +350,15 @@ def _sizes(place: Path, file: ShardFile) -> list[int]:
     return found
 
 
-def _prune_places(games: Path, pruned: Pruned, places: Sequence[_Place], progress: Progress) -> Pruned | None:
+def _prune_places(
+    games: Path, pruned: Pruned, places: Sequence[_Place], progress: Progress
+) -> tuple[Pruned, set[Path]]:
     """Write down what the places come to, then remove what goes. Places with damaged shards stay as they are.
 
-    Returns what it wrote; None: something stayed.
+    Returns what it wrote, and the places that stayed.
     """
     good: list[_Place] = []
+    stayed: set[Path] = set()
     known = dict(pruned.places)
     for place in places:
         name = f"{place.path.parent.name}/{place.path.name}"
@@ -338,6 +366,7 @@ def _prune_places(games: Path, pruned: Pruned, places: Sequence[_Place], progres
             known[name] = _totals(games, place, pruned.places.get(name))
         except FileError as error:
             progress.warn(f"{place.path} stays as it is: {error}")
+            stayed.add(place.path)
         else:
             good.append(place)
     after = Pruned(places=known, settled=pruned.settled)
@@ -345,7 +374,7 @@ def _prune_places(games: Path, pruned: Pruned, places: Sequence[_Place], progres
     for place in good:
         with held_back():
             _thin(games, place)
-    return after if len(good) == len(places) else None
+    return after, stayed
 
 
 def _remove_uncommitted(place: Path, pruned: Pruned) -> None:

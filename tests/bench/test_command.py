@@ -64,6 +64,18 @@ def test_bench_plays_with_the_settings_of_a_preset(tmp_path):
     assert summary.selfplay_evaluations_per_second > 0 and summary.train_samples_per_second > 0
 
 
+@pytest.mark.parametrize(("preset", "readouts", "expected"), [
+    (True, None, 8), (True, 5, 5), (False, None, 64), (False, 5, 5),
+])  # fmt: skip
+def test_its_readouts_are_the_option_then_the_presets(tmp_path, preset, readouts, expected):
+    from pipeline.bench.command import _play_settings
+    from pipeline.config import BenchConfig
+
+    (tmp_path / "mine.yaml").write_text("selfplay: {readouts: 8}\n")
+    config = BenchConfig(preset=str(tmp_path / "mine.yaml") if preset else None, readouts=readouts)
+    assert _play_settings(config).readouts == expected
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [

@@ -11,6 +11,7 @@ import pytest
 from pipeline.config import CompactConfig, GatherConfig, PruneConfig
 from pipeline.errors import FileError, NotYet
 from pipeline.gather.command import GatherSummary, gather
+from pipeline.phrases import size
 from pipeline.progress import SILENT
 from pipeline.reports.report.facts import collect
 from pipeline.reports.run_files import SELFPLAY, TRAINING, look_at
@@ -76,6 +77,8 @@ def test_of_old_generations_a_sample_stays_and_totals_are_what_they_were(run, pa
         ["44 of 60 shards", "3"], ["44 of 60 shards", "2"], ["44 of 60 shards", "1"]
     ]  # fmt: skip
     assert "behind the newest" in listed.removals[0].why and "16 shards stay" in listed.removals[0].why
+    assert "files, or parts of packs" in listed.lines()[0]
+    assert "264 files or parts of packs, " in listed.lines()[-1]
     assert "nothing was removed: --apply" in listed.lines()[-1] and not (run / SELFPLAY / FILE).exists()
     size = look_at(run).num_bytes["selfplay"]
     kept = {generation: ids(run, generation) for generation in (4, 5)}
@@ -90,6 +93,11 @@ def test_of_old_generations_a_sample_stays_and_totals_are_what_they_were(run, pa
     assert shown_counts(run) == counts
     assert gathered(run, "afresh").total_positions == total
     assert pruned(run).removals == []
+
+
+def test_sizes_have_no_exponents():
+    sizes = [999, 12_340, 999_600_000, 1_234_000_000_000, 2_000_000_000_000_000]
+    assert [size(one) for one in sizes] == ["999 B", "12.3 kB", "1,000 MB", "1.2 TB", "2,000 TB"]
 
 
 def test_a_dry_run_changes_nothing(run):
@@ -211,9 +219,14 @@ def test_a_damaged_shard_keeps_its_place_as_it_is(run):
     place = run / SELFPLAY / "000002-a" / "w01"
     (place / sorted(packs.shards_in(place))[-1].shard).write_bytes(b"x")
     heard = Heard()
-    prune(PruneConfig(directory=run, apply=True, keep_positions=WINDOW), heard)
+    done = prune(PruneConfig(directory=run, apply=True, keep_positions=WINDOW), heard)
     assert len(heard.warned) == 1 and "stays as it is" in heard.warned[0]
     assert len(list(place.iterdir())) == 60
+    assert [removal.what.split(" of generation ") for removal in done.removals] == [
+        ["44 of 60 shards", "3"], ["22 of 60 shards", "2"], ["44 of 60 shards", "1"]
+    ]  # fmt: skip
+    assert "38 shards stay" in done.removals[1].why and done.files == 2 * (44 + 22 + 44)
+    assert pruned(run).removals == []  # however often
     assert "000002-a/w00" in read_pruned(run / SELFPLAY).places
     assert "000002-a/w01" not in read_pruned(run / SELFPLAY).places
 
