@@ -14,7 +14,7 @@ from pipeline.config import CONFIGS, SearchConfig, StageConfig
 from pipeline.presets import preset_names
 
 PRESET = "Settings to start from: {}, or a path to a .yaml file. Options given here win."
-VERBOSE = "0 warnings only, 1 progress and a short summary, 2 the whole summary. [default: 1]"
+VERBOSE = "0 warnings and a short summary, 1 progress too, 2 the whole summary. [default: 1]"
 JSON = "Print the whole summary as JSON."
 
 

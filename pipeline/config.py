@@ -175,7 +175,7 @@ class SelfplayConfig(SearchConfig):
     verbose: int = Field(
         1,
         ge=0,
-        description="0 warnings only, 1 progress and a short summary, 2 also a line per game and the whole summary, "
+        description="0 warnings and a short summary, 1 progress too, 2 also a line per game and the whole summary, "
         "3 also boards.",
     )
     top_up: bool = Field(
@@ -455,7 +455,7 @@ class ArenaConfig(PlaySearchConfig):
     backend: Backend = "auto"
     seed: int = Field(0, ge=0, description="Seed of openings, random players and noise.")
     allow_engines: bool = Field(
-        False, description="Run the engines (gtp:, usi:) that files name: members of a pool, settings of a preset."
+        False, description="Run engines (gtp:, usi:, gnubg:) that files name: members of a pool, settings of a preset."
     )
 
 

@@ -16,7 +16,7 @@ HELP = {
     "init": """Make a model with random weights: every run begins with one.
 
 \b
-Reads:   nothing
+Reads:   nothing, or the model of --original-model or --base-model
 Writes:  a model directory, and best_model beside it if there is none yet
 Exit:    0 made, 1 the directory exists already or best_model plays another game, 2 wrong usage
 Example: python main.py init --game go:9 --network-size b2c32 --new-model saved_models/000000-init
@@ -29,7 +29,7 @@ Finished games are written about once a second, so a kill loses only the games s
 Reads:   a model directory (--network)
 Writes:  data/selfplay/MODEL/WORKER/*.gz, each with a .meta file beside it that commits it
 Exit:    0 played, or nothing left to play with --top-up, 1 failed, 2 wrong usage,
-         75 another process plays as this worker
+         75 another process plays as this worker, --max-lead is reached, or with --wait nobody plays
 Example: python main.py selfplay --games 100 --readouts 32
 """,
     "gather": """Sample training positions from the newest games and shuffle them into chunks.
@@ -42,7 +42,7 @@ finished chunks and makes only the missing ones; of text games, whose rewards ar
 Reads:   data/selfplay/*/*/*.gz with their .meta files
 Writes:  a set of chunks in data/training_data/*.h5, and one more of games held out from training
 Exit:    0 made, 1 failed, fewer positions than the chunks need or none to learn from, 2 wrong usage,
-         75 no games yet, or fewer positions than --min-positions
+         75 no games yet, fewer positions than --min-positions, or with --as-many-as-possible than one chunk
 Example: python main.py gather --max-positions 100000 --as-many-as-possible
 """,
     "train": """Train a new model on the newest set of chunks.
@@ -99,7 +99,7 @@ of players connected by games; ratings from different blocks can't be compared. 
 printed; add --output to keep those ratings in a file.
 
 \b
-Reads:   data/evaluate/*/, data/evaluate/required/*/, data/tournament/*/
+Reads:   data/evaluate/*/, data/evaluate/required/*/, data/evaluate/watch/*/, data/tournament/*/
 Writes:  data/ratings.json
 Exit:    0 rated, 1 failed, 2 wrong usage, 75 no games yet
 Example: python main.py ratings --anchor random=0
@@ -151,10 +151,10 @@ Example: python main.py play --model heuristic --game gomoku:9 --colour w
 """,
     "serve": """Play against a model in the browser, and look at what it thinks.
 
-The page lets you play Go, Gomoku, Othello, connect four and tic-tac-toe against models, heuristic and random, with
-hints, win rates, territory, undo and SGF records, and backgammon on a board of its own; docs/play.md describes both. It
-is served to this machine only, needs no network, and lives as long as the command: Ctrl-C ends it, and the games with
-it. Needs the extra `serve`, which ./play.sh installs.
+The page lets you play Go, Gomoku, Othello, shogi, connect four and tic-tac-toe against models, heuristic and random,
+with hints, win rates, territory, undo and records, and backgammon on a board of its own; docs/play.md describes both.
+It is served to this machine only, needs no network, and lives as long as the command: Ctrl-C ends it, and the games
+with it. Needs the extra `serve`, which ./play.sh installs.
 
 \b
 Reads:   models
@@ -174,7 +174,7 @@ Writes:  temporary files only
 Exit:    0 measured, 1 failed, 2 wrong usage
 Example: python main.py bench --game go:9 --network-size b2c32 --seconds 5
 """,
-    "show": """Print any of MuGo's files for a person; without a path, the state of the run in this folder.
+    "show": """Print one of MuGo's files for a person; without a path, the state of the run in this folder.
 
 --mat prints games of backgammon as .mat, --kif, --csa and --usi those of shogi. FILE.mat, and of shogi FILE.kif, .kifu,
 .csa, .usi and .sfen, are shown like a match, whichever program wrote them.
@@ -184,7 +184,7 @@ for its newest match or shard.
 
 \b
 Reads:   a game shard (.gz), its .meta file, a chunk (.h5), a model directory, a match directory, promotions.jsonl,
-         ratings, a pool, or the folder of a run
+         ratings, a pool, an evaluation of --watch, a pack, or the folder of a run
 Writes:  nothing, except with --sgf-output: records in that folder
 Exit:    0 shown, 1 missing, damaged or not one of MuGo's files, 2 wrong usage
 Example: python main.py show saved_models/best_model

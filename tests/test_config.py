@@ -239,6 +239,7 @@ def test_the_size_of_the_network_may_follow_a_schedule(tmp_path: Path) -> None:
         ("evaluate", "benchmark: [random, 'gtp:touch x']", "--benchmark"),
         ("evaluate", "require: ['random>=0.5', 'e=gtp:touch x>=0.5']", "--require"),
         ("tournament", "player: [random, 'gtp:touch x']", "--player"),
+        ("evaluate", "require: ['gnubg:0>=0']", "--require"),
     ],
 )
 def test_a_preset_runs_engines_only_if_the_command_line_allows_it(

@@ -35,7 +35,7 @@ PATTERNS = {
 }
 
 # As players/specs.py reads it.
-ENGINE = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._@-]*=\s*)?(handicap:[0-9]{1,2}:\s*)?(gtp|usi):")
+ENGINE = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._@-]*=\s*)?(handicap:[0-9]{1,2}:\s*)?(gtp|usi|gnubg):")
 C = TypeVar("C", bound=StageConfig)
 
 
