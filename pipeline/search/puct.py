@@ -227,8 +227,8 @@ def surest_actions(tree, rows, chosen_by, temperatures, deviations, actions):
     """Where temperatures [n] is 0, put into actions [n] the root's move of highest lower_bound; lowest action on ties.
 
     Only moves that have visits in chosen_by [n, A], and of the root's at least MIN_BOUNDED_SHARE of the most and at
-    least MIN_BOUNDED_VISITS, are compared; if there is none, the action stays as it is. Source: KataGo, cpp/search/searchresults.cpp, getPlaySelectionValues.
-    Plain twin: ReferenceSearch.surest_action.
+    least MIN_BOUNDED_VISITS, are compared; if there is none, the action stays as it is. Source: KataGo,
+    cpp/search/searchresults.cpp, getPlaySelectionValues. Plain twin, by all visits: ReferenceSearch.surest_action.
     """
     for j in range(rows.size):
         row = rows[j]

@@ -267,9 +267,7 @@ class TestTraining:
         ]  # fmt: skip
         assert not list((divided / "saved_models").glob(".0*"))
 
-    def test_a_network_without_norms(
-        self, workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_network_without_norms(self, workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Its replicas have no statistics to share."""
         monkeypatch.setattr("pipeline.train.trainer.available_cores", lambda: 2)
         base = tmp_path / "base"
