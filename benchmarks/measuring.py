@@ -31,7 +31,7 @@ GNUGO_LEVELS = (1, 5, 10)
 GNUGO = "{program} --mode gtp --level {level} --never-resign --chinese-rules --capture-all-dead --positional-superko"
 SETTINGS = "strength.json"  # in a run: what it was asked for
 OPENINGS = Path(__file__).parent / "openings"  # neutral ones, by game
-PLACING_PAIRS = 2  # pairs of games before it is asked again whom a player should meet
+PLACING_PAIRS = 8  # pairs of games before it is asked again whom a player should meet; 4 games take as long as 16
 EARLIER = 3  # champions measured before that one meets
 
 
