@@ -78,7 +78,7 @@ ACTIVATION_CHECKPOINTING: Any = Field(
 MICRO_BATCH: Any = Field(
     0,
     ge=0,
-    description="text games: compute the gradients of so many answers of a batch at a time, and add them up; "
-    "0 = of all at once.",
+    description="text games: go through so many answers of a batch at a time, and add up their gradients; "
+    "0 = all at once.",
     json_schema_extra=LATER,
 )

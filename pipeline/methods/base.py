@@ -253,11 +253,13 @@ class Objective(ABC):
     terms       names of the loss's parts, "total" among them      metrics  terms and whatever else is reported
     recordable  whether network, losses, accuracies and errors ask for the same operations whatever the numbers of a
                 batch are, and for nothing outside of the batch's device; only so can a GPU record them (RecordedPass)
+    shareable   whether several threads may ask one network at the same time
     """
 
     terms: Sequence[str]
     metrics: Sequence[str]
     recordable: bool = True
+    shareable: bool = True
 
     @abstractmethod
     def network(self, weights: Weights) -> torch.nn.Module:

@@ -350,13 +350,12 @@ class Trainer:
         return means
 
     def _measured(self, batches: list[Any]) -> Iterable[dict[str, tuple[float, float]]]:
-        """_measure of each batch; processes share them out."""
+        """_measure of each batch; processes share them out, and threads where they may share the network."""
+        each = self._each if self._objective.shareable else map
         if self._group is None or not batches:
-            return self._each(self._measure, batches)
+            return each(self._measure, batches)
         names, shared = self._objective.metrics, range(self._processes)
-        mine = [
-            [found[name] for name in names] for found in self._each(self._measure, batches[self._rank :: len(shared)])
-        ]
+        mine = [[found[name] for name in names] for found in each(self._measure, batches[self._rank :: len(shared)])]
         lengths = [len(batches[rank :: len(shared)]) * len(names) * 2 for rank in shared]
         gathered = self._group.gather(torch.tensor(mine, dtype=torch.float64).flatten(), lengths)
         rows = [one.view(-1, len(names), 2).tolist() for one in gathered]

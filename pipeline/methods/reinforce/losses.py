@@ -43,6 +43,7 @@ class ReinforceObjective(Objective):
     """See the module docstring. make: the network with these weights."""
 
     recordable = False  # the network looks at its inputs: for rows that are alike, and where answers begin
+    shareable = False  # the network takes its adapter off and puts it on again
 
     def __init__(self, make: Any, config: TrainConfig, has_critic: bool) -> None:
         self._make, self._config, self._has_critic = make, config, has_critic

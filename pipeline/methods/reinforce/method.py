@@ -84,8 +84,7 @@ class Reinforce(Method):
         if config.base_model is None and not path.exists():
             self._make_base(path, game, config, size or SMALLEST, progress)
         base = load_base(path)
-        if config.base_model is None:
-            _check_base(base, size, game, config)
+        _check_base(base, size, game, config)
         targets = sorted({name.rsplit(".", 1)[-1] for name in layers_of(base.model)})
         shape = LoraShape(int(match[3]), 2.0 * int(match[3]), targets)
         architecture = {
@@ -241,20 +240,22 @@ class ActorCritic(Reinforce):
 
 def _check_base(base: Base, size: tuple[int, int] | None, game: TextGame, config: InitConfig) -> None:
     """Raises UsageError if the base model that stood there already has other layers and another width than those asked
-    for, or can't read as much as the game shows and is answered.
+    for, or if any base model can't read as much as the game shows and is answered, where its configuration says so.
     """
     facts, longest = base.model.config, game.prompt_tokens + game.reply_tokens
-    found, found_longest = (facts.num_hidden_layers, facts.hidden_size), facts.max_position_embeddings
-    if size not in (None, found):
+    if size is not None and size != (found := (facts.num_hidden_layers, facts.hidden_size)):
         rank = config.network_size.rpartition("r")[2]
         raise UsageError(
             f"init --network-size {config.network_size}: {base.path} is l{found[0]}d{found[1]}; "
             f"remove it, or give r{rank}"
         )
-    if found_longest < longest:
+    found_longest = getattr(facts.get_text_config(decoder=True), "max_position_embeddings", None)
+    if found_longest is not None and found_longest < longest:
+        given = "choose another --base-model, or a shorter prompt=… or reply=…"
+        made = "remove it, or choose another folder with --new-model"
         raise UsageError(
             f"init --game {game.spec}: {base.path} reads {found_longest} tokens at most; wanted {longest}, a prompt "
-            "and a reply; remove it, or choose another folder with --new-model"
+            f"and a reply; {given if config.base_model else made}"
         )
 
 

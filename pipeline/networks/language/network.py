@@ -6,6 +6,7 @@ part of the answer. Outputs are float32 [B, L], 0 outside of answers, unless the
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -40,8 +41,8 @@ class AnsweringNetwork(nn.Module):
     ) -> None:
         """checkpointing: keep fewer activations and compute them again for the gradient.
 
-        micro_batch: go through so many rows at a time, without keeping their activations: the gradients are added up
-        when the loss, which is still that of the whole batch, is known. 0: all rows at once.
+        micro_batch: go through so many rows at a time, without keeping their activations, whether or not it learns: the
+        gradients are added up when the loss, which is still that of the whole batch, is known. 0: all rows at once.
 
         Raises MuGoError if the weights are another base's.
         """
@@ -75,9 +76,11 @@ class AnsweringNetwork(nn.Module):
         return Said(*(part[back] for part in self._in_parts(different)))
 
     def _in_parts(self, inputs: Tensor) -> Said:
-        if not 0 < self._micro_batch < len(inputs) or not torch.is_grad_enabled():
+        if not 0 < self._micro_batch < len(inputs):
             return self._forward(inputs)
-        parts = [checkpoint(self._forward, rows, use_reentrant=False) for rows in inputs.split(self._micro_batch)]
+        learns = torch.is_grad_enabled()
+        each = partial(checkpoint, self._forward, use_reentrant=False) if learns else self._forward
+        parts = [each(rows) for rows in inputs.split(self._micro_batch)]
         return Said(*map(torch.cat, zip(*parts, strict=True)))
 
     def _forward(self, inputs: Tensor) -> Said:

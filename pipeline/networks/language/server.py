@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from pipeline.errors import MuGoError
 from pipeline.networks.language.adapters import LoraShape
 from pipeline.networks.language.generation import Answering, Answers, Speaker
+from pipeline.priority import share_niceness
 
 ADAPTERS_KEPT = 32
 MOST_TRIES = 100  # to ask an adapter that others push out of the server
@@ -97,12 +98,15 @@ class GenerationServer:
     def _start(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="mugo-server-")
         self._key = os.urandom(16)
+        # In a session of its own: Ctrl-C is for the process that plays; the server ends when its standard input does.
         self._process = subprocess.Popen(
             [sys.executable, "-m", self._module, str(Path(self._folder.name) / "socket")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=Path(__file__).parents[3],
+            start_new_session=True,
         )
+        share_niceness(self._process.pid)
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(self._key.hex().encode() + b"\n")
         self._process.stdin.flush()

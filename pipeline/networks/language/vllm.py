@@ -27,23 +27,28 @@ NOT_INSTALLED = (
     "--backend vllm: vLLM isn't installed here; wanted `pip install vllm` on a machine with a GPU, or --backend auto"
 )
 ADAPTERS_LOADED = 4  # at once, of which a batch may use any
+MOST_RANKS = 8, 16, 32, 64, 128, 256, 320, 512  # that an engine of any version can be made for (vLLM, LoRAConfig)
 
 
 class Engine:
-    """A base model in vLLM. tokenizer: transformers', of the same folder."""
+    """A base model in vLLM. tokenizer: transformers', of the same folder; most_rank: of the adapters it can use."""
 
-    def __init__(self, path: Path, tokenizer: Any, most_rank: int) -> None:
-        """Raises UsageError if vLLM isn't installed."""
+    def __init__(self, path: Path, tokenizer: Any, rank: int) -> None:
+        """rank: of the first adapter. Raises UsageError if vLLM isn't installed, or has no room for such adapters."""
         try:
             import vllm
             from vllm.lora.request import LoRARequest
         except ImportError as error:
             raise UsageError(f"{NOT_INSTALLED} ({error})") from error
+        found = next((most for most in MOST_RANKS if most >= rank), None)
+        if found is None:
+            raise UsageError(
+                f"--backend vllm: an adapter of rank {rank}; wanted {MOST_RANKS[-1]} at most, or --backend auto"
+            )
+        self.most_rank = found
         self._vllm, self._request = vllm, LoRARequest
         self.path, self.tokenizer, self.end_token = path, tokenizer, int(tokenizer.eos_token_id)
-        self.llm = vllm.LLM(
-            model=str(path), enable_lora=True, max_lora_rank=max(8, most_rank), max_loras=ADAPTERS_LOADED
-        )
+        self.llm = vllm.LLM(model=str(path), enable_lora=True, max_lora_rank=found, max_loras=ADAPTERS_LOADED)
         self.adapters = 0
         self._lock = threading.Lock()  # the engine is made for one thread
 
@@ -69,10 +74,15 @@ class VllmSpeaker(Answering):
     def __init__(
         self, engine: Engine, shape: LoraShape, weights: Mapping[str, NDArray[Any]], template: str, reading: str
     ) -> None:
-        """Raises UsageError for a model with a critic."""
+        """Raises UsageError for a model with a critic, or of a higher rank than the engine was made for."""
         super().__init__(lambda text: list(engine.tokenizer.encode(text, add_special_tokens=False)), template, reading)
         if VALUE_WEIGHT in weights:
             raise UsageError("--backend vllm: it has no critic, which method a2c needs; wanted --backend auto")
+        if shape.rank > engine.most_rank:
+            raise UsageError(
+                f"--backend vllm: an adapter of rank {shape.rank} in an engine made for {engine.most_rank}, by the "
+                "first model that was loaded; wanted models of one rank, or --backend auto"
+            )
         self._engine, self._folder = engine, tempfile.TemporaryDirectory(prefix="mugo-adapter-")
         write_adapter(Path(self._folder.name), engine.path, shape, weights)
         self._adapter = engine.adapter(Path(self._folder.name))

@@ -1,6 +1,10 @@
-"""The loss: its gradient by hand, KL and entropy by hand."""
+"""The loss: its gradient by hand, KL and entropy by hand; and what is measured of a network in a trainer."""
 
 from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +15,11 @@ pytest.importorskip("transformers", reason="language models need the extra text"
 from pipeline.config import TrainConfig
 from pipeline.errors import MuGoError
 from pipeline.methods.reinforce.losses import Batch, ReinforceObjective
-from pipeline.networks.language.network import Said
+from pipeline.networks.language.adapters import LoraShape, new_adapter
+from pipeline.networks.language.base import tiny_model
+from pipeline.networks.language.network import AnsweringNetwork, Said
+from pipeline.players.language import load_base, write_base
+from pipeline.train.trainer import Trainer
 
 TWO = torch.tensor([0.3, -0.2])  # the logits of a toy that says one of two tokens, whatever stood before
 
@@ -79,3 +87,29 @@ def test_a_critic_needs_targets() -> None:
     objective().check(batch_of([1.0], [1]))
     with pytest.raises(MuGoError, match="recorded without a critic; wanted games of a model of method a2c"):
         objective(has_critic=True).check(batch_of([1.0], [1]))
+
+
+def test_batches_are_measured_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many replicas are trained: the network that is measured takes its adapter off and puts it on again."""
+    monkeypatch.setattr("pipeline.train.trainer.available_cores", lambda: 2)
+    write_base(tmp_path / "base", tiny_model(1, 32, 16, 1))
+    shape = LoraShape(4, 8.0, ["q_proj", "v_proj"])
+    weights = {name: array + 0.3 for name, array in new_adapter(load_base(tmp_path / "base").model, shape, 1).items()}
+    config = TrainConfig(batch_size=128)
+    make = ReinforceObjective(lambda given: AnsweringNetwork(load_base(tmp_path / "base"), shape, given), config, False)
+    trainer = Trainer(make, weights, config)
+    assert len(trainer._replicas) == 2
+    logits = AnsweringNetwork._logits
+
+    def slowly(self: AnsweringNetwork, *given: Any) -> Any:
+        time.sleep(0.02)
+        return logits(self, *given)
+
+    monkeypatch.setattr(AnsweringNetwork, "_logits", slowly)
+    batches = []
+    for token in range(6):
+        inputs = torch.full((2, 2, 4), 60 + token)
+        inputs[:, 1] = torch.tensor([0, 0, 1, 1])
+        batches.append(batch_of([1.0, 2.0], [4, 4], inputs=inputs))
+    alone = [trainer.evaluate([batch])["kl"] for batch in batches]
+    assert min(alone) > 0.001 and trainer.evaluate(batches)["kl"] == pytest.approx(np.mean(alone), rel=1e-4)

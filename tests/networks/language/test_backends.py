@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import pytest
 pytest.importorskip("transformers", reason="language models need the extra text")
 
 from pipeline.errors import MuGoError, UsageError
+from pipeline.networks.language.adapters import LoraShape, new_adapter
 from pipeline.networks.language.base import tiny_model
 from pipeline.networks.language.generation import VALUE_BIAS, VALUE_WEIGHT, Speaker
 from pipeline.networks.language.network import critic_weights
@@ -60,6 +62,7 @@ def test_a_server_answers_as_this_process_does(base: tuple[Path, str], server: l
     prompts = [load_base(path).encode(text) for text in ("one", "another", "one", "three")]
     here = [answering("auto", 1, base, shape, one, WORDS)[0] for one in weights]
     there = [answering("server", 2, base, shape, one, WORDS) for one in weights]
+    assert os.getsid(server[0]._process.pid) != os.getsid(0)  # or Ctrl-C would reach it
     assert len(server) == 1 and there[0][0].prompt_tokens("one", 9) == here[0].prompt_tokens("one", 9)
     found: dict[int, Any] = {}
 
@@ -220,6 +223,27 @@ def test_vllm_is_asked_with_adapters_lengths_and_seeds(base: tuple[Path, str], v
     assert (again.tokens == said.tokens).all()
     with pytest.raises(UsageError, match="it has no critic, which method a2c needs"):
         answering("vllm", 1, base, shape_of(path), adapter(path, 4) | critic_weights(32), WORDS)
+
+
+@pytest.mark.parametrize(("rank", "most"), [(4, 8), (8, 8), (12, 16), (65, 128), (512, 512)])
+def test_vllm_is_made_for_ranks_that_it_knows(base: tuple[Path, str], vllm: FakeVllm, rank: int, most: int) -> None:
+    model, targets = load_base(base[0]).model, shape_of(base[0]).targets
+
+    def loaded(rank: int) -> None:
+        shape = LoraShape(rank, 2.0 * rank, targets)
+        answering("vllm", 1, base, shape, new_adapter(model, shape, 1), WORDS)
+
+    loaded(rank)
+    assert vllm.settings["max_lora_rank"] == most
+    loaded(most)
+    with pytest.raises(UsageError, match=f"an adapter of rank {most + 1} in an engine made for {most}, by the first"):
+        loaded(most + 1)
+
+
+def test_adapters_too_large_for_vllm_are_refused(base: tuple[Path, str], vllm: FakeVllm) -> None:
+    shape = LoraShape(513, 1.0, shape_of(base[0]).targets)
+    with pytest.raises(UsageError, match="an adapter of rank 513; wanted 512 at most, or --backend auto"):
+        answering("vllm", 1, base, shape, {}, WORDS)
 
 
 def test_without_vllm_it_says_what_to_do(base: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:

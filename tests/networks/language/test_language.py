@@ -216,6 +216,20 @@ def test_accumulation_keeps_the_activations_of_one_part_alone(folder: Path) -> N
     assert kept[2] < kept[0] / 4
 
 
+def test_what_is_only_measured_goes_in_parts_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base, weights = load_base(folder), adapter(folder, 5) | critic_weights(32)
+    inputs = inputs_of([base.encode(f"text {i}") for i in range(7)], [[5, BYTES]] * 7, 8, 12)
+    sizes, logits = [], AnsweringNetwork._logits
+    monkeypatch.setattr(AnsweringNetwork, "_logits", lambda *given: (sizes.append(len(given[1])), logits(*given))[1])
+    with torch.inference_mode():
+        whole, parts = (
+            AnsweringNetwork(load_base(folder), shape_of(folder), weights, micro_batch=micro_batch).eval()(inputs)
+            for micro_batch in (0, 3)
+        )
+    assert sizes == [7, 7, 3, 3, 3, 3, 1, 1]
+    assert all(torch.allclose(one, other, atol=1e-5) for one, other in zip(whole, parts, strict=True))
+
+
 def test_peft_reads_the_adapter_and_says_the_same(folder: Path, tmp_path: Path) -> None:
     peft = pytest.importorskip("peft", reason="a second opinion on adapters")
     import safetensors.numpy
