@@ -259,7 +259,7 @@ class SelfplayConfig(SearchConfig):
         0.0,
         ge=0,
         le=2,
-        description="Moves per point of the board before anyone may pass, in searches too (Go: 0.75); 0 = no limit.",
+        description="Moves per point of the board before the model may pass, in searches too (Go: 0.75); 0 = no limit.",
     )
     filter_opponent_invalid: bool = text_options.FILTER_OPPONENT_INVALID
     max_lead: int = Field(

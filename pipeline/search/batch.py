@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from pipeline.config import SearchConfig
 from pipeline.errors import MuGoError
-from pipeline.games.base import Actions, BoolArray, FloatArray, Game, IntArray, KeyArray, Planes, Rows
+from pipeline.games.base import Actions, BoolArray, FloatArray, Game, IntArray, KeyArray, Planes, Rows, States
 from pipeline.games.boards import Boards
 from pipeline.search import gumbel, kernels, puct
 from pipeline.search.candidates import Candidate, candidates
@@ -169,10 +169,20 @@ class BatchSearch(Boards):
         batch = self._leaves.part(0, self._num_waiting)
         room = self._legal[: self._num_waiting], self._planes[: self._num_waiting]
         legal, planes = self.game.legal_and_observe(batch.states, batch.history, out=room)
-        if self._least_passed:
-            early = np.flatnonzero(self.game.plies(batch.states) < self._least_passed)
-            legal[early] = self.game.passing_last(legal[early])
+        self._defer_passes(batch.states, legal)
         return planes
+
+    def playable(self, rows: Rows) -> BoolArray:
+        """[n, A] the legal moves in rows [n], with passes as searches have them (pass_after)."""
+        legal = self.legal(rows)
+        self._defer_passes(self.states[rows], legal)
+        return legal
+
+    def _defer_passes(self, states: States, legal: BoolArray) -> None:
+        """Take passes from legal [n, A] where it is too early for them."""
+        if self._least_passed:
+            early = np.flatnonzero(self.game.plies(states) < self._least_passed)
+            legal[early] = self.game.passing_last(legal[early])
 
     def leaf_rows(self) -> IntArray:
         """[K] the row that each position of the last leaves() belongs to."""

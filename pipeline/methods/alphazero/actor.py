@@ -22,7 +22,7 @@ than two passes.
 
 On a large board that it hardly knows, a network may come to think that the game is decided by komi alone: then every
 move is as bad as a pass, two passes soon end the game, and the result confirms it. So passes can be kept out of the
-search until some moves have been made (pass_after).
+search and of random openings until some moves have been made (pass_after). Opponents pass when they like.
 
 Axes: R rows, K leaves, n rows of a call; see BatchSearch.
 """
@@ -291,7 +291,7 @@ class TreeActor(Actor):
             if rows.size == 0:
                 return
             search = self.search
-            legal = search.legal(rows)
+            legal = search.playable(rows)
             drawn = uniforms(self._kinds[rows], np.full(len(rows), OPENING_COUNTER + 1 + ply))
             nth = np.floor(drawn * legal.sum(axis=1)).astype(int)
             actions = np.argmax(np.cumsum(legal, axis=1) > nth[:, None], axis=1).astype(np.int32)

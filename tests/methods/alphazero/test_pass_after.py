@@ -21,7 +21,7 @@ from tests.search.helpers import hashed_evaluator
 GO = parse_game("go:5")
 
 
-def played(game: Game, pass_after: float, algorithm: str, liking: float) -> list[GameRecord]:
+def played(game: Game, pass_after: float, algorithm: str, liking: float, random_plies: int = 0) -> list[GameRecord]:
     """Games of a network that likes to pass, with this many logits more than it has for other moves."""
     hashed, found = hashed_evaluator(game), []
 
@@ -33,7 +33,7 @@ def played(game: Game, pass_after: float, algorithm: str, liking: float) -> list
     player = Learner("m", evaluate)
     settings = SelfplayConfig(
         readouts=8, algorithm=algorithm, full_search_fraction=0.5, cheap_readouts=0, pass_after=pass_after,
-        max_num_considered_actions=4,
+        max_num_considered_actions=4, random_plies=random_plies,
     )  # fmt: skip
     seeds = game_seeds(3, iter(range(40)), 0.1)
     TreeActor(ActorJob(game, 6, settings, seeds, lambda: player, found.append)).run(lambda: False)
@@ -52,6 +52,13 @@ def test_nobody_passes_before_and_everybody_may_later(algorithm: str) -> None:
         visited = np.split(record.visit_actions, np.cumsum(record.visit_lengths)[:-1])
         assert all(GO.pass_action not in actions for actions in visited[:20])
     assert late > 40
+
+
+def test_random_openings_dont_pass_early_either() -> None:
+    early = [GO.pass_action in record.moves[:20] for record in played(GO, 0, "puct", 0.0, random_plies=20)]
+    assert any(early)
+    for record in played(GO, 0.8, "puct", 0.0, random_plies=20):
+        assert GO.pass_action not in record.moves[:20]
 
 
 def test_who_can_only_pass_does() -> None:
