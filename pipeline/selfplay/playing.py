@@ -166,8 +166,8 @@ class Supply:
         """Whether there is a game now, for any thread."""
         raise NotImplementedError
 
-    def wait(self) -> bool:
-        """For games, by a thread that has none left; False: none will come."""
+    def wait(self, stopped: Callable[[], bool]) -> bool:
+        """For games, by a thread that has none left, until stopped() says so; False: none will come."""
         return False
 
 
@@ -270,7 +270,7 @@ class GameThreads(GamePool):
                 for actor in actors:
                     actor.close()
                 # A game may have been dealt to a board whose actor had asked before it came.
-                if self._stop.is_set() or not (dealer or self._supply.wait()):
+                if self._stop.is_set() or not (dealer or self._supply.wait(self._stop.is_set)):
                     break
                 self._before[thread] += _counted(actors)
                 self._actors[thread] = []

@@ -58,10 +58,10 @@ class _Queued(Supply):
     def __bool__(self) -> bool:
         return bool(self.numbers)
 
-    def wait(self) -> bool:
-        while not self.numbers and not self.numbers.closed:
+    def wait(self, stopped: Callable[[], bool]) -> bool:
+        while not (self.numbers or self.numbers.closed or stopped()):
             self.numbers.wait(WAIT_SECONDS)
-        return not self.numbers.closed
+        return not (self.numbers.closed or stopped())
 
 
 class _Warnings(Progress):

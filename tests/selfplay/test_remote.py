@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from pipeline.config import InitConfig, SelfplayConfig
 from pipeline.errors import MuGoError
 from pipeline.games.registry import parse_game
+from pipeline.matches.match import GameQueue
 from pipeline.methods.base import ActorJob, FinishedGame, Learner, game_seeds
 from pipeline.methods.registry import method_named
 from pipeline.progress import SILENT
@@ -126,6 +128,34 @@ def test_games_that_had_ended_come_before_the_error_of_their_thread(tmp_path, mo
         for _ in range(2):
             with pytest.raises(MuGoError, match="no fifth game"):
                 remote.outcomes(5.0)
+    finally:
+        remote.close()
+
+
+def test_an_error_is_raised_though_another_thread_waits_for_games(tmp_path, monkeypatch):
+    path = make_champion(tmp_path / "saved_models")
+
+    taken, idle, wait = threading.Event(), threading.Event(), GameQueue.wait
+
+    def failing(self, thread):
+        taken.set()
+        idle.wait(30)
+        raise MuGoError("no game")
+
+    def waiting(self, seconds):
+        if taken.is_set():
+            idle.set()
+        wait(self, seconds)
+
+    monkeypatch.setattr(ModelSource, "player", failing)
+    monkeypatch.setattr(GameQueue, "wait", waiting)
+    job = {**job_for(path, SelfplayConfig(backend="torch"), rows=1), "threads": 2}
+    remote = RemoteGames(job, {str(path): model_files(path)})
+    try:
+        remote.give([0])
+        with pytest.raises(MuGoError, match="no game"):
+            for _ in range(20):
+                remote.outcomes(0.2)
     finally:
         remote.close()
 
