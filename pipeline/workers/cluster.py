@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pipeline.errors import MuGoError
+from pipeline.errors import Elsewhere, MuGoError
 from pipeline.phrases import counted
 from pipeline.progress import Progress
 from pipeline.stalls import Hung
@@ -404,8 +404,8 @@ class RayPool(RemotePool[O, RayWorker]):
     def _understand(self, worker: RayWorker, data: bytes) -> list[O]:
         head, *outcomes = frames(data)
         said = json.loads(head)
-        if said["error"] and not self._closed:
-            self._problem = MuGoError(f"node {worker.actor.node.host}: {said['error']}")
+        if "error" in said and not self._closed:
+            self._problem = Elsewhere(f"node {worker.actor.node.host}: {said['error']}", said["exit_code"])
         for warning in said["warnings"]:
             self._cluster.progress.warn(f"node {worker.actor.node.host}: {warning}")
         worker.spoke = time.monotonic()
