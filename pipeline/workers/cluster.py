@@ -416,7 +416,7 @@ class RayPool(RemotePool[O, RayWorker]):
                 worker.ready = True
                 self._tell(worker)
                 self._feed(worker)
-        return [self._read(worker, outcome) for outcome in outcomes]
+        return [one for outcome in outcomes for one in self._read(worker, outcome)]
 
     def _look_after(self, worker: RayWorker) -> list[O]:
         if stuck := self._stuck(worker):

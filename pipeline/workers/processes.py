@@ -177,7 +177,7 @@ class ProcessPool(RemotePool[O, WorkerProcess]):
                 self.warned(text)
             self._beaten(worker, message["beat"], message["live"])
             return []
-        return [self._read(worker, line)]
+        return self._read(worker, line)
 
     def _lost(self, worker: WorkerProcess, problem: str) -> list[O]:
         """End a worker, start another in its place, and let all have the games that are to be played again."""

@@ -20,7 +20,7 @@ from pipeline.methods.registry import method_named
 from pipeline.progress import SILENT
 from pipeline.selfplay import command
 from pipeline.selfplay.command import selfplay
-from pipeline.selfplay.messages import arrival_of, bytes_of
+from pipeline.selfplay.messages import arrival_of, bytes_of, bytes_of_dropped, read
 from pipeline.selfplay.opponents import Others
 from pipeline.selfplay.playing import Arrival, ModelSource
 from pipeline.selfplay.remote import RemoteGames
@@ -214,13 +214,23 @@ def test_a_game_travels_with_all_that_a_method_records():
     assert (back.game, back.generation, back.number) == (game, 7, 2**40)
 
 
+def test_a_game_that_was_dropped_travels_as_its_number():
+    game = parse_game("tictactoe")
+    assert read(bytes_of_dropped(2**40), {game.spec: game}) == (2**40, None)
+    record = GameRecord(game_id=1, moves=np.array([3]), result_first_player=1.0)
+    arrival = Arrival(game, FinishedGame(record, "x", -1, np.zeros(9, np.int16)), 0, 7)
+    number, back = read(bytes_of(arrival), {game.spec: game})
+    assert number == 7 and back is not None and what(back.finished) == what(arrival.finished)
+
+
 @pytest.mark.parametrize("cut", [0, 4, 30, 200, -1])
 def test_bytes_that_are_no_game(cut):
     game = parse_game("tictactoe")
     record = GameRecord(game_id=1, moves=np.array([3]), result_first_player=1.0)
     data = bytes_of(Arrival(game, FinishedGame(record, "x", -1, np.zeros(9, np.int16)), 0, 0))
-    with pytest.raises((ValueError, TypeError, KeyError)):
-        arrival_of(data[:cut], {game.spec: game})
+    for reading in (arrival_of, read):
+        with pytest.raises((ValueError, TypeError, KeyError)):
+            reading(data[:cut], {game.spec: game})
 
 
 def test_others_travel_as_json():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -18,6 +19,7 @@ from pipeline.selfplay.remote import ProcessGames
 from pipeline.storage.models import set_champion
 from pipeline.storage.shards import newest_shards, read_shard
 from pipeline.train.init import init
+from pipeline.workers.pool import Reading
 from pipeline.workers.processes import ProcessPool, child_command
 from tests.helpers import make_champion, make_model
 from tests.workers.fake_playing import AGAIN, job_of
@@ -144,6 +146,25 @@ def test_a_child_hears_news_says_what_it_warns_of_and_keeps_to_its_cores():
     assert {one["cores"] for one in told} == {1 if cores else available_cores()}
     assert pool.counts().totals == {"played": 8}
     assert Counter(warnings) == {"one": 2, "two": 2}
+
+
+def test_games_that_end_without_an_outcome_are_over():
+    def read(data: bytes) -> tuple[int, int | None]:
+        number = json.loads(data)["number"]
+        return number, None if number in (3, 4) else number
+
+    command, environment = child_command()
+    job = job_of(beat_seconds=0.05)
+    pool = ProcessPool(Reading(read, lambda number, problem: None), command, [job], 2, 60.0, environment)
+    found: list[int] = []
+    try:
+        pool.give(range(6))
+        deadline = time.monotonic() + 60
+        while not pool.done and time.monotonic() < deadline:
+            found += pool.outcomes(0.1)
+        assert pool.done and sorted(found) == [0, 1, 2, 5]
+    finally:
+        pool.close()
 
 
 def played(pool: ProcessPool[dict[str, Any]], count: int) -> list[dict[str, Any]]:
