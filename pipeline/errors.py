@@ -57,7 +57,7 @@ class NotYet(MuGoError):
 
 
 class Elsewhere(MuGoError):
-    """Another process of the same command ended, and this one ends by the same exit code.
+    """Another process of the same command, a worker for one, ended or failed, and this one ends by the same exit code.
 
     message: empty where the other one has said why.
     """

@@ -1,7 +1,7 @@
 """Finished games as bytes, on their way from where they were played to who commits them: exactly as they were recorded.
 
-safetensors: the arrays of the record and the final state, and the rest as JSON in its metadata. Nothing of it is ever
-kept, so it needs no version: both sides are the same code.
+safetensors: the arrays of the record and the final state, and the rest as JSON in its metadata. Of a game that was
+dropped, the number is all there is. Nothing of it is ever kept, so it needs no version: both sides are the same code.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pipeline.selfplay.playing import Arrival
 from pipeline.storage.arrays import metadata_of, pack
 from pipeline.storage.shards import SEARCH_COLUMNS, End, GameRecord
 
-OWN, STATE, SAID = "own.", "final_state", "game"
+OWN, STATE, SAID, DROPPED = "own.", "final_state", "game", "dropped"
 
 
 def bytes_of(arrival: Arrival) -> bytes:
@@ -40,6 +40,19 @@ def bytes_of(arrival: Arrival) -> bytes:
         "setup": int(record.setup),
     }
     return pack({**arrays, STATE: arrival.finished.final_state}, {SAID: json.dumps(said)})
+
+
+def bytes_of_dropped(number: int) -> bytes:
+    return pack({}, {DROPPED: str(number)})
+
+
+def read(data: bytes, games: Mapping[str, AnyGame]) -> tuple[int, Arrival | None]:
+    """(a game's number, the game; None if it was dropped) of what the others made. games, errors: see arrival_of."""
+    said = metadata_of(data)
+    if DROPPED in said:
+        return int(said[DROPPED]), None
+    arrival = arrival_of(data, games)
+    return arrival.number, arrival
 
 
 def arrival_of(data: bytes, games: Mapping[str, AnyGame]) -> Arrival:

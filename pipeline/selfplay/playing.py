@@ -166,15 +166,16 @@ class Supply:
         """Whether there is a game now, for any thread."""
         raise NotImplementedError
 
-    def wait(self) -> bool:
-        """For games, by a thread that has none left; False: none will come."""
+    def wait(self, stopped: Callable[[], bool]) -> bool:
+        """For games, by a thread that has none left, until stopped() says so; False: none will come."""
         return False
 
 
 class GameThreads(GamePool):
     """See the module docstring. The first error of any thread stops all.
 
-    watched: whether outcomes() and close() look for a thread that hangs, and raise Hung.
+    watched: whether outcomes() and close() look for a thread that hangs, and raise Hung. on_dropped: gets the number of
+    each game that ends without a record, in the game's thread.
     """
 
     def __init__(
@@ -185,10 +186,12 @@ class GameThreads(GamePool):
         generation: Callable[[], int],
         num_threads: int,
         watched: bool = True,
+        on_dropped: Callable[[int], None] = lambda number: None,
     ) -> None:
         """generation: of a game that starts now."""
         self._plan, self._source, self._opponents, self._generation = plan, source, opponents, generation
         self._watch = Watch() if watched else None
+        self._on_dropped = on_dropped
         self._begun: dict[int, tuple[int, int]] = {}  # ids of games in play → their generations and numbers
         self._actors: list[list[Actor]] = [[] for _ in range(num_threads)]
         self._before: list[Counter[str]] = [Counter() for _ in range(num_threads)]  # counts of each thread's old actors
@@ -270,7 +273,7 @@ class GameThreads(GamePool):
                 for actor in actors:
                     actor.close()
                 # A game may have been dealt to a board whose actor had asked before it came.
-                if self._stop.is_set() or not (dealer or self._supply.wait()):
+                if self._stop.is_set() or not (dealer or self._supply.wait(self._stop.is_set)):
                     break
                 self._before[thread] += _counted(actors)
                 self._actors[thread] = []
@@ -296,6 +299,7 @@ class GameThreads(GamePool):
             partial(self._arrive, game),
             partial(self._meet, thread) if self._opponents else None,
             self._plan.leaves,
+            self._drop,
         )
 
     def numbered(self, number: int) -> Numbered:
@@ -313,6 +317,10 @@ class GameThreads(GamePool):
 
     def _arrive(self, game: AnyGame, finished: FinishedGame) -> None:
         self._arrived.put(Arrival(game, finished, *self._begun.pop(finished.record.game_id)))
+
+    def _drop(self, game_id: int) -> None:
+        _, number = self._begun.pop(game_id)
+        self._on_dropped(number)
 
     def _meet(self, thread: int, seed: GameSeed, learner: Learner) -> Encounter | None:
         assert self._opponents is not None and learner.path is not None

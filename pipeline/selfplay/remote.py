@@ -16,8 +16,9 @@ import os
 import queue
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pipeline.config import SelfplayConfig
 from pipeline.games.base import AnyGame
@@ -26,7 +27,7 @@ from pipeline.matches.match import GameQueue
 from pipeline.methods.base import Method
 from pipeline.methods.registry import method_named
 from pipeline.progress import Progress
-from pipeline.selfplay.messages import arrival_of, bytes_of
+from pipeline.selfplay.messages import bytes_of, bytes_of_dropped, read
 from pipeline.selfplay.opponents import Mix, OpponentSource, Others, OthersReader, parse_mix
 from pipeline.selfplay.playing import Arrival, GamePool, GameThreads, ModelSource, Plan, Supply, check_same, loading
 from pipeline.selfplay.variety import Variety
@@ -42,6 +43,7 @@ WAIT_SECONDS = 0.2
 PLAY = f"{__name__}:RemoteGames"  # a job's line "play"
 PLAY_IN_LINES = f"{__name__}:GamesInLines"
 ARRIVAL = "arrival"  # a line's only entry
+T = TypeVar("T")
 
 
 class _Queued(Supply):
@@ -58,10 +60,10 @@ class _Queued(Supply):
     def __bool__(self) -> bool:
         return bool(self.numbers)
 
-    def wait(self) -> bool:
-        while not self.numbers and not self.numbers.closed:
+    def wait(self, stopped: Callable[[], bool]) -> bool:
+        while not (self.numbers or self.numbers.closed or stopped()):
             self.numbers.wait(WAIT_SECONDS)
-        return not self.numbers.closed
+        return not (self.numbers.closed or stopped())
 
 
 class _Warnings(Progress):
@@ -91,7 +93,10 @@ class RemoteGames(Playing):
             )
         plan = Plan(config, job["seed"], Variety.of(config, source.game), job["rows"], job["leaves"])
         self._supply = _Queued()
-        self._threads = GameThreads(plan, source, opponents, lambda: self._generation, job["threads"], watched=False)
+        self._dropped: queue.SimpleQueue[int] = queue.SimpleQueue()  # numbers
+        self._threads = GameThreads(
+            plan, source, opponents, lambda: self._generation, job["threads"], False, self._dropped.put
+        )
         self._threads.play(self._supply)
 
     def follow(self, news: Any) -> None:
@@ -112,16 +117,13 @@ class RemoteGames(Playing):
         except Exception:  # raised again by the next call: first come the games that had ended
             if not found:
                 raise
-        return [bytes_of(arrival) for arrival in found]
+        return [bytes_of(arrival) for arrival in found] + [bytes_of_dropped(one) for one in _emptied(self._dropped)]
 
     def counts(self) -> Counts:
         return self._threads.counts()
 
     def warnings(self) -> list[str]:
-        found = []
-        while not self._progress.lines.empty():
-            found.append(self._progress.lines.get())
-        return found
+        return _emptied(self._progress.lines)
 
     def close(self) -> None:
         self._supply.numbers.close()
@@ -137,6 +139,15 @@ class GamesInLines(RemoteGames):
     def outcomes(self, seconds: float) -> list[bytes]:
         games = super().outcomes(seconds)
         return [json.dumps({ARRIVAL: base64.b64encode(game).decode()}).encode() for game in games]
+
+
+def _emptied(waiting: queue.SimpleQueue[T]) -> list[T]:
+    """What waits there."""
+    found = []
+    with suppress(queue.Empty):
+        while True:
+            found.append(waiting.get_nowait())
+    return found
 
 
 # The driver's side
@@ -277,11 +288,7 @@ def _reading(plan: Plan, decoded: Callable[[bytes], bytes]) -> Reading[Arrival]:
     """decoded: what the worker's bytes were made of."""
     games = {game.spec: game for game in plan.variety.games}
 
-    def read(data: bytes) -> tuple[int, Arrival]:
-        arrival = arrival_of(decoded(data), games)
-        return arrival.number, arrival
-
-    return Reading(read, lambda number, problem: None)
+    return Reading(lambda data: read(decoded(data), games), lambda number, problem: None)
 
 
 def _from_line(line: bytes) -> bytes:

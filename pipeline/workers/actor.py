@@ -5,8 +5,8 @@ threads side by side: the driver asks for outcomes (take) while it hands out num
 workers/cluster.py makes actors of it.
 
     frames   the parts of an answer, one after the other: length (8 bytes, little-endian), bytes
-    answer   of take and stop: first JSON, {"steps", "live": of each thread, "totals", "error", "warnings"}; then the
-             outcomes
+    answer   of take and stop: first JSON, {"steps", "live": of each thread, "totals", "warnings"}, and once the job has
+             failed "error" and "exit_code"; then the outcomes
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class PlayingActor:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._playing: Any = None
-        self._error = ""
+        self._error: dict[str, Any] = {}  # what it adds to an answer
         self._files: dict[str, Mapping[str, bytes]] = {}
         self._named: set[str] = set()  # models of the last news
         self._told = 0  # the number of the last news
@@ -52,12 +52,12 @@ class PlayingActor:
         from pipeline.errors import MuGoError
         from pipeline.workers.pool import playing_of
 
-        self._error, self._told, self._named = "", 0, set(paths)
+        self._error, self._told, self._named = {}, 0, set(paths)
         self._files = dict(zip(paths, map(unpacked_files, models), strict=True))
         try:
             self._playing = playing_of(json.loads(job), self._files)
         except MuGoError as error:
-            self._error = str(error)
+            self._error = {"error": str(error), "exit_code": error.exit_code}
 
     def give(self, numbers: bytes) -> None:
         if (playing := self._playing) is not None:  # else stop() came first, and the driver has forgotten these games
@@ -93,7 +93,7 @@ class PlayingActor:
                     time.sleep(BATCH_SECONDS)
                     found += playing.outcomes(0.0)
         except MuGoError as error:
-            self._error = str(error)
+            self._error = {"error": str(error), "exit_code": error.exit_code}
         return self._answer(playing, found)
 
     def stop(self) -> bytes:
@@ -103,11 +103,11 @@ class PlayingActor:
             playing.close()
             found = playing.outcomes(0.0)
         answer = self._answer(playing, found)
-        self._playing, self._files, self._error = None, {}, ""
+        self._playing, self._files, self._error = None, {}, {}
         return answer
 
     def _answer(self, playing: Any, outcomes: list[bytes]) -> bytes:
-        said: dict[str, Any] = {"steps": [], "live": [], "totals": {}, "error": self._error, "warnings": []}
+        said: dict[str, Any] = {"steps": [], "live": [], "totals": {}, "warnings": [], **self._error}
         if playing is not None:
             steps, live, totals = playing.counts()
             said |= {"steps": list(steps), "live": list(live), "totals": dict(totals)}

@@ -61,7 +61,7 @@ def main() -> None:
     try:
         _play(job, orders, say)
     except MuGoError as error:
-        say(json.dumps({"error": str(error)}).encode())
+        say(json.dumps({"error": str(error), "exit_code": error.exit_code}).encode())
         sys.exit(1)
 
 

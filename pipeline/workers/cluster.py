@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pipeline.errors import MuGoError
+from pipeline.errors import Elsewhere, MuGoError
 from pipeline.phrases import counted
 from pipeline.progress import Progress
 from pipeline.stalls import Hung
@@ -404,8 +404,8 @@ class RayPool(RemotePool[O, RayWorker]):
     def _understand(self, worker: RayWorker, data: bytes) -> list[O]:
         head, *outcomes = frames(data)
         said = json.loads(head)
-        if said["error"] and not self._closed:
-            self._problem = MuGoError(f"node {worker.actor.node.host}: {said['error']}")
+        if "error" in said and not self._closed:
+            self._problem = Elsewhere(f"node {worker.actor.node.host}: {said['error']}", said["exit_code"])
         for warning in said["warnings"]:
             self._cluster.progress.warn(f"node {worker.actor.node.host}: {warning}")
         worker.spoke = time.monotonic()
@@ -416,7 +416,7 @@ class RayPool(RemotePool[O, RayWorker]):
                 worker.ready = True
                 self._tell(worker)
                 self._feed(worker)
-        return [self._read(worker, outcome) for outcome in outcomes]
+        return [one for outcome in outcomes for one in self._read(worker, outcome)]
 
     def _look_after(self, worker: RayWorker) -> list[O]:
         if stuck := self._stuck(worker):

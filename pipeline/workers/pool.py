@@ -53,13 +53,13 @@ class WorkerPool(ABC, Generic[O]):
 class Reading(Generic[O]):
     """What a job's outcomes are made of.
 
-    read  of the bytes that a Playing gave: the game's number, and the outcome. Raises ValueError, TypeError, KeyError
-          or RecursionError for anything else
+    read  of the bytes that a Playing gave: the game's number, and the outcome; None: the game has ended without one.
+          Raises ValueError, TypeError, KeyError or RecursionError for anything else
     lost  of a game's number, and how the worker was lost that played it: an outcome that says so; None: that game is
           to be played again, and nobody needs to know
     """
 
-    read: Callable[[bytes], tuple[int, O]]
+    read: Callable[[bytes], tuple[int, O | None]]
     lost: Callable[[int, str], O | None]
 
 
@@ -243,15 +243,15 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
     def _num_sharing(self) -> int:
         return len(self.workers)
 
-    def _read(self, worker: W, message: bytes) -> O:
-        """The outcome of a game of the worker's. Raises as Reading.read, ValueError if it wasn't given that game."""
+    def _read(self, worker: W, message: bytes) -> list[O]:
+        """What became of a game of the worker's. Raises as Reading.read, ValueError if it wasn't given that game."""
         number, outcome = self._reading.read(message)
         if number not in worker.games:
             raise ValueError(f"game {number}")
         worker.loaded = True
         worker.games.discard(number)
         self._feed(worker)
-        return outcome
+        return [] if outcome is None else [outcome]
 
     def _beaten(self, worker: W, steps: Sequence[int], live: Sequence[int]) -> None:
         worker.beat(steps, live)

@@ -6,7 +6,7 @@ A worker is any command that reads a job and then numbers of games as JSON lines
     stdout  an outcome, as the job's Playing gives it
             {"beat": [steps of each thread], "live": [games of each thread]}, and where there are any "totals" (see
             Counts) and "warnings"
-            {"error": one line}: the job itself is impossible
+            {"error": one line}: the job itself is impossible; "exit_code" is the error's, where it isn't 1
 A worker that writes anything else is ended: a line that can't be read may have been a game. The usual command is
 ``child_command``, which plays any job's Playing.
 """
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from pipeline.errors import MuGoError, UsageError
+from pipeline.errors import Elsewhere, UsageError
 from pipeline.priority import share_niceness
 from pipeline.workers.pool import Reading, RemotePool, Worker
 
@@ -169,7 +169,7 @@ class ProcessPool(RemotePool[O, WorkerProcess]):
         """Raises ValueError, TypeError, KeyError or RecursionError for none of the module docstring's lines."""
         message = json.loads(line)
         if "error" in message:
-            self._problem = MuGoError(f"worker {worker.number}: {message['error']}")
+            self._problem = Elsewhere(f"worker {worker.number}: {message['error']}", message.get("exit_code", 1))
             return []
         if "beat" in message:
             worker.totals = message.get("totals", {})
@@ -177,7 +177,7 @@ class ProcessPool(RemotePool[O, WorkerProcess]):
                 self.warned(text)
             self._beaten(worker, message["beat"], message["live"])
             return []
-        return [self._read(worker, line)]
+        return self._read(worker, line)
 
     def _lost(self, worker: WorkerProcess, problem: str) -> list[O]:
         """End a worker, start another in its place, and let all have the games that are to be played again."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,13 @@ import pytest
 from pipeline.config import InitConfig, SelfplayConfig
 from pipeline.errors import MuGoError
 from pipeline.games.registry import parse_game
+from pipeline.matches.match import GameQueue
 from pipeline.methods.base import ActorJob, FinishedGame, Learner, game_seeds
 from pipeline.methods.registry import method_named
 from pipeline.progress import SILENT
 from pipeline.selfplay import command
 from pipeline.selfplay.command import selfplay
-from pipeline.selfplay.messages import arrival_of, bytes_of
+from pipeline.selfplay.messages import arrival_of, bytes_of, bytes_of_dropped, read
 from pipeline.selfplay.opponents import Others
 from pipeline.selfplay.playing import Arrival, ModelSource
 from pipeline.selfplay.remote import RemoteGames
@@ -130,6 +132,34 @@ def test_games_that_had_ended_come_before_the_error_of_their_thread(tmp_path, mo
         remote.close()
 
 
+def test_an_error_is_raised_though_another_thread_waits_for_games(tmp_path, monkeypatch):
+    path = make_champion(tmp_path / "saved_models")
+
+    taken, idle, wait = threading.Event(), threading.Event(), GameQueue.wait
+
+    def failing(self, thread):
+        taken.set()
+        idle.wait(30)
+        raise MuGoError("no game")
+
+    def waiting(self, seconds):
+        if taken.is_set():
+            idle.set()
+        wait(self, seconds)
+
+    monkeypatch.setattr(ModelSource, "player", failing)
+    monkeypatch.setattr(GameQueue, "wait", waiting)
+    job = {**job_for(path, SelfplayConfig(backend="torch"), rows=1), "threads": 2}
+    remote = RemoteGames(job, {str(path): model_files(path)})
+    try:
+        remote.give([0])
+        with pytest.raises(MuGoError, match="no game"):
+            for _ in range(20):
+                remote.outcomes(0.2)
+    finally:
+        remote.close()
+
+
 @pytest.mark.parametrize(("spec", "method"), [("connect4", "alphazero"), ("hypergammon", "td")])
 def test_an_actor_takes_up_games_that_come_after_it_had_none(spec, method):
     game = parse_game(spec)
@@ -184,13 +214,23 @@ def test_a_game_travels_with_all_that_a_method_records():
     assert (back.game, back.generation, back.number) == (game, 7, 2**40)
 
 
+def test_a_game_that_was_dropped_travels_as_its_number():
+    game = parse_game("tictactoe")
+    assert read(bytes_of_dropped(2**40), {game.spec: game}) == (2**40, None)
+    record = GameRecord(game_id=1, moves=np.array([3]), result_first_player=1.0)
+    arrival = Arrival(game, FinishedGame(record, "x", -1, np.zeros(9, np.int16)), 0, 7)
+    number, back = read(bytes_of(arrival), {game.spec: game})
+    assert number == 7 and back is not None and what(back.finished) == what(arrival.finished)
+
+
 @pytest.mark.parametrize("cut", [0, 4, 30, 200, -1])
 def test_bytes_that_are_no_game(cut):
     game = parse_game("tictactoe")
     record = GameRecord(game_id=1, moves=np.array([3]), result_first_player=1.0)
     data = bytes_of(Arrival(game, FinishedGame(record, "x", -1, np.zeros(9, np.int16)), 0, 0))
-    with pytest.raises((ValueError, TypeError, KeyError)):
-        arrival_of(data[:cut], {game.spec: game})
+    for reading in (arrival_of, read):
+        with pytest.raises((ValueError, TypeError, KeyError)):
+            reading(data[:cut], {game.spec: game})
 
 
 def test_others_travel_as_json():

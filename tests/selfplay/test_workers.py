@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -10,12 +11,15 @@ from typing import Any
 
 import pytest
 
-from pipeline.config import available_cores
+from pipeline.config import InitConfig, available_cores
+from pipeline.errors import MuGoError, UsageError
 from pipeline.selfplay import remote
 from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.remote import ProcessGames
 from pipeline.storage.models import set_champion
 from pipeline.storage.shards import newest_shards, read_shard
+from pipeline.train.init import init
+from pipeline.workers.pool import Reading
 from pipeline.workers.processes import ProcessPool, child_command
 from tests.helpers import make_champion, make_model
 from tests.workers.fake_playing import AGAIN, job_of
@@ -99,6 +103,14 @@ def test_what_was_finished_counts_when_it_is_interrupted(pools, tmp_path):
     assert numbers(tmp_path / "games") == list(range(60))
 
 
+def test_options_that_only_workers_can_check_are_wrong_usage_there_too(tmp_path):
+    path = tmp_path / "saved_models/000000-init"
+    init(InitConfig(game="hypergammon", method="td", network_size="h8", new_model=path))
+    with pytest.raises(MuGoError, match="worker 0: selfplay --readouts: method td plays its games by") as caught:
+        selfplay(selfplay_config(tmp_path, "games", workers=1, network=path, opponents="mirror=1"))
+    assert caught.value.exit_code == UsageError.exit_code
+
+
 def test_each_worker_keeps_to_its_share_of_the_cores(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {1, 3, 4, 7, 8}, raising=False)
     assert remote._shares_of_cores(2) == [[1, 3], [4, 7, 8]]
@@ -134,6 +146,25 @@ def test_a_child_hears_news_says_what_it_warns_of_and_keeps_to_its_cores():
     assert {one["cores"] for one in told} == {1 if cores else available_cores()}
     assert pool.counts().totals == {"played": 8}
     assert Counter(warnings) == {"one": 2, "two": 2}
+
+
+def test_games_that_end_without_an_outcome_are_over():
+    def read(data: bytes) -> tuple[int, int | None]:
+        number = json.loads(data)["number"]
+        return number, None if number in (3, 4) else number
+
+    command, environment = child_command()
+    job = job_of(beat_seconds=0.05)
+    pool = ProcessPool(Reading(read, lambda number, problem: None), command, [job], 2, 60.0, environment)
+    found: list[int] = []
+    try:
+        pool.give(range(6))
+        deadline = time.monotonic() + 60
+        while not pool.done and time.monotonic() < deadline:
+            found += pool.outcomes(0.1)
+        assert pool.done and sorted(found) == [0, 1, 2, 5]
+    finally:
+        pool.close()
 
 
 def played(pool: ProcessPool[dict[str, Any]], count: int) -> list[dict[str, Any]]:

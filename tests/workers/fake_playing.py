@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config import available_cores
-from pipeline.errors import MuGoError
+from pipeline.errors import UsageError
 from pipeline.workers.pool import Counts, Models, Playing, Reading
 
 
 class FakePlaying(Playing):
     def __init__(self, job: dict[str, Any], models: Models) -> None:
         if job["mode"] == "error":
-            raise MuGoError("the weights are gone")
+            raise UsageError("the weights are gone")
         self._job, self._models = job, models
         self._news = job.get("news")
         self._arrived: queue.SimpleQueue[bytes] = queue.SimpleQueue()

@@ -59,6 +59,14 @@ def test_what_ended_before_stop_is_answered(monkeypatch) -> None:
     assert [json.loads(one)["number"] for one in outcomes] == [1, 2] and json.loads(head)["steps"] == [3]
 
 
+def test_a_job_that_is_impossible_is_answered_with_its_error_and_exit_code_until_the_next() -> None:
+    actor = begun(mode="error")
+    for answer in (actor.take(5.0), actor.stop()):
+        said = json.loads(*frames(answer))
+        assert (said["error"], said["exit_code"]) == ("the weights are gone", 2)
+    assert "error" not in json.loads(*frames(actor.take(0.0)))
+
+
 def test_games_and_news_that_come_after_stop_are_nobody_s() -> None:
     actor = begun("a")
     actor.stop()

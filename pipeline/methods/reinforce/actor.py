@@ -177,7 +177,7 @@ class TextActor(Actor):
                     kept.append(i)
                 except GameFault as error:
                     print(f"warning: a game counts for nobody: {error}", file=sys.stderr)
-                    self._release(int(rows[i]))
+                    self._drop(int(rows[i]))
             rows, actions = rows[kept], actions[kept]
         self.plies += len(rows)
         self._opponents.advance(rows, actions)
@@ -217,6 +217,11 @@ class TextActor(Actor):
         )
         self._release(row)
         self._job.on_finished(FinishedGame(record, playing.model.name, -1, states[0].copy()))
+
+    def _drop(self, row: int) -> None:
+        game_id = self._at(row).seed.game_id
+        self._release(row)
+        self._job.on_dropped(game_id)
 
     def _release(self, row: int) -> None:
         self._opponents.drop(row)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -52,8 +53,11 @@ from pipeline.reports.status import status
 from pipeline.reports.status_metrics import exposition
 from pipeline.reports.status_screen import screen
 from pipeline.selfplay.command import selfplay
+from pipeline.selfplay.messages import read
+from pipeline.selfplay.playing import Arrival
+from pipeline.selfplay.remote import RemoteGames
 from pipeline.storage.chunks import newest_complete_set, read_chunk
-from pipeline.storage.models import read_model
+from pipeline.storage.models import model_files, read_model
 from pipeline.storage.shards import BOTH, Shard, newest_shards, read_shard, write_shard
 from pipeline.train.command import train
 from pipeline.train.export import export
@@ -361,7 +365,27 @@ def test_an_environment_that_raises_ends_its_game_alone(
     match = evaluate(EvaluateConfig(games=8, black_model="random", white_model="saved_models/000000-init",
                                     promote=False, output_dir=tmp_path / "matches"))  # fmt: skip
     assert 0 < match.games_played < 8
+    assert played.games == len(played_by_a_worker(Path("saved_models/000000-init"), 12))
     parse_game.cache_clear()
+
+
+def played_by_a_worker(model: Path, count: int) -> list[Arrival]:
+    """Games of the same seed. All numbers must come back, those of the dropped ones too."""
+    job = {
+        "config": SelfplayConfig().model_dump(mode="json"), "seed": 3, "threads": 1, "rows": 4, "leaves": 1,
+        "news": {"learner": str(model), "generation": 0, "others": None},
+    }  # fmt: skip
+    worker, game = RemoteGames(job, {str(model): model_files(model)}), parse_game(KUHN)
+    found: dict[int, Arrival | None] = {}
+    try:
+        worker.give(range(count))
+        deadline = time.monotonic() + 60
+        while len(found) < count and time.monotonic() < deadline:
+            found.update(read(data, {game.spec: game}) for data in worker.outcomes(0.1))
+        assert sorted(found) == list(range(count)) and not worker._threads._begun
+    finally:
+        worker.close()
+    return [arrival for arrival in found.values() if arrival is not None]
 
 
 def test_selfplay_waits_for_train(run: Path, tmp_path: Path) -> None:
