@@ -565,6 +565,17 @@ def test_leases_are_renewed_and_whoever_lost_one_writes_nothing(
         atomic.write_text(one / "data/pool.json", "[]")
 
 
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="this system has no clock that goes on in its sleep")
+def test_a_lease_ages_while_the_machine_is_suspended(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = machines("one")
+    clock = time.clock_gettime
+    with atomic.file_lock(one / "data/thing"):
+        atomic.write_text(one / "data/pool.json", "{}")
+        monkeypatch.setattr(time, "clock_gettime", lambda which: clock(which) + leases.LEASE_SECONDS)
+        with pytest.raises(Conflict, match="couldn't be renewed in time"):
+            atomic.write_text(one / "data/pool.json", "[]")
+
+
 # Matches
 
 
