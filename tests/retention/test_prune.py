@@ -207,6 +207,18 @@ def test_a_kill_anywhere_and_the_next_run_goes_on(tmp_path, monkeypatch, call):
     assert moment >= 8
 
 
+def test_after_a_compact_that_was_killed_before_it_removed_what_it_had_packed(run):
+    counts = shown_counts(run)
+    with killed("unlink", 0):
+        compact(CompactConfig(directory=run))
+    place = run / SELFPLAY / "000001-a" / "w00"
+    assert len(files(run, 1)) == 122 and len(packs.list_packs(place) or ()) == 1
+    pruned(run)
+    assert [len(ids(run, generation)) for generation in (1, 2, 3)] == [16, 16, 16] and shown_counts(run) == counts
+    for meta in newest_shards(run / SELFPLAY, pytest.fail):
+        read_shard(meta.path, meta)
+
+
 def test_a_damaged_shard_keeps_its_place_as_it_is(run):
     place = run / SELFPLAY / "000002-a" / "w01"
     (place / sorted(packs.shards_in(place))[-1].shard).write_bytes(b"x")
