@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import CompactConfig, GatherConfig, PruneConfig
+from pipeline.config import CompactConfig, GatherConfig, PruneConfig, StatusConfig
 from pipeline.errors import FileError, NotYet
 from pipeline.gather.command import GatherSummary, gather
 from pipeline.progress import SILENT
 from pipeline.reports.report.facts import collect
 from pipeline.reports.run_files import SELFPLAY, TRAINING, look_at
 from pipeline.reports.show_run import show_run
+from pipeline.reports.status import status
 from pipeline.retention import prune as module
 from pipeline.retention.compact import compact
 from pipeline.retention.prune import prune, sample
@@ -126,6 +127,17 @@ def test_late_games_in_a_pruned_generation(run):
     gathered(run, seed=3)
     pruned(run)
     assert shown_counts(run) == counts
+
+
+def test_old_games_that_were_too_few_to_prune_are_counted(tmp_path):
+    for generation in range(1, 6):
+        play(tmp_path, generation, 10 if generation == 1 else 60)
+    gathered(tmp_path)
+    (tmp_path / layout.SAVED_MODELS).mkdir()
+    positions = sum(meta.positions for meta in newest_shards(tmp_path / SELFPLAY))
+    assert [removal.what[-1] for removal in pruned(tmp_path).removals] == ["3", "2"]
+    assert status(StatusConfig(directory=tmp_path)).play.positions == positions
+    assert gathered(tmp_path, "afresh").total_positions == gathered(tmp_path).total_positions == positions
 
 
 def test_a_report_counts_what_was_played(run):
