@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -131,7 +130,7 @@ class _Look:
         self._take_sizes(folder, sizes, stands_for)
         for name, inode in hidden:
             _take_hidden(files, folder / name)
-            is_held = inode in self._held_inodes and _file_id(directory / folder / name) in (self._locked or ())
+            is_held = inode in self._held_inodes and atomic.lock_id(directory / folder / name) in (self._locked or ())
             if files.held is not None and is_held:
                 files.held.add(folder / name)
         if self.whole or len(folders) <= NEWEST + SPREAD:
@@ -200,14 +199,6 @@ def _leads_elsewhere(directory: Path, link: str, followed: set[Path]) -> bool:
         return False
     followed.add(real)
     return True
-
-
-def _file_id(path: Path) -> tuple[int, int] | None:
-    """(device, inode); None if it is gone."""
-    with suppress(OSError):
-        stat = path.stat()
-        return stat.st_dev, stat.st_ino
-    return None
 
 
 def _take_hidden(files: RunFiles, path: Path) -> None:

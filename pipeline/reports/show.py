@@ -94,19 +94,19 @@ def game_records(path: Path, game: int | None = None, form: str = SGF) -> Iterat
 def _match_of(path: Path) -> Path | None:
     """The folder of the match that path is, or that a file belongs to."""
     if path.is_dir():
-        return path if any((path / name).exists() for name in MATCH_FILES) else None
+        return path if any(atomic.exists(path / name) for name in MATCH_FILES) else None
     is_record = path.suffix == SGF_SUFFIX and path.stem.isdecimal() and path.parent.name == layout.MATCH_SGF
     if path.name not in MATCH_FILES and not is_record:
         return None
     folder = path.parent.parent if is_record else path.parent
-    return folder if (folder / layout.MATCH_GAMES).exists() else None
+    return folder if atomic.exists(folder / layout.MATCH_GAMES) else None
 
 
 def _reader_of(path: Path) -> Callable[[Path], Iterator[str]] | None:
     """What shows a file or folder that has no games of its own; None if nothing does."""
     if not path.is_dir():
         return show_promotions if path.name == layout.PROMOTIONS else READERS.get(path.suffix)
-    if (path / layout.MODEL_JSON).exists():
+    if atomic.exists(path / layout.MODEL_JSON):
         return show_model
     if is_run(path):
         return show_run

@@ -419,8 +419,9 @@ def _write(games: Path, place: _Place) -> None:
     for name in place.keep:
         file = next(one for one in place.files if one.name == name)
         pack = file.pack if isinstance(file.pack, packs.Pack) else None
-        sidecar = pack.sidecar(name) if pack else atomic.read_bytes(place.path / name.meta, "a sidecar")
-        data = pack.shard(name) if pack else atomic.read_bytes(place.path / name.shard, "a game shard")
+        # What a killed compact left in a pack and in files of its own was listed as the latter; finish() removed them.
+        sidecar, _ = packs.read_stored(place.path / name.meta, pack, "a sidecar")
+        data, _ = packs.read_stored(place.path / name.shard, pack, "a game shard")
         meta = parse_meta(place.path / name.meta, sidecar)
         atomic.check_content(place.path / name.shard, data, meta.num_bytes, meta.sha256, "its sidecar")
         stored.append((name, data, sidecar))

@@ -8,9 +8,9 @@ from contextlib import ExitStack, contextmanager
 from itertools import takewhile
 
 from pipeline.config import SelfplayConfig
-from pipeline.errors import FileError, NotYet
+from pipeline.errors import FileError, NotYet, UsageError
 from pipeline.progress import Progress
-from pipeline.storage import atomic
+from pipeline.storage import atomic, packs
 from pipeline.storage.shards import ShardMeta, newest_shards
 
 LOOK_SECONDS = 0.5  # between two looks at what others have played
@@ -19,7 +19,13 @@ PATIENCE_SECONDS = 20.0  # that a process that was just started may need until i
 
 @contextmanager
 def alone(config: SelfplayConfig, patience: float = 0.0) -> Iterator[None]:
-    """As the only one who plays under this worker's name. Raises NotYet if another process does for so many seconds."""
+    """As the only one who plays under this worker's name. Raises NotYet if another process does for so many seconds,
+    UsageError for the name whose lock is that of compact and prune.
+    """
+    if config.worker == packs.LOCK:
+        raise UsageError(
+            f"selfplay --worker {packs.LOCK}: its lock is that of compact and prune; choose another name, e.g. w03"
+        )
     deadline = time.monotonic() + patience
     with ExitStack() as held:
         while True:

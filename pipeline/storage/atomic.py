@@ -39,6 +39,8 @@ TOO_DEEP = "lists or objects nested too deeply"
 ZEROS_AT_ONCE = 2**20  # bytes
 LONGEST_WRITE = timedelta(days=1)
 
+LOCKS, MOUNTS = Path("/proc/locks"), Path("/proc/self/mountinfo")  # of Linux
+
 
 class Busy(FileError):
     """Another process holds the lock of a file or folder."""
@@ -499,12 +501,12 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def held_locks() -> set[tuple[int, int]] | None:
-    """(device, inode) of the files that processes of this machine have locked; None if the system doesn't list them.
+    """lock_id of the files that processes of this machine have locked; None if the system doesn't list them.
 
     Takes no lock, so it can't get into anybody's way. Doesn't see processes of other machines and containers.
     """
     try:
-        lines = Path("/proc/locks").read_text().splitlines()  # Linux
+        lines = LOCKS.read_text().splitlines()
     except OSError:
         return None
     held = set()
@@ -514,6 +516,34 @@ def held_locks() -> set[tuple[int, int]] | None:
                 major, minor, inode = where.split(":")
                 held.add((os.makedev(int(major, 16), int(minor, 16)), int(inode)))
     return held
+
+
+def lock_id(path: Path) -> tuple[int, int] | None:
+    """(device, inode) by which held_locks lists a file; None if it is gone. Opens it for neither reading nor writing.
+
+    The device is that of the mount. What stat says differs from it on btrfs and overlayfs, for each subvolume or layer.
+    """
+    try:
+        descriptor = os.open(path, os.O_PATH)
+    except OSError:
+        return None
+    try:
+        found = os.fstat(descriptor)
+        return _mounted_device(descriptor) or found.st_dev, found.st_ino
+    finally:
+        os.close(descriptor)
+
+
+def _mounted_device(descriptor: int) -> int | None:
+    """Of the mount that an open file is in; None if the system doesn't say."""
+    with suppress(OSError):
+        facts = dict(line.split(":", 1) for line in Path(f"/proc/self/fdinfo/{descriptor}").read_text().splitlines())
+        for line in MOUNTS.read_text().splitlines():
+            number, _, device, *_ = line.split()  # 27 1 254:0 / /home rw,relatime - ext4 /dev/vda rw
+            if number == facts.get("mnt_id", "").strip():
+                major, minor = map(int, device.split(":"))
+                return os.makedev(major, minor)
+    return None
 
 
 def sweep(folder: Path) -> list[str]:

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.errors import FileError
@@ -39,7 +39,7 @@ class Held(FileError):
 class _Lease:
     path: Path  # what is locked
     tag: str
-    since: float = field(default_factory=time.monotonic)  # it was renewed last; the request's begin
+    since: float  # by _clock, it was renewed last; the request's begin
     number: int = 0  # of renewals
     lost: bool = False
 
@@ -87,12 +87,12 @@ class Leases:
         for lease in list(self._held.values()):
             if lease.lost:
                 raise Conflict(lease.path, "another process has taken its lock over; run the same command again")
-            if time.monotonic() - lease.since > LAST_WRITE:
+            if _clock() - lease.since > LAST_WRITE:
                 raise Conflict(lease.path, "its lock couldn't be renewed in time; run the same command again")
 
     def _acquire(self, path: Path, key: str) -> _Lease | None:
         """None: another process has it."""
-        begin = time.monotonic()
+        begin = _clock()
         try:
             return _Lease(path, self._store.put(key, self._content(0), None), begin)
         except Conflict:
@@ -128,7 +128,7 @@ class Leases:
                 with self._lock:  # not while it is released
                     if self._held.get(key) is not lease or lease.lost:
                         continue
-                    begin = time.monotonic()
+                    begin = _clock()
                     try:
                         lease.tag = self._store.put(key, self._content(lease.number + 1), lease.tag)
                         lease.since, lease.number = begin, lease.number + 1
@@ -136,6 +136,11 @@ class Leases:
                         lease.lost = True
                     except FileError:
                         continue  # check() counts the seconds
+
+
+def _clock() -> float:
+    """Seconds that go on while the machine is suspended, as far as the system counts them."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def _parse(data: bytes) -> dict[str, object]:

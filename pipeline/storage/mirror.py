@@ -118,6 +118,8 @@ class Mirror:
             get: Callable[[Path], Object | None] = lambda path: self.store.get(self._key(path))  # noqa: E731
             for path, found in zip(some, map(get, some) if len(some) == 1 else self._pool.map(get, some), strict=True):
                 if found is not None:
+                    if path.suffix == layout.SHARD_SUFFIX:
+                        (path.parent.parent / layout.FORGOTTEN).unlink(missing_ok=True)  # to be forgotten again
                     _place(path, found.data)
                 elif layout.parse_shard_name(path.name):
                     self._list_place(path.parent, self._parts(path.parent), "")  # it may lie in a pack by now
@@ -261,7 +263,10 @@ class Mirror:
         return _Holding(self, path, on_wait, wait)
 
     def forget_shards(self, directory: Path, before: int) -> None:
-        """Remove the shards of generations before this one from here, not from the bucket. directory: of all games."""
+        """Remove the shards of generations before this one from here, not from the bucket. directory: of all games.
+
+        Those that somebody has fetched again since the last time go again.
+        """
         parts = self._parts(directory)
         for folder in (directory / name for name in _names(directory) if -1 < _number(parts, name) < before):
             if (folder / layout.FORGOTTEN).exists():
@@ -443,7 +448,7 @@ def is_listable(parts: layout.Parts) -> bool:
     """Whether the folders in this one are models or matches."""
     if parts == (layout.SAVED_MODELS.name,):
         return True
-    return parts[0] == layout.DATA and parts[1] in (layout.EVALUATE, layout.TOURNAMENT) and len(parts) <= 3
+    return len(parts) in (2, 3) and parts[0] == layout.DATA and parts[1] in (layout.EVALUATE, layout.TOURNAMENT)
 
 
 def _files_of(description: Path) -> dict[str, str]:

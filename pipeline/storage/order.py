@@ -139,14 +139,16 @@ class Counted:
     """What earlier scans counted: total positions, and how far.
 
     numbers  the number of the last shard counted in each place, of the generations that the window reached back to.
-             Behind them nothing is counted any more. None: nothing was counted yet, or only by an earlier version.
+             None: nothing was counted yet, or only by an earlier version.
     latest   instead of numbers, by earlier versions: shards whose file names are at most this. A name begins with the
              time, so this was right as long as all clocks agreed.
+    reach    the generation behind which nothing is counted any more; None: the oldest in numbers
     """
 
     total: int = 0
     numbers: Mapping[str, int] | None = None
     latest: str = ""
+    reach: int | None = None
 
     @classmethod
     def in_window(cls, window: Mapping[str, Any]) -> Counted:
@@ -171,6 +173,8 @@ class Counted:
     @cached_property
     def oldest(self) -> int:
         """The generation behind which everything was counted. By an earlier version any may have shards left."""
+        if self.reach is not None:
+            return self.reach
         return min(map(place_generation, self.numbers), default=0) if self.numbers else 0
 
 

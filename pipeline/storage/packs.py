@@ -209,7 +209,13 @@ def read_stored(path: Path, pack: Pack | None, wanted: str) -> tuple[bytes, Pack
 
 
 def is_gone(path: Path) -> bool:
-    """Whether a shard or sidecar, whole or damaged, lies nowhere any more. Raises FileError."""
+    """Whether a file or folder is neither here nor in object storage, from where it is brought, nor a shard or sidecar
+    in a pack. Damaged ones aren't gone. Raises FileError.
+    """
+    if not os.path.lexists(path):
+        atomic.names_in(path.parent)  # makes the folders in it that are in object storage
+        if not os.path.lexists(path):
+            atomic.bring(path)
     return not os.path.lexists(path) and find(path) is None
 
 

@@ -14,20 +14,21 @@ DIGEST = 12  # characters that tell one version of the modules from another
 
 
 def source_commit() -> str | None:
-    """The git commit of this program, with ``-changed`` if files differ from it; None outside a checkout."""
-    folder = Path(__file__).parent
+    """The git commit of this program, with ``-changed`` if files differ from it; None outside a checkout, also where
+    it was unpacked or installed in the folder of another repository.
+    """
+    file = Path(__file__)
+
+    def git(*arguments: str) -> str:
+        command = ["git", *arguments]
+        done = subprocess.run(command, cwd=file.parent, capture_output=True, text=True, timeout=10, check=True)
+        return done.stdout.strip()
+
     try:
-        described = subprocess.run(
-            ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=-changed"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
+        git("ls-files", "--error-unmatch", file.name)  # fails unless the repository has this file
+        return git("describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=-changed") or None
     except (OSError, subprocess.SubprocessError):
         return None
-    return described.stdout.strip() or None
 
 
 @cache

@@ -73,11 +73,13 @@ class Pruned(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def counted(self) -> Counted:
-        """What has been counted if nothing else is known: everything up to where places were pruned."""
+        """What has been counted if nothing else is known: each place that was pruned, up to there. Places that weren't,
+        because they had few shards, are not, however old.
+        """
         if not self.places:
             return Counted()
         numbers = {name: place.number for name, place in self.places.items()}
-        return Counted(sum(place.positions for place in self.places.values()), numbers)
+        return Counted(sum(place.positions for place in self.places.values()), numbers, reach=0)
 
     def by_model(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
         """(games, positions) in the places' totals, by the model that played."""

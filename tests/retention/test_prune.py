@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import CompactConfig, GatherConfig, PruneConfig
+from pipeline.config import CompactConfig, GatherConfig, PruneConfig, StatusConfig
 from pipeline.errors import FileError, NotYet
 from pipeline.gather.command import GatherSummary, gather
 from pipeline.phrases import size
@@ -16,6 +16,7 @@ from pipeline.progress import SILENT
 from pipeline.reports.report.facts import collect
 from pipeline.reports.run_files import SELFPLAY, TRAINING, look_at
 from pipeline.reports.show_run import show_run
+from pipeline.reports.status import status
 from pipeline.retention import prune as module
 from pipeline.retention.compact import compact
 from pipeline.retention.prune import prune, sample
@@ -136,6 +137,17 @@ def test_late_games_in_a_pruned_generation(run):
     assert shown_counts(run) == counts
 
 
+def test_old_games_that_were_too_few_to_prune_are_counted(tmp_path):
+    for generation in range(1, 6):
+        play(tmp_path, generation, 10 if generation == 1 else 60)
+    gathered(tmp_path)
+    (tmp_path / layout.SAVED_MODELS).mkdir()
+    positions = sum(meta.positions for meta in newest_shards(tmp_path / SELFPLAY))
+    assert [removal.what[-1] for removal in pruned(tmp_path).removals] == ["3", "2"]
+    assert status(StatusConfig(directory=tmp_path)).play.positions == positions
+    assert gathered(tmp_path, "afresh").total_positions == gathered(tmp_path).total_positions == positions
+
+
 def test_a_report_counts_what_was_played(run):
     def games() -> list[tuple[int, int, int]]:
         facts = collect(run, SILENT, datetime.now(UTC))
@@ -213,6 +225,18 @@ def test_a_kill_anywhere_and_the_next_run_goes_on(tmp_path, monkeypatch, call):
         if moment >= 2 * calls.count:
             break
     assert moment >= 8
+
+
+def test_after_a_compact_that_was_killed_before_it_removed_what_it_had_packed(run):
+    counts = shown_counts(run)
+    with killed("unlink", 0):
+        compact(CompactConfig(directory=run))
+    place = run / SELFPLAY / "000001-a" / "w00"
+    assert len(files(run, 1)) == 122 and len(packs.list_packs(place) or ()) == 1
+    pruned(run)
+    assert [len(ids(run, generation)) for generation in (1, 2, 3)] == [16, 16, 16] and shown_counts(run) == counts
+    for meta in newest_shards(run / SELFPLAY, pytest.fail):
+        read_shard(meta.path, meta)
 
 
 def test_a_damaged_shard_keeps_its_place_as_it_is(run):

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from pipeline.config import SelfplayConfig
-from pipeline.errors import NotYet
+from pipeline.errors import NotYet, UsageError
 from pipeline.progress import SILENT
 from pipeline.schedules import RunState
 from pipeline.selfplay import background, others
 from pipeline.selfplay.background import play_on
 from pipeline.selfplay.command import selfplay
-from pipeline.storage import atomic
+from pipeline.storage import atomic, packs
 from pipeline.storage.models import set_champion
 from pipeline.storage.shards import newest_shards, read_shard
 from tests.helpers import make_champion, make_model, wait_for
@@ -143,6 +143,15 @@ def test_whoever_waits_for_nobody_says_so(tmp_path: Path, monkeypatch: pytest.Mo
         selfplay(config_for(tmp_path, games=30, wait=True))
     selfplay(config_for(tmp_path, games=30))
     assert "nothing to play" in selfplay(config_for(tmp_path, games=30, wait=True)).lines()[0]
+
+
+def test_no_worker_has_the_name_of_the_lock_of_compact_and_prune(tmp_path: Path) -> None:
+    with (
+        packs.packing(tmp_path / "selfplay"),
+        pytest.raises(UsageError, match=r"--worker packs: .* choose another name"),
+        others.alone(config_for(tmp_path, worker="packs")),
+    ):
+        pass
 
 
 def test_it_is_patient_with_who_only_looks_whether_somebody_plays(tmp_path: Path) -> None:

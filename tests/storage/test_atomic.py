@@ -203,6 +203,26 @@ def test_a_lock_whose_file_its_holder_removed_is_taken_anew(tmp_path: Path, monk
             pytest.fail("both hold it")
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux lists the locks held")
+def test_a_lock_is_known_by_the_device_of_its_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which on btrfs isn't the one that stat says."""
+    with atomic.file_lock(tmp_path / "a"):
+        lock = tmp_path / ".a.lock"
+        assert atomic.lock_id(lock) in (atomic.held_locks() or ())
+        found = lock.stat()
+        device = f"{os.major(found.st_dev)}:{os.minor(found.st_dev)}"
+        monkeypatch.setattr(atomic, "LOCKS", tmp_path / "locks")
+        (tmp_path / "locks").write_text(f"1: FLOCK  ADVISORY  WRITE 7 00:1e:{found.st_ino} 0 EOF\n")
+        assert atomic.lock_id(lock) not in (atomic.held_locks() or ())
+        mounts = atomic.MOUNTS.read_text().replace(f" {device} ", " 0:30 ")
+        monkeypatch.setattr(atomic, "MOUNTS", tmp_path / "mounts")
+        (tmp_path / "mounts").write_text(mounts)
+        assert atomic.lock_id(lock) in (atomic.held_locks() or ())
+        (tmp_path / "mounts").write_text("")
+        assert atomic.lock_id(lock) == (found.st_dev, found.st_ino)
+    assert atomic.lock_id(tmp_path / "none") is None
+
+
 def test_sweep_removes_only_what_the_dead_left(tmp_path: Path) -> None:
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()

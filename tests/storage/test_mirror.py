@@ -14,6 +14,8 @@ import pytest
 
 from pipeline.errors import FileError, NotYet, UsageError
 from pipeline.games.registry import parse_game
+from pipeline.reports.show import show
+from pipeline.reports.show_csv import csv_lines
 from pipeline.storage import atomic, chunks, layout, leases, mirror, models, order, packs, remote, working_copy
 from pipeline.storage.matches import match_lock, open_match, read_match, write_summary
 from pipeline.storage.ratings import Member, pool_lock, read_pool, write_pool
@@ -246,6 +248,45 @@ def test_shards_that_no_window_needs_go_from_the_copy_alone(machines: Machines) 
     assert there.count(True) == 3 and len(there) == 6
     metas = list(newest_shards(one / "data/selfplay"))
     assert sum(read_shard(meta.path, meta).num_games for meta in metas) == 12  # fetched again
+    copy = mirror.of(one / "x")
+    assert copy is not None
+    copy.fetch_whole()
+    atomic.forget_shards(one / "data/selfplay", 2)
+    assert sum((one / "data/selfplay" / name).exists() for name in shard_ids(one)) == 3
+
+
+# Showing
+
+
+def test_what_is_in_the_bucket_alone_is_shown(machines: Machines) -> None:
+    one = machines("one")
+    random_shards(one / "data/selfplay", GAME, 1, 2)
+    (shard,) = (f"data/selfplay/{name}" for name in shard_ids(one))
+    match, chunk = "data/evaluate/000002-b-vs-000001-a", "data/training_data/000004-1a2b3c4d-0000-of-0001.h5"
+    with match_lock(one / match):
+        open_match(one / match, header()).add([made_up_game(0)])
+    make_model(one / "saved_models", 1)
+    atomic.make_folder((one / chunk).parent)
+    write_chunk(one / chunk)
+
+    def fresh_copy(name: str) -> Path:
+        folder = machines(name)
+        copy = mirror.of(folder / "x")
+        assert copy is not None
+        copy.fetch_names()
+        return folder
+
+    of_games = ("data/selfplay", shard, os.path.dirname(shard))
+    for number, path in enumerate((*of_games, match, f"{match}/games.jsonl", "saved_models/000001-test", chunk)):
+        assert list(show(fresh_copy(f"two{number}") / path))
+    assert list(csv_lines(fresh_copy("csv") / shard))
+    two = fresh_copy("two")
+    assert "MISSING" not in "".join(show((two / shard).with_suffix(layout.META_SUFFIX)))
+    assert list(show((two / chunk).parent))
+    with pytest.raises(FileError, match="none of MuGo's files in this folder"):
+        show(two / "data")
+    with pytest.raises(FileError, match="no such file"):
+        show(two / "data/evaluate/000003-c-vs-000001-a")
 
 
 # Models
@@ -522,6 +563,17 @@ def test_leases_are_renewed_and_whoever_lost_one_writes_nothing(
     bucket.remove(f"{machines.address[12:]}/data/.thing.lock")
     with atomic.file_lock(one / "data/thing"), pytest.raises(Conflict, match="couldn't be renewed in time"):
         atomic.write_text(one / "data/pool.json", "[]")
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="this system has no clock that goes on in its sleep")
+def test_a_lease_ages_while_the_machine_is_suspended(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = machines("one")
+    clock = time.clock_gettime
+    with atomic.file_lock(one / "data/thing"):
+        atomic.write_text(one / "data/pool.json", "{}")
+        monkeypatch.setattr(time, "clock_gettime", lambda which: clock(which) + leases.LEASE_SECONDS)
+        with pytest.raises(Conflict, match="couldn't be renewed in time"):
+            atomic.write_text(one / "data/pool.json", "[]")
 
 
 # Matches
