@@ -524,7 +524,7 @@ def lock_id(path: Path) -> tuple[int, int] | None:
     The device is that of the mount. What stat says differs from it on btrfs and overlayfs, for each subvolume or layer.
     """
     try:
-        descriptor = os.open(path, os.O_PATH)
+        descriptor = os.open(path, getattr(os, "O_PATH", os.O_RDONLY))  # of Linux
     except OSError:
         return None
     try:
