@@ -441,7 +441,7 @@ def test_a_base_model_that_stands_there_is_taken_if_it_is_the_one_asked_for(tmp_
 def test_a_base_model_that_is_given_can_read_what_the_game_shows(tmp_path: Path) -> None:
     base = first_model(tmp_path).parent / "base"
     asked = {"method": "reinforce", "network_size": "r4", "base_model": base, "new_model": tmp_path / "x/000000-init"}
-    with pytest.raises(UsageError, match="reads 90 tokens at most; wanted 100, .*; choose another --base-model"):
+    with pytest.raises(UsageError, match=r"reads 90 tokens at most; wanted 100, .*; choose another --base-model"):
         init(InitConfig(**asked, game=KUHN.replace("80", "90")))
     init(InitConfig(**asked, game=KUHN))
 
