@@ -44,7 +44,7 @@ def _lost(number: int, problem: str) -> Outcome:
     return MatchFailure(failed=number, attempt=1, kind="crash", player="", problem=problem, moves=[])
 
 
-READING = remote.Reading(_outcome_of, _lost)
+READING: remote.Reading[Outcome] = remote.Reading(_outcome_of, _lost)
 
 
 def conduct(
