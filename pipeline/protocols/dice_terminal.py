@@ -89,11 +89,6 @@ class DiceTable(Table):
         self._draw()
         self._let_opponent_move()
 
-    def _hint(self) -> None:
-        self._let_opponent_move()  # it is its turn still where it has failed
-        if not self._is_over():
-            super()._hint()
-
     def _move(self, text: str) -> None:
         if self._table.to_move != self._person:  # it has failed; what is typed was meant for other dice
             self._let_opponent_move()
