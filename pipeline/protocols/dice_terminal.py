@@ -58,7 +58,7 @@ class DiceOpponent(Opponent):
         self.name, self.player, self.table = player.name, player, game
 
     def choose(self) -> tuple[int, str]:
-        action, value = self.player.choose(self.table)
+        action, value = self.player.choose(self.table.moves)
         return action, "" if value is None else f"value {value:+.2f}"
 
     def hints(self) -> list[str]:
