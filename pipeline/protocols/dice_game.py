@@ -79,7 +79,8 @@ class PlayerOpponent:
     def choose(self, moves: Sequence[int]) -> tuple[int, float | None]:
         """(its move after these, or RESIGN; what it thinks the position is worth to the player to move, if it says so).
 
-        moves: of the DiceGame. Plays the game again for the player, which knows nothing of moves taken back. Raises PlayerFault.
+        moves: of the DiceGame. Plays the game again for the player, which knows nothing of moves taken back. Raises
+        PlayerFault.
         """
         self._player.new_games(ROW, self._rng.integers(0, 2**63, 1, np.uint64))
         for move in moves:

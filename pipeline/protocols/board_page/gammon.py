@@ -1,8 +1,8 @@
 """``GammonTable``: one game of backgammon at the server, played checker by checker, and what its page shows of it.
 
 Thread-safe: a lock guards each table, and no opponent that thinks holds it. Throws come from FairDice: the page gets
-the commitment from the start, the seed when the game is over. What is on the board is told as the viewer sees it, who is
-the person, or in games of nobody against nobody whose turn it is: points by the viewer's own numbering, own checkers
+the commitment from the start, the seed when the game is over. What is on the board is told as the viewer sees it, who
+is the person, or in games of nobody against nobody whose turn it is: points by the viewer's own numbering, own checkers
 positive.
 """
 
