@@ -68,11 +68,17 @@ class SearchPlayer(Player):
         self.search.begin(rows, np.full(len(rows), self.readouts, np.int32), np.full(len(rows), self._explore))
 
     def step(self) -> Decisions:
-        """One batch for the network. Raises MuGoError if its answer isn't finite."""
+        """One batch for the network. Raises MuGoError if its answer isn't finite, and whatever the network raises; then
+        the searches of the batch's rows are over, and their trees dropped.
+        """
         search, before = self.search, self.search.simulations
         planes = search.leaves()
         if len(planes):
-            search.expand(*self._evaluate(planes))
+            try:
+                search.expand(*self._evaluate(planes))
+            except Exception:
+                search.drop_batch()
+                raise
         finished = search.finished()
         if finished.size:
             return self.decide(finished)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from pipeline.errors import IllegalMove
@@ -66,7 +68,7 @@ class DiceGame:
 
 
 class PlayerOpponent:
-    """A player of one row that is asked about positions of a DiceGame."""
+    """A player of one row that is asked about positions of a DiceGame, one at a time."""
 
     def __init__(self, name: str, player: Player, seed: int | None) -> None:
         """seed: of what it leaves to chance; None: another every time."""
@@ -74,13 +76,14 @@ class PlayerOpponent:
         self._player = player
         self._rng = np.random.default_rng(seed)
 
-    def choose(self, table: DiceGame) -> tuple[int, float | None]:
-        """(its move, or RESIGN; what it thinks the position is worth to the player to move, if it says so).
+    def choose(self, moves: Sequence[int]) -> tuple[int, float | None]:
+        """(its move after these, or RESIGN; what it thinks the position is worth to the player to move, if it says so).
 
-        Plays the game again for the player, which knows nothing of moves taken back. Raises PlayerFault.
+        moves: of the DiceGame. Plays the game again for the player, which knows nothing of moves taken back. Raises
+        PlayerFault.
         """
         self._player.new_games(ROW, self._rng.integers(0, 2**63, 1, np.uint64))
-        for move in table.moves:
+        for move in moves:
             self._player.advance(ROW, np.array([move], np.int32))
         self._player.begin(ROW)
         while True:

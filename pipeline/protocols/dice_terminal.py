@@ -58,7 +58,7 @@ class DiceOpponent(Opponent):
         self.name, self.player, self.table = player.name, player, game
 
     def choose(self) -> tuple[int, str]:
-        action, value = self.player.choose(self.table)
+        action, value = self.player.choose(self.table.moves)
         return action, "" if value is None else f"value {value:+.2f}"
 
     def hints(self) -> list[str]:
@@ -88,11 +88,6 @@ class DiceTable(Table):
         self._say(f"dice: the SHA-256 of their seed is {self._table.dice.commitment}; the seed is shown after the game")
         self._draw()
         self._let_opponent_move()
-
-    def _hint(self) -> None:
-        self._let_opponent_move()  # it is its turn still where it has failed
-        if not self._is_over():
-            super()._hint()
 
     def _move(self, text: str) -> None:
         if self._table.to_move != self._person:  # it has failed; what is typed was meant for other dice

@@ -129,11 +129,10 @@ class SearchSession(SearchedRow):
 
         Uses few readouts, however many a move will get: a manager is waiting.
         """
-        readouts, self.readouts = self.readouts, min(self.readouts, WARM_UP_READOUTS)
+        readouts = min(self.readouts, WARM_UP_READOUTS)
         for _ in range(2):
-            self.think(None)
-            self.play(self.think(0.0))
-        self.readouts = readouts
+            self.think(None, readouts)
+            self.play(self.think(0.0, readouts))
         self.restart()
 
     # The game

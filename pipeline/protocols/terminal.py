@@ -179,11 +179,16 @@ class Table:
             self._say(f"? {error}")
 
     def _hint(self) -> None:
-        self._say("\n".join(self._opponent.hints()))
+        self._let_opponent_move()  # it is its turn still where it has failed
+        if not self._is_over():
+            self._say("\n".join(self._opponent.hints()))
 
     # Moves
 
     def _move(self, text: str) -> None:
+        if self._session.to_move != self._person:  # it has failed; what is typed was meant for another position
+            self._let_opponent_move()
+            return
         try:
             self._play(self._game.parse_move(self._session.state[0], text[:LONGEST_MOVE]))
         except IllegalMove as error:

@@ -204,7 +204,9 @@ class Usi:
             self._look_for_mate(words[1:])
             return
         limits = _parsed(words)
+        self._stopped = False
         if self.session.is_over:
+            self._wait_for_end(limits)
             self._say(f"bestmove {self._last_word()}")
             return
         self._search(limits)
@@ -233,7 +235,7 @@ class Usi:
             more = "" if session.room() < session.most_readouts else "; a larger --readouts makes room for more"
             self._say(f"info string {readouts} readouts: the tree has room for {session.room()}{more}")
         until = math.inf if limits.ponder else started + self._seconds(limits)
-        self._stopped, shown = False, started
+        shown = started
         visits_before = sum(candidate.visits for candidate in session.candidates())
         with contextlib.closing(session.thinking(readouts)) as batches:
             for _ in batches:
@@ -245,10 +247,14 @@ class Usi:
                 if now - shown >= SHOWN_EVERY:
                     self._report(started, visits_before)
                     shown = now
-        while limits.open_ended and not self._stopped:  # the answer has to wait
+        self._wait_for_end(limits)
+        self._report(started, visits_before)
+
+    def _wait_for_end(self, limits: Limits) -> None:
+        """Until a line asks for the answer, if one has to."""
+        while limits.open_ended and not self._stopped:
             self._wait_for_line()
             self._heard(limits)
-        self._report(started, visits_before)
 
     def _heard(self, limits: Limits) -> bool:
         """Follow the lines that came during a search; whether ponderhit was one of them.

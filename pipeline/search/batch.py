@@ -97,8 +97,7 @@ class BatchSearch(Boards):
     def new_games(self, rows: Rows, seeds: KeyArray) -> None:  # type: ignore[override]  # a row also needs its stream
         """Put rows [n] at the initial position with empty trees. seeds [n] uint64: each row's random stream."""
         super().new_games(rows)
-        for array in (self._tree.num_nodes, self._tree.num_edges, self._tree.remaining, self._tree.pending):
-            array[rows] = 0
+        self._drop_trees(rows)
         self._tree.streams[rows] = seeds
         self._active[rows] = False
 
@@ -198,6 +197,15 @@ class BatchSearch(Boards):
         self.evaluations += self._num_waiting
         self._num_waiting = 0
 
+    def drop_batch(self) -> None:
+        """Instead of expand(), where the network has no answer: forget the last leaves(), and drop the trees they are
+        of. Ends those rows' searches; their positions stay.
+        """
+        rows = np.unique(self.leaf_rows())
+        self._drop_trees(rows)
+        self._active[rows] = False
+        self._num_waiting = 0
+
     # --- what the search found -------------------------------------------------------------------------------------
 
     def root_table(self, rows: Rows) -> RootTable:
@@ -287,6 +295,10 @@ class BatchSearch(Boards):
         return max(0, min(self.max_readouts, free))
 
     # --- inside ----------------------------------------------------------------------------------------------------
+
+    def _drop_trees(self, rows: Rows | IntArray) -> None:
+        for array in (self._tree.num_nodes, self._tree.num_edges, self._tree.remaining, self._tree.pending):
+            array[rows] = 0
 
     def _select(self, rows: Rows) -> Rows:
         """Add leaves of rows to the batch; those that end the game are backed up at once, and their rows returned."""

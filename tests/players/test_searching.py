@@ -201,3 +201,28 @@ def test_a_network_that_answers_nonsense_is_reported() -> None:
     player.begin(rows_of(0))
     with pytest.raises(MuGoError, match="not finite"):
         player.step()
+
+
+@pytest.mark.parametrize("leaves", [1, 4])
+def test_after_one_failure_of_the_network_it_plays_on_as_from_the_start(leaves: int) -> None:
+    game, row = parse_game("connect4"), rows_of(0)
+    answers, asked = hashed_evaluator(game), 0
+
+    def fails_once(planes):
+        nonlocal asked
+        asked += 1
+        if asked == 10:
+            raise MuGoError("no answer")
+        return answers(planes)
+
+    player = SearchPlayer(game, 1, fails_once, CALM, 40, leaves)
+    player.new_games(row, seeds_of(row))
+    player.begin(row)
+    with pytest.raises(MuGoError, match="no answer"):
+        decide(player)
+    assert decide(player) == {}, "its search is over"
+    player.begin(row)
+    found = decide(player)
+    fresh = make("connect4", 1, 40, leaves=leaves)
+    fresh.begin(row)
+    assert found == decide(fresh)

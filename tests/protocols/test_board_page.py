@@ -29,6 +29,7 @@ from pipeline.protocols.board_page.analyst import Analyst
 from pipeline.protocols.board_page.app import Lobby, make_app
 from pipeline.protocols.board_page.command import listen, load, offered, read_models, serve
 from pipeline.protocols.board_page.limits import MOST_BYTES
+from pipeline.protocols.board_page.stones import StonesTable
 from pipeline.protocols.board_page.table import MOST_TABLES
 from pipeline.protocols.findings import Findings
 from pipeline.protocols.session import SearchSession
@@ -443,6 +444,27 @@ def test_during_a_search_the_server_answers_and_a_stale_answer_is_dropped(monkey
         assert replies[0]["moves"] == []
         view = page.act(page.play(view | {"moves": []}, "A1"), "reply")  # and the model still plays
         assert len(view["moves"]) == 2
+
+
+@pytest.mark.parametrize("meanwhile", ["reply", "resign"])
+def test_a_reply_that_nobody_can_use_is_not_searched_for(meanwhile: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the page was loaded again and asked once more, or when a person gave up."""
+    analyst = make_analyst("tictactoe")
+    table = StonesTable(parse_game("tictactoe"), "tiny", 0, 8, analyst)
+    table.play("B2", 0)
+    choose, was_stale = analyst.choose, []
+
+    def slow(line, readouts, stale):
+        monkeypatch.setattr(analyst, "choose", choose)
+        was_stale.append(stale())
+        getattr(table, meanwhile)(1)
+        was_stale.append(stale())
+        return choose(line, readouts, stale)
+
+    monkeypatch.setattr(analyst, "choose", slow)
+    table.reply(1)
+    assert was_stale == [False, True]
+    assert len(table.view()["moves"]) == (2 if meanwhile == "reply" else 1)
 
 
 def test_a_search_ends_when_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:

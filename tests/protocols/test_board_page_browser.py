@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -194,6 +195,86 @@ def test_a_record_is_reviewed(page: Page, tmp_path: Path) -> None:
     page.until(lambda: page.where() == "2 / 3")
     page.find("rewind").click()
     page.until(lambda: page.where() == "2 / 2")
+
+
+def on_request(page: Page, script: str) -> None:
+    """Before the page asks for a `verb`, let it do this; `real` asks, `gate` holds it until window.release()."""
+    page.browser.execute_script(
+        f"""
+        const real = window.fetch, gate = new Promise((done) => {{ window.release = done; }});
+        window.asked = [];
+        window.fetch = async (path, request) => {{
+          const verb = path.split("/").at(-1);
+          window.asked.push(verb);
+          {script}
+          return real(path, request);
+        }};"""
+    )
+
+
+def test_top_moves_can_be_switched_on_while_the_opponent_thinks(page: Page) -> None:
+    page.begin("000000-test")
+    on_request(page, "if (verb === 'reply') await gate;")
+    page.click("b2")
+    page.until(lambda: "is thinking" in page.status())
+    page.find("review").click()
+    time.sleep(0.5)  # it would be searched for by now
+    assert "analyse" not in page.browser.execute_script("return window.asked")
+    page.browser.execute_script("window.release()")
+    page.until(lambda: page.where() == "2 / 2" and page.find("candidates").is_displayed())
+
+
+def test_a_reply_made_from_another_window_is_shown(page: Page) -> None:
+    page.begin("000000-test")
+    on_request(page, "if (verb === 'reply') await real(path, request);")
+    page.click("b2")
+    page.until(lambda: page.where() == "2 / 2")
+    assert "another window" in page.status()
+
+
+def test_an_analysis_of_the_game_ends_silently_where_moves_were_taken_back(page: Page) -> None:
+    page.begin("heuristic")
+    page.click("b2")
+    page.until(lambda: page.where() == "2 / 2")
+    on_request(page, """
+        if (verb === "analyse" && JSON.parse(request.body).ply === 2) await gate;
+        if (verb === "reply") await new Promise(() => {});""")  # fmt: skip
+    page.find("analyse").click()
+    page.until(lambda: page.browser.execute_script("return window.asked").count("analyse") == 3)
+    page.find("previous").click()
+    page.until(lambda: page.where() == "1 / 2")
+    page.find("rewind").click()
+    page.until(lambda: "is thinking" in page.status())
+    page.browser.execute_script("window.release()")
+    page.until(lambda: page.browser.execute_script("return stopAnalysis === null"))
+    assert "is thinking" in page.status()
+
+
+def test_an_analysis_of_the_game_says_why_it_ended(page: Page) -> None:
+    page.begin("nobody")
+    page.click("b2")
+    page.until(lambda: page.where() == "1 / 1")
+    on_request(page, "if (verb === 'analyse') path = '/api/games/none/analyse';")
+    page.find("analyse").click()
+    page.until(lambda: "No such game" in page.status())
+
+
+def test_readouts_that_are_not_asked_for_are_not_checked(page: Page) -> None:
+    page.find("new").click()
+    page.find("choose-readouts").clear()
+    page.browser.find_element(By.CSS_SELECTOR, "#dialog [value='cancel']").click()
+    page.begin("heuristic")
+    assert page.browser.execute_script("return view.readouts") == 8
+
+
+def test_a_hint_ends_with_its_game(page: Page) -> None:
+    page.begin("nobody")
+    page.find("hint").click()
+    page.until(lambda: page.find("candidates").is_displayed())
+    page.browser.execute_script("document.getElementById('territory').checked = true")  # shown for Go only
+    page.begin("nobody")
+    page.until(lambda: page.browser.execute_script("return view.analysis !== null"))
+    assert not page.find("candidates").is_displayed() and "best move" not in page.status()
 
 
 def test_the_page_fits_a_phone(page: Page) -> None:

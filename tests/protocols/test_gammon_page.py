@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from pipeline.config import ServeConfig
+from pipeline.games.backgammon.game import Backgammon
+from pipeline.players.base import Player
 from pipeline.players.builtin import make_builtin
 from pipeline.progress import SILENT
 from pipeline.storage.models import ModelInfo, write_model
@@ -92,6 +94,46 @@ def test_an_undo_that_is_refused_changes_nothing() -> None:
     with pytest.raises(Refused, match="no turn of yours"):
         table.undo(before["ply"])
     assert table.view() == before and before["mine"]
+
+
+@pytest.mark.parametrize("verb", ["resign", "undo", "reply"])
+def test_a_table_answers_while_the_opponent_thinks(verb: str) -> None:
+    """reply: asked again, as by a page that was loaded anew; it waits for the first."""
+    asked, go_on, times = threading.Event(), threading.Event(), []
+
+    def make(game: Backgammon) -> Player:
+        player = make_builtin("random")(game, 1, 0)
+        begin = player.begin
+
+        def held(rows: np.ndarray) -> None:
+            times.append(1)
+            asked.set()
+            assert go_on.wait(SECONDS)
+            begin(rows)
+
+        player.begin = held  # type: ignore[method-assign]
+        return player
+
+    table = GammonTable("backgammon", "slow", 0, seed="s", models={"slow": ("backgammon", make)})
+    while table.view()["mine"]:
+        view = table.view()
+        table.step(*view["steps"][-1], view["ply"])
+    before = table.view()
+    thinking = threading.Thread(target=table.reply, args=(before["ply"],), daemon=True)
+    thinking.start()
+    assert asked.wait(SECONDS)
+    other = threading.Thread(target=getattr(table, verb), args=(before["ply"],), daemon=True)
+    other.start()
+    if verb != "reply":
+        other.join(SECONDS)
+        assert thinking.is_alive() and not other.is_alive()
+        assert table.view()["result"] == ("White resigned: Black wins" if verb == "resign" else None)
+    meanwhile = table.view()
+    go_on.set()
+    for thread in (thinking, other):
+        thread.join(SECONDS)
+    after = table.view()
+    assert len(times) == 1 and (after["ply"] > before["ply"] if verb == "reply" else after == meanwhile)
 
 
 def test_its_http() -> None:

@@ -97,10 +97,12 @@ def test_size_and_komi_are_the_models(say):
     assert say("get_komi") == "= 7"
 
 
-def of_any_board():
-    """A model of go:any whose network, whatever it sees, has no opinion."""
+def of_any_board(boards=None):
+    """A model of go:any whose network, whatever it sees, has no opinion. boards: gets the side of each that it sees."""
 
     def evaluate(planes):
+        if boards is not None:
+            boards.append(planes.shape[2])
         return np.zeros((len(planes), planes[0, 0].size + 1), np.float32), np.zeros(len(planes), np.float32)
 
     def estimate(planes):
@@ -129,6 +131,14 @@ def test_a_model_of_all_boards_takes_any_size_and_komi():
     assert say("komi -3") == "=" and say("get_komi") == "= -3"
     assert say("final_score") == "= B+3"
     assert say("boardsize 13") == "=" and say("final_score") == "= B+3", "what was estimated was of a smaller board"
+
+
+def test_another_board_is_warmed_up_before_any_clock_runs():
+    boards = []
+    say = of_any_board(boards)
+    assert say("boardsize 7") == "=" and set(boards) == {7} and "ply 0" in say("showboard")
+    seen = len(boards)
+    assert say("boardsize 7") == "=" and len(boards) == seen
 
 
 def test_moves_out_of_turn_illegal_ones_and_undo(say):

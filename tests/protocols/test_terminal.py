@@ -11,13 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import PlayConfig
-from pipeline.errors import FileError, UsageError
+from pipeline.config import PlayConfig, SearchConfig
+from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.registry import parse_game
-from pipeline.protocols.terminal import COMMANDS, play
+from pipeline.protocols.session import SearchSession
+from pipeline.protocols.terminal import COMMANDS, Opponent, Table, play
 from pipeline.storage.kifu_reading import read_kifu
 from pipeline.storage.sgf import read_sgf
 from tests.helpers import make_model
+from tests.search.helpers import hashed_evaluator
 
 ROOT = Path(__file__).parents[2]
 
@@ -179,3 +181,26 @@ def test_a_line_without_end_is_bounded() -> None:
     shown = io.StringIO()
     play(PlayConfig(model="random", game="tictactoe"), typed=Endless("x" * 200_000 + "\nquit\n"), shown=shown)
     assert "x" * 100 not in shown.getvalue()
+
+
+def test_after_a_failure_of_the_network_it_is_still_the_opponents_turn() -> None:
+    game, lines = parse_game("go:5"), []
+    answers, fails = hashed_evaluator(game), False
+
+    def evaluate(planes):
+        if fails:
+            raise MuGoError("no answer")
+        return answers(planes)
+
+    session = SearchSession(game.without_move_limit(), evaluate, SearchConfig(noise_weight=0.0), 8)
+    table = Table(Opponent("model", session), 0, lines.append)
+    table.begin()
+    fails = True
+    for typed in ("C3", "A1", "hint"):
+        table.answer(typed)
+        assert lines[-1] == "? no answer" and len(session.moves) == 1
+    fails = False
+    table.answer("A1")
+    assert len(session.moves) == 2 and session.moves[1] != game.parse_move(session.state[0], "A1")
+    table.answer("hint")
+    assert "winrate" in lines[-1]

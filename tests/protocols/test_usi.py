@@ -175,6 +175,13 @@ def test_a_search_without_end_refuses_what_has_to_wait(manager):
     manager.ask("stop")
 
 
+@pytest.mark.parametrize("go", ["go infinite", "go ponder"])
+def test_in_a_finished_position_the_answer_waits_to_be_asked_for(manager, go):
+    said = manager.ask("position sfen 4k/4G/4P/5/K4 w - 1", go, "isready", until="readyok")
+    assert said == ["readyok"]
+    assert manager.ask("stop") == ["bestmove resign"]
+
+
 def piped(*script: str) -> list[str]:
     """What is answered to lines that are all there at once, and the end of the input behind them."""
     usi, written = Usi(SearchSession(GAME, uniform, EngineConfig().search_config(), 16)), io.StringIO()

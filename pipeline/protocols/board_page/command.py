@@ -1,6 +1,7 @@
 """``serve``: listen on this machine, and open the page in a browser.
 
-Loads the models first, so that whoever opens the page never waits for compilers. Ends with Ctrl-C.
+Loads the models first, so that whoever opens the page doesn't wait for compilers, but where a model of all boards first
+plays on one that isn't its own. Ends with Ctrl-C.
 """
 
 from __future__ import annotations

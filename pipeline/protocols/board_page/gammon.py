@@ -1,8 +1,9 @@
 """``GammonTable``: one game of backgammon at the server, played checker by checker, and what its page shows of it.
 
-Thread-safe: a lock guards each table. Throws come from FairDice: the page gets the commitment from the start, the seed
-when the game is over. What is on the board is told as the viewer sees it, who is the person, or in games of nobody
-against nobody whose turn it is: points by the viewer's own numbering, own checkers positive.
+Thread-safe: a lock guards each table, and no opponent that thinks holds it. Throws come from FairDice: the page gets
+the commitment from the start, the seed when the game is over. What is on the board is told as the viewer sees it, who
+is the person, or in games of nobody against nobody whose turn it is: points by the viewer's own numbering, own checkers
+positive.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class GammonTable:
         self._game: Backgammon = game
         self._table = DiceGame(self._game, FairDice(seed))
         self._player = None if opponent == NOBODY else PlayerOpponent(opponent, known[opponent](self._game), None)
-        self._lock = threading.RLock()
+        self._lock, self._thinking = threading.RLock(), threading.Lock()  # the second is the player's
         self._steps: list[notation.Step] = []  # of the turn that isn't complete
         self._stepper: tuple[int, Stepper] | None = None  # of how many moves
         self._resigned: int | None = None
@@ -114,16 +115,23 @@ class GammonTable:
             self._play(action)
 
     def reply(self, ply: int) -> None:
-        """The opponent's turn; nothing happens where it isn't theirs."""
+        """The opponent's turn; nothing happens where it isn't theirs or the game changed meanwhile."""
+        if self._player is None:
+            return
         with self._lock:
             self._check(ply)
-            if self._over or self._player is None or self._table.to_move == self.human:
+            moves = list(self._table.moves)
+        with self._thinking:
+            if not self._waits_after(moves):
                 return
-            action, _ = self._player.choose(self._table)
-            if action == RESIGN:
-                self._resigned = self._table.to_move
-            else:
-                self._play(action)
+            action, _ = self._player.choose(moves)
+            with self._lock:
+                if not self._waits_after(moves):
+                    return
+                if action == RESIGN:
+                    self._resigned = self._table.to_move
+                else:
+                    self._play(action)
 
     def undo(self, ply: int) -> None:
         """The last checker of a turn that isn't complete; else back to the person's last turn, with the same dice."""
@@ -203,6 +211,11 @@ class GammonTable:
     @property
     def _over(self) -> bool:
         return self._resigned is not None or self._table.is_over
+
+    def _waits_after(self, moves: list[int]) -> bool:
+        """Whether these are the game's moves, and the next one is the opponent's."""
+        with self._lock:
+            return moves == self._table.moves and not self._over and self._table.to_move != self.human
 
     def _ways(self) -> Stepper:
         ply = len(self._table.moves)

@@ -37,10 +37,15 @@ async function attempt(ask, after = () => {}) {
     show(found);
     await after();
   } catch (error) {
-    if (mine !== epoch) return;
-    if (error.status === 409) await api(tablePath()).then(show, () => {}); // it was changed from another window
-    complain(error);
+    if (mine === epoch) await failed(error);
   }
+}
+
+/** Say why; where the game was changed from another window, show it as it is now. */
+async function failed(error) {
+  const mine = epoch;
+  if (error.status === 409) await api(tablePath()).then((found) => mine === epoch && show(found), () => {});
+  if (mine === epoch) complain(error);
 }
 
 function complain(error) {
@@ -87,11 +92,13 @@ async function reply() {
     show(found);
     await afterwards();
   } catch (error) {
-    if (mine === epoch) complain(error);
+    if (mine === epoch) await failed(error);
   }
 }
 
+/** Whatever the model is to say of the position; while the opponent thinks, its reply comes first. */
 async function afterwards() {
+  if (thinking) return;
   if (view.to_judge && view.ply === view.moves.length) return attempt(() => act("judge"));
   if (view.over_here || !view.adviser || view.analysis) return;
   const mine = epoch;
@@ -105,7 +112,7 @@ async function analyse(count) {
   const mine = epoch, { ply } = view;
   try {
     const found = await api(tablePath("/analyse"), { ply, readouts: count });
-    if (mine === epoch) show(found);
+    if (mine === epoch && view.ply === ply) show(found);
   } catch (error) {
     if (mine === epoch) complain(error);
   }
@@ -133,10 +140,12 @@ async function analyseGame() {
   stopAnalysis = () => { stopped = true; };
   draw();
   const { id } = view;
+  let mine = epoch, problem = null;
   try {
     for (let ply = 0; ply <= view.moves.length && !stopped && view.id === id; ply++) {
       if (ply in view.winrates) continue;
       if (ply === view.moves.length && view.over) break;
+      mine = epoch;
       const found = await api(`/api/games/${id}/analyse`, { ply, readouts: Math.min(GAME_READOUTS, readouts()) });
       if (view.id !== id) break;
       view.winrates = found.winrates;
@@ -145,11 +154,11 @@ async function analyseGame() {
       draw();
     }
   } catch (error) {
-    complain(error);
-  } finally {
-    stopAnalysis = null;
-    draw();
+    if (mine === epoch) problem = error; // else the position may have been taken back
   }
+  stopAnalysis = null;
+  draw();
+  if (problem) sayError(problem);
 }
 
 const readouts = () => view.readouts || options.readouts || 100;
@@ -161,7 +170,7 @@ function show(found) {
   const other = !view || view.game !== found.game || view.id !== found.id;
   const moved = !view || view.ply !== found.ply;
   view = found;
-  if (moved && hinted !== view.ply) hinted = -1;
+  if (other || (moved && hinted !== view.ply)) hinted = -1;
   if (other) {
     board = { stones, shogi }[view.board_kind];
     board.build();
@@ -275,14 +284,16 @@ function chosenGame(game) {
 }
 
 function chosenOpponent(name) {
-  $("readouts-label").hidden = name === "random" || name === "heuristic";
+  const without = name === "random" || name === "heuristic";
+  $("readouts-label").hidden = $("choose-readouts").disabled = without; // what is hidden isn't to be checked
 }
 
 function startChosen() {
   const opponent = $("choose-opponent").value;
   const human = opponent === "nobody" ? null : Number($("choose-colour").value);
   const sfen = $("sfen-label").hidden ? "" : $("choose-sfen").value;
-  begin({ game: $("choose-game").value, opponent, human, readouts: Number($("choose-readouts").value), sfen });
+  const wanted = $("choose-readouts").disabled ? options.readouts : Number($("choose-readouts").value);
+  begin({ game: $("choose-game").value, opponent, human, readouts: wanted, sfen });
   $("choose-sfen").value = ""; // the next game begins as usual
 }
 

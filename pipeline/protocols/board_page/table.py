@@ -124,9 +124,9 @@ class Table:
             action, found = self._built_in_move(), None
         else:
             assert self.adviser is not None
-            action, found = self.adviser.choose(line, self.readouts, lambda: self._changed(line))
+            action, found = self.adviser.choose(line, self.readouts, lambda: not self._waits_at(line))
         with self._lock:
-            if self.over or tuple(self._moves) != line.moves:
+            if not self._waits_at(line):
                 return
             self._play(action, mover)
             if found is not None:
@@ -332,7 +332,12 @@ class Table:
     def _line(self, ply: int) -> Line:
         return Line(self.game, self._start, tuple(self._moves[:ply]))
 
+    def _waits_at(self, line: Line) -> bool:
+        """Whether the game, which went on there, still waits for the move after the line's last one."""
+        return self._resigned is None and tuple(self._moves) == line.moves
+
     def _changed(self, line: Line) -> bool:
+        """Whether moves of the line were taken back."""
         return tuple(self._moves[: len(line.moves)]) != line.moves
 
     def _over_at(self, ply: int) -> bool:
