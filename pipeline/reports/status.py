@@ -310,13 +310,19 @@ class _Look:
         return meta_of(shard, self.directory / SELFPLAY, lambda error: self.warnings.append(str(error)))
 
     def evaluations_per_second(self, metas: dict[SizedShard, ShardMeta]) -> float | None:
-        """Of the newest model's games in the last hour, all workers together."""
-        by_worker: dict[str, list[SizedShard]] = defaultdict(list)
+        """Of the newest model's games in the last hour, all workers together.
+
+        Of each worker in the newest generation that tells: between two there are training and matches.
+        """
+        groups: dict[tuple[str, int], list[SizedShard]] = defaultdict(list)
         for shard in self.last_hour:
             if shard.model == self.last_hour[-1].model:
-                by_worker[shard.worker].append(shard)
-        rates = [_per_second(shards, metas, lambda meta: meta.evaluations) for shards in by_worker.values()]
-        return sum(filter(None, rates)) if any(rates) else None
+                groups[shard.worker, shard.generation].append(shard)
+        rates: dict[str, float] = {}
+        for (worker, _), shards in sorted(groups.items()):
+            if rate := _per_second(shards, metas, lambda meta: meta.evaluations):
+                rates[worker] = rate
+        return sum(rates.values()) if rates else None
 
     def last_match(self) -> LastMatch | None:
         newest = self.readable(lambda: newest_match(self.directory / EVALUATE))

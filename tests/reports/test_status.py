@@ -40,10 +40,12 @@ def metrics(before: float, after: float) -> dict[str, object]:
     return {"train": train, "holdout_before": {"total": before}, "holdout_after": {"policy": 1.625, "total": after}}
 
 
-def shard_at(run: Path, time: datetime, worker: str = "w00", model: str = "000000-m", evaluations: int = 0) -> Path:
+def shard_at(
+    run: Path, time: datetime, worker: str = "w00", model: str = "000000-m", evaluations: int = 0, generation: int = 0
+) -> Path:
     """A shard of two games with seven positions, as if written at that time."""
-    games = [record(LEFT_COLUMN), record([4, 0])]
-    path = write_shard(run / "data/selfplay", model, worker, "tictactoe", games, {"generation": 0}, evaluations)
+    games, where = [record(LEFT_COLUMN), record([4, 0])], {"generation": generation}
+    path = write_shard(run / "data/selfplay", model, worker, "tictactoe", games, where, evaluations)
     written = layout.parse_shard_name(path.name)
     assert written is not None
     name = layout.ShardName(time, written.number)
@@ -108,6 +110,14 @@ def test_rates_of_several_workers_add_up(run: Path) -> None:
     summary = look(run)
     assert summary.play.evaluations_per_second == pytest.approx(2 * 600 / 120 + 300 / 60)
     assert [(one.worker, one.shards) for one in summary.workers] == [("w00", 3), ("w01", 2)]
+
+
+def test_evaluations_per_second_leave_out_what_is_between_generations(run: Path) -> None:
+    later = NOW + timedelta(minutes=30)
+    shard_at(run, later, evaluations=300, generation=1)  # the first of its folder tells nothing yet
+    assert look(run, later).play.evaluations_per_second == pytest.approx(2 * 600 / 120)
+    shard_at(run, later + timedelta(seconds=20), evaluations=300, generation=1)
+    assert look(run, later).play.evaluations_per_second == pytest.approx(300 / 20)
 
 
 def test_of_many_shards_a_few_are_opened(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
