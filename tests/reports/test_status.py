@@ -163,9 +163,11 @@ def test_further_conditions_of_the_last_match(run: Path) -> None:
 
 
 def test_last_match_is_the_newest_model_s(run: Path) -> None:
-    make_match(run / "data/evaluate/heuristic-vs-random", (player("heuristic"), player("random")), [[0]])
+    other = player("random", kind="random", readouts=None, weights="")
+    make_match(run / "data/evaluate/heuristic-vs-random", (player("heuristic"), other), [[0]])
+    make_match(run / "data/evaluate/000001-m-vs-random", (player("000001-m"), other), [[0]])  # nobody is promoted by it
     match = look(run).match
-    assert match is not None and match.challenger == "000001-m"
+    assert match is not None and (match.challenger, match.champion) == ("000001-m", "000000-m")
 
 
 def test_ratings_best_first(run: Path) -> None:
