@@ -28,6 +28,7 @@ from pipeline.evaluate.promotion import (
     summarise,
 )
 from pipeline.evaluate.sprt import Sprt
+from pipeline.matches.points import LEAST_PAIRS
 from pipeline.matches.runner import (
     Entrant,
     MatchRunner,
@@ -87,10 +88,10 @@ def parse_condition(text: str) -> Condition:
 def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSummary:
     """Play or finish a match, and promote the challenger if it passed. See the module docstring.
 
-    Raises NotYet if there is no challenger or another process plays this match, UsageError for an odd number of games,
-    a player against itself, or processes beside a cluster, FileError for models that can't be loaded, that play
-    different games, or a match begun with other settings, MuGoError if the decision depends on games that failed;
-    KeyboardInterrupt after recording the finished games.
+    Raises NotYet if there is no challenger or another process plays this match, UsageError for an odd number of games
+    or too few to pass, a player against itself, or processes beside a cluster, FileError for models that can't be
+    loaded, that play different games, or a match begun with other settings, MuGoError if the decision depends on games
+    that failed; KeyboardInterrupt after recording the finished games.
     """
     for name, number in (("--games", config.games), ("--require-games", config.require_games)):
         if number % 2:
@@ -114,6 +115,12 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
     if game.max_result > 1 and sprt is not None:
         counts = f"{game.spec} counts up to {game.max_result:g} points, and the sequential test is about wins"
         raise UsageError(f"evaluate --sprt: {counts}; wanted --threshold, or nothing for the derived one")
+    by_points = game.max_result > 1 and config.threshold is None
+    if by_points and challenger.model and champion.model and config.games < 2 * LEAST_PAIRS:
+        raise UsageError(
+            f"evaluate --games {config.games}: {game.spec} counts up to {game.max_result:g} points, of which so few games "
+            f"tell nothing; wanted at least {2 * LEAST_PAIRS}, or --threshold"
+        )
     if config.threshold is not None and config.threshold < 0 and game.max_result == 1:
         raise UsageError(
             f"evaluate --threshold: found {config.threshold:g}; wanted at least 0, a share of the points: a game of "

@@ -109,9 +109,9 @@ def is_decided(found: PairPoints, left: int, most: float, threshold: float | Non
     if n < LEAST_PAIRS:
         return True
     weight = n - 1 + z2
-    # Surely passed: even if all that are left are lost, and vary as much as they can.
+    # Surely passed: even if all that are left are lost, and vary as much as they can. Then the known pairs pass alone.
     lowest = found.total - left * most
-    if lowest > 0 and weight * lowest**2 >= z2 * n * (found.squares + left * most**2):
+    if found.pairs >= LEAST_PAIRS and lowest > 0 and weight * lowest**2 >= z2 * n * (found.squares + left * most**2):
         return True
     # Surely failed: for no sum y of those left. All alike they vary least; the surplus is then quadratic in y, which is
     # between what leaves a total above 0 and the most.

@@ -20,7 +20,7 @@ from pipeline.storage import atomic, layout
 from pipeline.storage.chunks import list_sets
 from pipeline.storage.evaluations import FORMAT as EVALUATION_FORMAT
 from pipeline.storage.evaluations import read_evaluation
-from pipeline.storage.matches import list_matches, newest_match
+from pipeline.storage.matches import newest_match
 from pipeline.storage.models import FORMAT as MODEL_FORMAT
 from pipeline.storage.models import Model, list_models, read_info, read_model, read_promotions, with_pretrained
 from pipeline.storage.packs import is_gone, shards_in
@@ -82,8 +82,8 @@ def game_records(path: Path, game: int | None = None, form: str = SGF) -> Iterat
     if (match := _match_of(path)) is not None:
         return match_records(match, int(path.stem) if path.suffix == SGF_SUFFIX and game is None else game, form)
     if path.is_dir():
-        if matches := list_matches(path):
-            return match_records(matches[-1], game, form)
+        if (match := newest_match(path)) is not None:
+            return match_records(match, game, form)
         if (shard := _newest_shard(path)) is not None:
             return shard_records(shard, game, form)
     raise UsageError(

@@ -48,7 +48,7 @@ from pipeline.reports.tracked import Tracked, of_newest_games
 from pipeline.storage import atomic, layout, packs
 from pipeline.storage.evaluations import list_evaluations, read_evaluation
 from pipeline.storage.match_results import read_results
-from pipeline.storage.matches import newest_match, read_summary
+from pipeline.storage.matches import begin_lines, newest_matches, read_lines, read_summary
 from pipeline.storage.models import ModelInfo, newest_models, read_info, read_journal, resolve_champion
 from pipeline.storage.order import TOTAL, Counted, generation_of
 from pipeline.storage.pruned import Pruned, read_pruned
@@ -56,7 +56,7 @@ from pipeline.storage.ratings import read_ratings
 from pipeline.storage.shards import ShardMeta, meta_of
 
 RATES_OVER = timedelta(hours=1)
-MOST_READ = 250  # sidecars, of the last hour and of those since the newest window
+MOST_READ = 250  # sidecars, of the last hour and of those since the newest window; matches, to find the last of models
 MODELS_SHOWN = 8
 PLAYERS_SHOWN = 5
 WATCHING = "watch"  # the stage of evaluate --watch
@@ -310,16 +310,24 @@ class _Look:
         return meta_of(shard, self.directory / SELFPLAY, lambda error: self.warnings.append(str(error)))
 
     def evaluations_per_second(self, metas: dict[SizedShard, ShardMeta]) -> float | None:
-        """Of the newest model's games in the last hour, all workers together."""
-        by_worker: dict[str, list[SizedShard]] = defaultdict(list)
+        """Of the newest model's games in the last hour, all workers together.
+
+        Of each worker in the newest generation that tells: between two there are training and matches.
+        """
+        groups: dict[tuple[str, int], list[SizedShard]] = defaultdict(list)
         for shard in self.last_hour:
             if shard.model == self.last_hour[-1].model:
-                by_worker[shard.worker].append(shard)
-        rates = [_per_second(shards, metas, lambda meta: meta.evaluations) for shards in by_worker.values()]
-        return sum(filter(None, rates)) if any(rates) else None
+                groups[shard.worker, shard.generation].append(shard)
+        rates: dict[str, float] = {}
+        for (worker, _), shards in sorted(groups.items()):
+            if rate := _per_second(shards, metas, lambda meta: meta.evaluations):
+                rates[worker] = rate
+        return sum(rates.values()) if rates else None
 
     def last_match(self) -> LastMatch | None:
-        newest = self.readable(lambda: newest_match(self.directory / EVALUATE))
+        folders = self.readable(lambda: newest_matches(self.directory / EVALUATE)) or ()
+        of_models = (one for one in islice(folders, MOST_READ) if self.readable(partial(_is_of_models, one)))
+        newest = next(of_models, None)
         return self.readable(partial(_match, newest)) if newest else None
 
     def last_evaluation(self) -> LastEvaluation | None:
@@ -520,6 +528,12 @@ def _window(info: ModelInfo) -> WindowFill | None:
     if positions is None or most is None:
         return None
     return WindowFill(positions, most if capacity is None else capacity, most)
+
+
+def _is_of_models(folder: Path) -> bool:
+    """Of a match. Raises FileError."""
+    found, _ = begin_lines(folder, read_lines(folder))
+    return found.header.is_of_models
 
 
 def _match(folder: Path) -> LastMatch:

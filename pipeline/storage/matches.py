@@ -186,6 +186,11 @@ class MatchHeader(BaseModel, frozen=True):
         return challenger_player(index, self.handicap_side)
 
     @property
+    def is_of_models(self) -> bool:
+        """Whether both players are models: only such a match can promote."""
+        return all(player.kind == "model" for player in self.players)
+
+    @property
     def challenger(self) -> str:
         return self.players[0].name
 
@@ -307,10 +312,15 @@ def list_matches(directory: Path, challenger: str = "", since: int = -1) -> list
 
 
 def newest_match(directory: Path) -> Path | None:
-    """That of the newest model, whomever it met: players without a number are of no age. None: there is none."""
+    """That of the newest model, whomever it met. None: there is none."""
+    return next(newest_matches(directory), None)
+
+
+def newest_matches(directory: Path) -> Iterator[Path]:
+    """All of them, those of the newest model first: players without a number are of no age."""
     names = filter(layout.parse_match_name, atomic.names_in(directory))
-    newest_first = (directory / name for _, name in sorted((_newest_number(name), name) for name in names)[::-1])
-    return next(filter(_is_match, newest_first), None)
+    newest_first = [directory / name for _, name in sorted((_newest_number(name), name) for name in names)[::-1]]
+    return filter(_is_match, newest_first)
 
 
 def _is_match(folder: Path) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import EvaluateConfig, VerifyConfig
+from pipeline.config import EvaluateConfig, InitConfig, VerifyConfig
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.evaluate import command as stage
 from pipeline.evaluate.command import evaluate
@@ -25,6 +25,7 @@ from pipeline.reports.show import show
 from pipeline.storage.matches import read_match
 from pipeline.storage.models import read_promotions, resolve_champion, set_champion
 from pipeline.storage.ratings import read_pool
+from pipeline.train.init import init
 from pipeline.verify.command import verify
 from tests.helpers import make_champion, make_model
 from tests.matches.helpers import Spoilt, seed_of_game
@@ -798,6 +799,14 @@ def test_a_condition_is_no_match_that_was_asked_for_by_name(tmp_path, models, ma
 def test_a_negative_threshold_is_for_games_that_count_several_points(tmp_path, models, made_up_networks):
     with pytest.raises(UsageError, match=r"--threshold: found -1; wanted at least 0, .*a game of tictactoe counts 1"):
         evaluate(config_for(tmp_path, threshold=-1.0))
+
+
+def test_a_match_for_points_that_is_too_short_to_be_passed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    init(InitConfig(game="hypergammon", method="td", network_size="h4"))
+    with pytest.raises(UsageError, match=r"--games 14: .*; wanted at least 16, or --threshold"):
+        evaluate(EvaluateConfig(games=14, readouts=0, white_model="twin=saved_models/best_model"))
+    assert not (tmp_path / "data/evaluate").exists()
 
 
 def test_a_threshold_beside_a_sequential_test(tmp_path, models):

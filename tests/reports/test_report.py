@@ -26,6 +26,7 @@ from pipeline.reports.report.charts import HEIGHT, Chart, Level, Point, Series, 
 from pipeline.reports.report.command import report
 from pipeline.reports.report.facts import (
     Facts,
+    Gate,
     Training,
     collect,
     policy_entropies,
@@ -37,6 +38,7 @@ from pipeline.reports.report.page import page
 from pipeline.reports.report.replays import replays
 from pipeline.reports.run_files import SizedShard
 from pipeline.storage import layout
+from pipeline.storage.match_results import read_results
 from pipeline.storage.matches import write_summary
 from pipeline.storage.models import set_champion
 from pipeline.storage.shards import POLICY_COUNTS, End, GameRecord, read_meta, read_shard, write_shard
@@ -223,6 +225,27 @@ def test_every_minute_counts_once() -> None:
     minutes = {number: {name: value / 60 for name, value in one.items() if value} for number, one in found.items()}
     assert minutes[0] == pytest.approx({"selfplay": 120, "gather": 5, "train": 180})
     assert minutes[1] == pytest.approx({"selfplay": 15, "train": 60, "pause": 120 + 100})
+
+
+def test_a_promotion_match_ends_when_it_is_first_decided(tmp_path: Path) -> None:
+    match = make_match(tmp_path / "match", (player("000001-m"), player("000000-m")), [[0]])
+    first, again = (
+        Gate(read_results(match.folder), 1, 0, 0, 1.0, 0.2, 1.0, NOW + timedelta(minutes=at), False) for at in (13, 15)
+    )
+    trainings = [training(0, 0, None), training(1, 12, 120), training(2, 20, None)]
+    for gates in ([first, again], [again, first]):
+        assert time_spent(Facts(Path(), NOW, trainings=trainings, gates=gates))[1]["evaluate"] == 60
+
+
+def test_matches_with_others_than_models_are_not_for_the_championship(run: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder, symlinks=True)
+    players = player("000002-m"), player("random", kind="random", readouts=None, weights="")
+    match = make_match(folder / "data/evaluate/000002-m-vs-random", players, [[0]])
+    match.add([match_game(index, LEFT_COLUMN, 1) for index in (0, 1)])
+    found = collect(folder, SILENT, NOW)
+    assert [gate.match.folder.name for gate in found.gates] == ["000001-m-vs-000000-m", "000002-m-vs-000001-m"]
+    assert found.rated is not None and "random" in {one.name for one in found.rated.ratings.players}
 
 
 @pytest.mark.parametrize(("count", "most"), [(0, 3), (2, 3), (3, 3), (10, 3), (1001, 400)])

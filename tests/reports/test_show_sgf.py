@@ -124,6 +124,9 @@ def test_matches(match: Path) -> None:
     assert shown == [None, "75.00", "62.50", None, None]
     comments = [node.get("C") if node.has_property("C") else "" for node in nodes]
     assert comments[0] == "opening" and comments[1].endswith("value -0.500 to move") and comments[3] == ""
+    later_by_name = match.with_name("heuristic-vs-random")
+    later_by_name.mkdir()
+    (later_by_name / "games.jsonl").write_bytes((match / "games.jsonl").read_bytes())
     assert list(game_records(match.parent, 1)) == [second]  # the folder's newest match
     with pytest.raises(UsageError, match="it has 2 games"):
         list(game_records(match, 7))

@@ -40,10 +40,12 @@ def metrics(before: float, after: float) -> dict[str, object]:
     return {"train": train, "holdout_before": {"total": before}, "holdout_after": {"policy": 1.625, "total": after}}
 
 
-def shard_at(run: Path, time: datetime, worker: str = "w00", model: str = "000000-m", evaluations: int = 0) -> Path:
+def shard_at(
+    run: Path, time: datetime, worker: str = "w00", model: str = "000000-m", evaluations: int = 0, generation: int = 0
+) -> Path:
     """A shard of two games with seven positions, as if written at that time."""
-    games = [record(LEFT_COLUMN), record([4, 0])]
-    path = write_shard(run / "data/selfplay", model, worker, "tictactoe", games, {"generation": 0}, evaluations)
+    games, where = [record(LEFT_COLUMN), record([4, 0])], {"generation": generation}
+    path = write_shard(run / "data/selfplay", model, worker, "tictactoe", games, where, evaluations)
     written = layout.parse_shard_name(path.name)
     assert written is not None
     name = layout.ShardName(time, written.number)
@@ -110,6 +112,14 @@ def test_rates_of_several_workers_add_up(run: Path) -> None:
     assert [(one.worker, one.shards) for one in summary.workers] == [("w00", 3), ("w01", 2)]
 
 
+def test_evaluations_per_second_leave_out_what_is_between_generations(run: Path) -> None:
+    later = NOW + timedelta(minutes=30)
+    shard_at(run, later, evaluations=300, generation=1)  # the first of its folder tells nothing yet
+    assert look(run, later).play.evaluations_per_second == pytest.approx(2 * 600 / 120)
+    shard_at(run, later + timedelta(seconds=20), evaluations=300, generation=1)
+    assert look(run, later).play.evaluations_per_second == pytest.approx(300 / 20)
+
+
 def test_of_many_shards_a_few_are_opened(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status_module, "MOST_READ", 10)
     opened = []
@@ -153,9 +163,11 @@ def test_further_conditions_of_the_last_match(run: Path) -> None:
 
 
 def test_last_match_is_the_newest_model_s(run: Path) -> None:
-    make_match(run / "data/evaluate/heuristic-vs-random", (player("heuristic"), player("random")), [[0]])
+    other = player("random", kind="random", readouts=None, weights="")
+    make_match(run / "data/evaluate/heuristic-vs-random", (player("heuristic"), other), [[0]])
+    make_match(run / "data/evaluate/000001-m-vs-random", (player("000001-m"), other), [[0]])  # nobody is promoted by it
     match = look(run).match
-    assert match is not None and match.challenger == "000001-m"
+    assert match is not None and (match.challenger, match.champion) == ("000001-m", "000000-m")
 
 
 def test_ratings_best_first(run: Path) -> None:

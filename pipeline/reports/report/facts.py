@@ -308,7 +308,7 @@ def _read_matches(facts: Facts, directory: Path, progress: Progress) -> None:
         facts.rated = _readable(facts, lambda: rate(matches))
     promoted = {str(line.get("match", "")).rpartition("/")[2]: time_in(line.get("time")) for line in facts.journal}
     for match in matches:
-        if match.folder.parent == directory / EVALUATE:
+        if match.folder.parent == directory / EVALUATE and match.header.is_of_models:
             gate = _readable(facts, partial(_gate, match, promoted))
             if gate is not None:
                 facts.gates.append(gate)
@@ -354,7 +354,11 @@ def time_spent(facts: Facts) -> dict[int, dict[str, float]]:
     training, are "pause". Where a manifest doesn't say how long training took, gather and training are "other".
     """
     models = [one for one in facts.trainings if one.created is not None]
-    decided = {gate.match.header.challenger: gate.decided for gate in facts.gates if gate.decided}
+    decided: dict[str, datetime] = {}  # a model's first match is the one for its promotion
+    for gate in facts.gates:
+        if gate.decided:
+            challenger = gate.match.header.challenger
+            decided[challenger] = min(gate.decided, decided.get(challenger, gate.decided))
     spent = {}
     times = sorted(shard.time for shard in facts.shards)
     for model, after in _with_next(models):
