@@ -400,7 +400,8 @@ class _Playing:
             return _outcome(plan.strategy, rates, f"{told} {met[0].opponent}")
         held = sum(one.share >= 0.5 for one in met)
         what = "players of the set" if plan.strategy == BENCHMARK else "members of the pool"
-        return _outcome(plan.strategy, rates, f"at least half of the points against {held} of {len(met)} {what}")
+        of_what = "points" if all(one.points_per_game is None for one in met) else "games"
+        return _outcome(plan.strategy, rates, f"at least half of the {of_what} against {held} of {len(met)} {what}")
 
     def _ladder(self, plan: Plan) -> Outcome:
         """Up after at least half of the points, down otherwise, until the next one up or down has been met."""

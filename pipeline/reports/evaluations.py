@@ -8,8 +8,6 @@ from pipeline.phrases import counted, percent
 from pipeline.reports.tables import table
 from pipeline.storage.evaluations import Counts, Evaluation, Rates
 
-HEADER = ("opponent", "games", "won", "drawn", "lost", "points", "first", "second", "plies", "Elo")
-
 
 def evaluation_text(found: Evaluation) -> str:
     """A table of opponents, a line per strategy, and what was skipped."""
@@ -29,10 +27,12 @@ def evaluation_text(found: Evaluation) -> str:
             for one in found.results
         ]
         in_points = any(one.points_per_game is not None for one in found.results)
+        share, more = ("share of games", ["points a game"]) if in_points else ("points", [])
         if in_points:
             points = [one.points_per_game for one in found.results]
             rows = [(*row, f"{number:+.3f}") for row, number in zip(rows, points, strict=True)]
-        lines += [table(rows, (*HEADER, "points a game") if in_points else HEADER)]
+        header = ("opponent", "games", "won", "drawn", "lost", share, "first", "second", "plies", "Elo", *more)
+        lines += [table(rows, header)]
         lines += [
             f"note: {one.opponent}: {', '.join(odd)}"
             for one in found.results

@@ -62,7 +62,8 @@ def show_run(directory: Path) -> Iterator[str]:
         yield "(loss on the games held out from training; games and positions that the model played)"
     if matches:
         yield ""
-        header = ("challenger", "champion", "games", "won", "drawn", "lost", "points", "decision")
+        share = "share of games" if any(match.header.max_result > 1 for match in matches) else "points"
+        header = ("challenger", "champion", "games", "won", "drawn", "lost", share, "decision")
         yield table([match_line(match) for match in matches], header)
     for folder, found in unpromoted.items():
         if found:

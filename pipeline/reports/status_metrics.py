@@ -80,7 +80,7 @@ def _metrics(summary: StatusSummary) -> Iterator[tuple[str, str, str, Samples]]:
         games: Samples = [({**players, "result": name}, count) for name, count in counts]
         yield "match_games", "gauge", "Games of the last match, by the challenger's result.", games
         for name, meaning, share in (
-            ("ratio", "Share of the points", match.points_share),
+            ("ratio", "Share of the points, 1 for any win", match.points_share),
             ("low_ratio", "Lower end of its 95 % interval", match.points_share_low),
             ("high_ratio", "Upper end of its 95 % interval", match.points_share_high),
             ("needed_ratio", "Share that promotes", match.points_share_needed),

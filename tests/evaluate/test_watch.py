@@ -737,7 +737,9 @@ def test_games_that_count_several_points(tmp_path: Path, monkeypatch: pytest.Mon
              if name != "opening_plies"}  # fmt: skip
     (found,) = watch(EvaluateConfig(**quick), Heard())
     assert found.is_whole and all(one.points_per_game is not None for one in found.results)
-    assert "points a game" in summary_text(found) and "opening_plies" not in found.settings
+    text = summary_text(found)
+    assert "points a game" in text and "share of games" in text and "of the points" not in text
+    assert "opening_plies" not in found.settings
 
 
 # As a process

@@ -7,6 +7,7 @@ import math
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -338,6 +339,15 @@ def test_the_page_of_a_run(run: Path, tmp_path: Path) -> None:
     shown = json.loads(re.search(r'id="replays">(.*?)</script>', html)[1])  # type: ignore[index]
     assert len(shown) >= 6 and not {"Warnings"} & set(re.findall(r"<h2>(.*?)</h2>", html))
     assert "promoted" in html and "not decided" in html
+
+
+def test_where_games_count_several_points_the_share_is_that_of_games(run: Path) -> None:
+    gate = collect(run, SILENT, NOW).gates[0]
+    html = page(Facts(Path(), NOW, gates=[gate]), [])
+    assert "share of the points" in html and "points, 95 %" in html
+    header = gate.match.header.model_copy(update={"max_result": 3.0})
+    html = page(Facts(Path(), NOW, gates=[replace(gate, match=replace(gate.match, header=header))]), [])
+    assert "share of the games" in html and "games, 95 %" in html
 
 
 def test_replays_put_every_stone_where_the_rules_do(run: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -316,6 +317,14 @@ def test_run_with_damaged_matches_names_every_one(run: Path) -> None:
     for file in (folder / name / "games.jsonl" for folder in folders for name in names):
         assert any(line.startswith(f"skipped: {file}: ") for line in skipped)
     assert "3/4" in text_of(run)
+
+
+def test_where_games_count_several_points_the_share_is_that_of_games(run: Path) -> None:
+    games = run / "data/evaluate/000001-m-vs-000000-m/games.jsonl"
+    first, rest = games.read_text().split("\n", 1)
+    games.write_text(json.dumps({**json.loads(first), "version": 3, "max_result": 3.0}) + "\n" + rest)
+    header = next(line for line in text_of(run).splitlines() if line.startswith("challenger"))
+    assert "share of games" in header and "points" not in header
 
 
 def test_empty_run_says_how_to_begin(tmp_path: Path) -> None:

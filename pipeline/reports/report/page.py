@@ -192,12 +192,17 @@ def _match_results(gates: Sequence[Gate]) -> str:
         )
     return Chart(
         "Matches against the champion",
-        "The challenger's share of the points with its 95 % interval. Hollow: not promoted.",
+        f"The challenger's share of the {_shared(gates)} with its 95 % interval. Hollow: not promoted.",
         [Series("challenger", sorted(points, key=lambda point: point.x))],
         levels=[Level("equal", 0.5)] if points else [],
         x_name="model",
         number=_percent,
     ).html()
+
+
+def _shared(gates: Sequence[Gate]) -> str:
+    """What a gate's share is of: it says who won, however many points that counted."""
+    return "games" if any(gate.match.header.max_result > 1 for gate in gates) else "points"
 
 
 def _percent(share: float) -> str:
@@ -465,5 +470,5 @@ def _matches(facts: Facts) -> Iterator[str]:
         )
     left = len(gates) - len(rows)
     more = f"<p>… and {counted(left, 'earlier match', 'earlier matches')}.</p>" if left else ""
-    header_row = ("challenger", "champion", "won / drawn / lost", "points, 95 %", "decision", "decided (UTC)")
+    header_row = ("challenger", "champion", "won / drawn / lost", f"{_shared(gates)}, 95 %", "decision", "decided (UTC)")
     yield f'<div class="card wide">{table(header_row, rows)}{more}</div>'
