@@ -49,5 +49,14 @@ def test_every_page_is_linked_from(start: str) -> None:
     assert not set(PAGES) - found
 
 
+HISTORIES = ("LOG.md", "CHANGELOG.md")  # stand as they were written
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in HISTORIES], ids=name_of)
+def test_lines_end_where_contributing_says(page: Path) -> None:
+    long = [line for line in prose(page).splitlines() if len(line) > 120 and not line.startswith("|")]
+    assert not long
+
+
 def test_the_readme_is_short_enough_to_finish() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 1300
