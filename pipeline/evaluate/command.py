@@ -118,8 +118,8 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
     by_points = game.max_result > 1 and config.threshold is None
     if by_points and challenger.model and champion.model and config.games < 2 * LEAST_PAIRS:
         raise UsageError(
-            f"evaluate --games {config.games}: {game.spec} counts up to {game.max_result:g} points, of which so few games "
-            f"tell nothing; wanted at least {2 * LEAST_PAIRS}, or --threshold"
+            f"evaluate --games {config.games}: {game.spec} counts up to {game.max_result:g} points, of which so few "
+            f"games tell nothing; wanted at least {2 * LEAST_PAIRS}, or --threshold"
         )
     if config.threshold is not None and config.threshold < 0 and game.max_result == 1:
         raise UsageError(

@@ -52,7 +52,8 @@ def test_the_condition_is_its_formula(threshold: float | None) -> None:
 def test_few_pairs_show_nothing() -> None:
     assert not points.passes(PairPoints.of([2.0] * 7)) and points.passes(PairPoints.of([2.0] * 8))
     assert not points.passes(PairPoints.of([0.0] * 50)) and points.needed(PairPoints.of([2.0])) is None
-    assert not points.is_decided(PairPoints.of([3.0] * 7), 1, 3.0) and points.is_decided(PairPoints.of([3.0] * 8), 1, 3.0)
+    assert not points.is_decided(PairPoints.of([3.0] * 7), 1, 3.0)
+    assert points.is_decided(PairPoints.of([3.0] * 8), 1, 3.0)
     assert points.passes(PairPoints.of([2.0]), 1.0) and not points.passes(PairPoints(), 0.0)
 
 
