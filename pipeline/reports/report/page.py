@@ -470,5 +470,6 @@ def _matches(facts: Facts) -> Iterator[str]:
         )
     left = len(gates) - len(rows)
     more = f"<p>… and {counted(left, 'earlier match', 'earlier matches')}.</p>" if left else ""
-    header_row = ("challenger", "champion", "won / drawn / lost", f"{_shared(gates)}, 95 %", "decision", "decided (UTC)")
+    of_what = f"{_shared(gates)}, 95 %"
+    header_row = ("challenger", "champion", "won / drawn / lost", of_what, "decision", "decided (UTC)")
     yield f'<div class="card wide">{table(header_row, rows)}{more}</div>'
