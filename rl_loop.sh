@@ -67,6 +67,7 @@ if [[ $directory == *://* ]]; then
     say "the working copy of $address is $directory"
 fi
 mkdir -p "$directory"
+called=$PWD # where whoever reads the last lines stands
 cd "$directory"
 
 # preset_says NAME VALUE: whether a line of the preset with this name has a value that begins so.
@@ -222,8 +223,8 @@ while true; do
 done
 
 end_player
-[[ $PWD == "$root" ]] && shown=. || shown=$PWD
-run "$python" "$root/main.py" show "$shown"
+[[ $PWD == "$called" ]] && shown=. || shown=$PWD
+run bash -c 'cd "$1" && shift && exec "$@"' - "$called" "$python" "$root/main.py" show "$shown"
 again="./rl_loop.sh --preset $preset"
 [[ -z $engine ]] || again+=" --engine $engine"
 ((overlap == 0)) || again+=" --overlap"

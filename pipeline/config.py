@@ -228,8 +228,8 @@ class SelfplayConfig(SearchConfig):
     )
     boards: str = Field(
         "",
-        description="go:any: sizes of the boards and their shares of the games, e.g. '7=1,9=4,13=2' [default: its own "
-        "board alone].",
+        description="go:any: sizes of the boards and their shares of the games, e.g. '7=1,9=4,13=2'; empty: its own "
+        "board alone.",
         json_schema_extra={**LATER, "scheduled": True},
     )
     komi_spread: float = Field(

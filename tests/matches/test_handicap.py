@@ -234,7 +234,7 @@ def test_a_match_says_what_it_was_and_goes_on(tmp_path: Path) -> None:
     assert {game.challenger_player for game in wanted.games} == {1}
 
     folder = tmp_path / "match"
-    part = played(folder, ("random", ENGINE), 8, lambda writer: len(writer.games) >= 3)
+    part = played(folder, ("random", ENGINE), 8, lambda writer: len(writer.games) >= 3, parallel_games=2)
     assert 3 <= len(part.games) < 8 and part.header.stones == header.stones
     assert played(folder, ("random", ENGINE), 8).header == part.header
     # what the fake engine plays depends on what its process played before, so only the beginnings compare
