@@ -230,6 +230,8 @@ again="./rl_loop.sh --preset $preset"
 ((overlap == 0)) || again+=" --overlap"
 ((tidy == 0)) || again+=" --tidy"
 [[ $PWD == "$root" ]] || again+=" --directory ${address:-$PWD}"
+echo "to train on:"
+[[ $PWD == "$root" ]] || printf "  cd %q\n" "$root"
 if ((limit && elapsed < limit)); then
     echo "  $again --minutes $minutes"
 elif ((limit)); then

@@ -300,8 +300,8 @@ def test_selfplay_that_has_nothing_to_play_says_so_in_one_line() -> None:
     nothing: dict[str, Any] = {
         field.name: 0 for field in dataclasses.fields(SelfplaySummary) if field.default is field.default_factory
     }
-    summary = SelfplaySummary(**{**nothing, "model": "000003-x"}, note="already has 500 games")
-    assert summary_text(summary) == "000003-x already has 500 games: nothing to play"
+    summary = SelfplaySummary(**{**nothing, "model": "000003-x"}, note="has its 500 games")
+    assert summary_text(summary) == "000003-x has its 500 games: nothing to play"
 
 
 def test_evaluate_says_score_interval_and_decision() -> None:

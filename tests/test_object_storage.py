@@ -176,7 +176,7 @@ def test_two_machines_share_the_work(bucket: Bucket, workshop: Workshop, tmp_pat
     shutil.rmtree(one)  # a working copy is a cache
     one = working_copy.make("s3://bucket/shared", tmp_path / "one")
     code, said = run(workshop, one, "selfplay")
-    assert code == 0 and "already has 24 games" in said
+    assert code == 0 and "has its 24 games" in said
     assert [
         path.name for path in list_models(whole_copy("s3://bucket/shared", tmp_path / "whole") / "saved_models")
     ] == [

@@ -115,8 +115,9 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
     if game.max_result > 1 and sprt is not None:
         counts = f"{game.spec} counts up to {game.max_result:g} points, and the sequential test is about wins"
         raise UsageError(f"evaluate --sprt: {counts}; wanted --threshold, or nothing for the derived one")
+    models = bool(challenger.model and champion.model)
     by_points = game.max_result > 1 and config.threshold is None
-    if by_points and challenger.model and champion.model and config.games < 2 * LEAST_PAIRS:
+    if by_points and models and config.games < 2 * LEAST_PAIRS:
         raise UsageError(
             f"evaluate --games {config.games}: {game.spec} counts up to {game.max_result:g} points, of which so few "
             f"games tell nothing; wanted at least {2 * LEAST_PAIRS}, or --threshold"
@@ -132,8 +133,8 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
         settings = {"sprt": config.sprt, "exclude_duplicates": config.exclude_duplicates}
         # Nobody is promoted over an engine or by a handicap: such a match is played to its end, unless a decision is
         # asked for.
-        even_models = bool(challenger.model and champion.model) and handicap_side_of((challenger, champion)) is None
-        at_stake = even_models or (config.threshold, sprt) != (None, None)
+        even = models and handicap_side_of((challenger, champion)) is None
+        at_stake = even or (config.threshold, sprt) != (None, None)
         summary = _play(config, runner, folder, (challenger, champion), rule, settings, at_stake)
         for condition, opponent in further:
             if summary.passed:

@@ -381,7 +381,7 @@ def stored(summary: EvaluateSummary) -> dict[str, Any]:
 
 def _reason(rule: Rule, status: MatchStatus, score: Score, unneeded: int) -> str:
     """unneeded: games that are over though the match was decided without them."""
-    left_out = f"; {unneeded} more left out" if unneeded else ""
+    left_out = f"; {unneeded} more were played, and don't count" if unneeded else ""
     if status.sprt is not None:
         state = status.sprt
         said = {ACCEPTED: "stronger", REJECTED: "not shown to be stronger"}.get(state.decision, UNDECIDED)

@@ -132,7 +132,8 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
     seconds = time.monotonic() - start
     short = config.chunks_to_make - len(chunk_set.chunks)
     if short:
-        progress.say(f"{short} of {config.chunks_to_make} chunks fell away: the window has too few positions")
+        chunks = f"{len(chunk_set.chunks)} of {config.chunks_to_make} chunks"
+        progress.say(f"{chunks}: the window has too few positions for more")
     figures = window.figures(making.reader.bad)
     return GatherSummary(
         game=game.spec,

@@ -247,7 +247,7 @@ def told_once(progress: Progress) -> Callable[[FileError], None]:
 
 
 def _nothing_to_play(config: SelfplayConfig, network: Path) -> SelfplaySummary:
-    note = f"already has {config.games} games"
+    note = f"has its {config.games} games"
     return _summary(network.name, _Tally(), config.resign_threshold, note=note)
 
 

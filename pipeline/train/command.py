@@ -155,7 +155,7 @@ class TrainSummary:
         found, method = self.metrics["train"], method_named(self.method)
         terms = ", ".join(f"{name} {found[name]:.3f}" for name in method.shown_terms)
         shares = ", ".join(f"{percent(found[name])} {of}" for name, of in method.shown_shares.items())
-        return f"training: loss {self.loss:.3f}{f' ({terms})' if terms else ''}{f'; {shares}' if shares else ''}"
+        return f"training: loss {self.loss:.3f}{f' in all; {terms}' if terms else ''}{f'; {shares}' if shares else ''}"
 
     def _held_out_share(self) -> str:
         method = method_named(self.method)
