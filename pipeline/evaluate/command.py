@@ -131,10 +131,10 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
     folder = config.output_dir / layout.match_name(challenger.name, champion.name)
     with MatchRunner(config, game, progress) as runner, match_lock(folder):
         settings = {"sprt": config.sprt, "exclude_duplicates": config.exclude_duplicates}
-        # Nobody is promoted over an engine or by a handicap: such a match is played to its end, unless a decision is
-        # asked for.
+        # Nobody is promoted over an engine or by a handicap: such a match is a measurement, played to its end, unless a
+        # sequential test is asked for. (A preset has a threshold for the matches that promote.)
         even = models and handicap_side_of((challenger, champion)) is None
-        at_stake = even or (config.threshold, sprt) != (None, None)
+        at_stake = even or sprt is not None
         summary = _play(config, runner, folder, (challenger, champion), rule, settings, at_stake)
         for condition, opponent in further:
             if summary.passed:
