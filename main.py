@@ -53,7 +53,15 @@ from pipeline.config import (
 )
 from pipeline.errors import SYSTEM_PROBLEMS, FileError, MuGoError, UsageError, explain
 from pipeline.help import ABOUT, HELP
-from pipeline.presets import make_config, preset_headline, preset_names, preset_text, read_preset, scheduled_lines
+from pipeline.presets import (
+    is_engine,
+    make_config,
+    preset_headline,
+    preset_names,
+    preset_text,
+    read_preset,
+    scheduled_lines,
+)
 from pipeline.printing import write
 from pipeline.priority import step_back
 from pipeline.schedules import RunState
@@ -83,7 +91,7 @@ COMMANDS = {  # command → the module with the function of that name
 STARTS_OVER = {"bench", "engine", "play", "serve", "show", "status", "report", "export", "presets", "verify"}
 GO_ON = "run the same command again to go on where it stood"
 NEXT_STEPS = {"selfplay": "finished games are kept; with --top-up the same command plays only those that are missing"}
-WITHOUT_RUN = {"attach", "bench", "presets"}  # these need no run in this folder
+WITHOUT_RUN = {"attach", "presets"}  # these need no run in this folder
 READ_ALL = {"report", "verify"}  # of a working copy these need all files
 LOOK_AROUND = {"show", "status"}  # and these all names
 WORKING_COPY = ".mugo-copy.json"  # in a folder that is the working copy of a run in object storage
@@ -307,8 +315,8 @@ def run_status(name: str, kind: type[StageConfig], given: dict[str, Any]) -> Non
     assert isinstance(config, StatusConfig)
     from pipeline.reports.status import status
 
-    if config.watch + config.prometheus + as_json > 1:
-        raise UsageError("--watch, --prometheus and --json exclude each other; choose one")
+    if config.watch + config.prometheus + as_json + (verbose == 2) > 1:
+        raise UsageError("--watch, --prometheus, --json and --verbose 2 exclude each other; choose one")
     if config.prometheus:
         from pipeline.reports.status_metrics import exposition
 
@@ -358,11 +366,12 @@ def placed(name: str, given: dict[str, Any], is_run: bool) -> dict[str, Any]:
 
     is_run: an address may be that of a run itself.
     """
-    if not any(map(has_address, given.values())):
+    if not any(has_address(value) for option, value in given.items() if option != "note"):
         return given
     from pipeline.storage.working_copy import moved
 
-    options, copy = moved(given, is_run)
+    options, copy = moved({option: value for option, value in given.items() if option != "note"}, is_run)
+    options |= {option: given[option] for option in given if option == "note"}
     if copy is not None:
         os.chdir(copy)
         open_copy(COPIES[-1], name, Path())
@@ -389,8 +398,8 @@ def configured(
         return importlib.import_module("pipeline.run_state").run_state_of(config)  # it needs numpy
 
     config = make_config(kind, name, preset, run_state_of, **options)
-    game = read_preset(preset).get("init", {}).get("game") if preset else None
-    if isinstance(config, SelfplayConfig) and preset and game:
+    game = None if preset is None else read_preset(preset).get("init", {}).get("game")
+    if isinstance(config, SelfplayConfig) and preset is not None and game:
         from pipeline.selfplay.command import refuse_other_game
 
         refuse_other_game(preset, game, config.network)
@@ -400,12 +409,14 @@ def configured(
 
 
 def has_address(value: Any) -> bool:
-    """Whether an option is, or has in it, the address of something in object storage."""
+    """Whether an option is, or has in it, the address of something in object storage. What an engine's command has is
+    the engine's.
+    """
     if isinstance(value, list | tuple):
         return any(map(has_address, value))
     if isinstance(value, Path):  # which makes one slash of two
         return re.match(r"[a-z][a-z0-9+.-]*:/[^/]", str(value)) is not None
-    return isinstance(value, str) and re.search(r"[a-z][a-z0-9+.-]*://", value) is not None
+    return isinstance(value, str) and not is_engine(value) and re.search(r"[a-z][a-z0-9+.-]*://", value) is not None
 
 
 def print_summary(summary: Any, as_json: bool = False, verbose: int = 1) -> None:
@@ -556,8 +567,10 @@ def presets(
             rows = [(known, *preset_headline(known)) for known in preset_names()]
             write(table(rows, ("preset", "for", "needs", "gives")))
         else:
-            as_written = generation is None and time_share is None
-            write(preset_text(name, None if as_written else RunState(generation or 1, samples, time_share)))
+            if generation is None and (samples or time_share is not None):
+                raise UsageError("presets --samples, --time-share: wanted --generation with them")
+            state = None if generation is None else RunState(generation, samples, time_share)
+            write(preset_text(name, state))
 
 
 def run_program(arguments: Sequence[str] | None = None) -> None:

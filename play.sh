@@ -18,7 +18,7 @@ machine only.
 
 Stop it with Ctrl-C.
 
-exit codes: 1 the page can't be served, 2 wrong usage, 130 Ctrl-C, 143 SIGTERM
+exit codes: 1 the page can't be served, 2 wrong usage, 129 its terminal was closed, 130 Ctrl-C, 143 SIGTERM
 HELP
 }
 

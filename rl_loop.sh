@@ -30,7 +30,8 @@ It ends with a summary of the run.
 Stop it with Ctrl-C or kill at any moment; run the same command again to go on where it stood. A second copy in the same
 directory exits at once.
 
-exit codes: 0 done, 1 a stage failed, 2 wrong usage, 75 another copy is running, 130 Ctrl-C, 143 SIGTERM
+exit codes: 0 done, 1 a stage failed, 2 wrong usage, 75 another copy is running, 129 its terminal was
+  closed, 130 Ctrl-C, 143 SIGTERM
 HELP
 }
 

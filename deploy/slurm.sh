@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # A run on Slurm: task 0 gathers, trains and evaluates, tasks 1 to 8 play. All share the folder RUN.
 #
-#   cd /path/to/mugo && ./rl_loop.sh --help              once, on a shared disk; the first task sets up .venv if need be
+#   cd /path/to/mugo && bash -c '. ./setup.sh; set_up fast'   once, on a shared disk; else the first task sets up .venv
 #   RUN=/shared/run sbatch deploy/slurm.sh               from there; submit it again when its time is over
+#
+# PRESET: go9-tour, or another whose settings go by generations: those that go by a share of the time need ./rl_loop.sh.
+# EXTRAS: what its game needs, e.g. fast,text.
 #
 #SBATCH --job-name=mugo
 #SBATCH --array=0-8
@@ -22,9 +25,10 @@ repository=${MUGO:-${SLURM_SUBMIT_DIR:?submit this script by sbatch from the fol
 source "$repository/setup.sh" # run, say, fail; signals stop what runs
 preset=${PRESET:-go9-tour} task=${SLURM_ARRAY_TASK_ID:?run this script by sbatch, as an array}
 rounds=${ROUNDS:-0} # of this task; 0: until its time is over
-set_up fast
+set_up "${EXTRAS:-fast}"
 mkdir -p "${RUN:?the folder of the run, on a disk that all nodes share}"
 cd "$RUN"
+run "$python" "$root/main.py" presets "$preset" --generation 1 >/dev/null || fail "the line above says why" 2
 
 # main COMMAND …: 0, or 75 where there is nothing to do yet; anything else ends this task.
 main() {

@@ -289,7 +289,7 @@ class SelfplayConfig(SearchConfig):
         description="The model's opponents and their weights, e.g. 'random=5,previous=30,mirror=65'. mirror: the model "
         "itself; previous: the champion before it; random, heuristic; pool:MODE with MODE uniform, champion, "
         "lagged=FROM-TO, mirror, fixed=NAME, top-k=K, nearest[=ELO], match-quality[=TEMPERATURE], ts-dist[=POINTS] or "
-        "exploration. An opponent's moves are recorded, but are no policy targets.",
+        "exploration. An opponent's moves are recorded, but are no policy targets except in gomoku:…,opponents.",
     )
     pool: Path = Field(Path("data/pool.json"), description="The pool of opponents that pool:MODE chooses from.")
     backend: Backend = "auto"

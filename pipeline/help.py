@@ -169,7 +169,7 @@ memory. Gathering 200,000 positions and compiling take a minute or more, whateve
 compares a match played in batches with the same games played one after another.
 
 \b
-Reads:   nothing
+Reads:   --model, --preset
 Writes:  temporary files only
 Exit:    0 measured, 1 failed, 2 wrong usage
 Example: python main.py bench --game go:9 --network-size b2c32 --seconds 5

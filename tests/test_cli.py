@@ -296,6 +296,19 @@ def test_every_command_with_a_summary_takes_verbose(monkeypatch: pytest.MonkeyPa
     }
 
 
+def test_an_empty_preset_is_none_that_there_is() -> None:
+    refused = run("gather", "--preset", "")
+    assert refused.exit_code == 2 and "preset '': no such preset" in refused.stderr
+
+
+def test_urls_that_are_no_addresses_of_runs_stay_what_they_are() -> None:
+    for option, text in (
+        ("note", "by https://example.org/me"),
+        ("black_model", "gtp:client --url http://10.0.0.5:8080"),
+    ):
+        assert main.placed("evaluate", {option: text, "games": 2}, False) == {option: text, "games": 2}
+
+
 def test_selfplay_that_has_nothing_to_play_says_so_in_one_line() -> None:
     nothing: dict[str, Any] = {
         field.name: 0 for field in dataclasses.fields(SelfplaySummary) if field.default is field.default_factory

@@ -136,13 +136,22 @@ MERGED = "\n".join(
         ("# " + "x" * 99_999, "more than 65536 bytes"),
         ("selfplay: {games: \x00}", "not readable as YAML"),
         ("selfplay: {? [1, 2] : 3}", "not readable as YAML"),
+        ("train: {epochs: 1}\ninit: {seed: 3}\ntrain: {batch_size: 64}", "line 3: 'train' stands here a second time"),
+        ("train:\n  epochs: 1\n  epochs: 2", "line 3: 'epochs' stands here a second time"),
+        ("selfplay: {full_share: 0.5, full_search_fraction: 0.25}", "full_share beside its present name"),
     ],
 )
-def test_yaml_that_is_made_to_do_harm(tmp_path: Path, text: str, said: str) -> None:
+def test_yaml_that_is_made_to_do_harm_or_says_two_things_at_once(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "wrong.yaml").write_text(text)
     with pytest.raises(UsageError, match=said) as caught:
         read_preset(str(tmp_path / "wrong.yaml"))
     assert "wrong.yaml" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_merged_mappings_may_be_overruled(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("selfplay: &a {games: 10, readouts: 8}\nevaluate: {<<: *a, games: 20}\n")
+    assert read_preset(str(path))["evaluate"] == {"games": 20, "readouts": 8}
 
 
 def test_a_mistake_in_another_commands_section_is_found_at_once(tmp_path: Path) -> None:
@@ -205,7 +214,7 @@ def test_wrong_lists_and_schedules_are_found_and_wanted_in_our_words(tmp_path: P
     ):
         preset.write_text(f"evaluate:\n  {line}\n")
         with pytest.raises(UsageError) as caught:
-            make_config(EvaluateConfig, "evaluate", str(preset))
+            make_config(GatherConfig, "gather", str(preset))  # whichever command reads it
         assert said.replace("(preset P)", f"(preset {preset})") in str(caught.value)
 
 

@@ -201,6 +201,9 @@ def test_the_tasks_of_slurm_make_a_generation(workshop: Workshop, run: Path) -> 
     assert workshop.run(("verify",), run / "shared").code == 0
     assert sorted(path.name for path in (run / "shared/saved_models").glob("0*")) == ["000000-init", "000001-b1c8"]
     assert {path.name for path in (run / "shared/data/selfplay").glob("*/*")} == {"w1", "w2"}
+    by_time = task(1, PRESET="go9")  # which no task could train
+    said, _ = by_time.communicate(timeout=60)
+    assert by_time.returncode == 2 and "share of the run's time" in said
     wrong = task(0, PRESET="nosuch")
     said, _ = wrong.communicate(timeout=60)
     assert wrong.returncode != 0 and "nosuch" in said
@@ -261,7 +264,7 @@ def test_process_1_of_a_container_stops_at_a_signal(run: Path, tmp_path: Path) -
     """Files as in the image, and no shell: Linux drops signals that process 1 has no handler for."""
     copied_into(tmp_path / "image")
     main = tmp_path / "image/mugo/main.py"
-    assert main.is_file()
+    assert main.is_file() and (main.parent / "pretrained/go9/model.json").is_file()
     contained = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", sys.executable, str(main)]
     made = subprocess.run([*contained, "init", "--preset", "tiny.yaml"], cwd=run, capture_output=True, text=True)
     if "unshare" in made.stderr:

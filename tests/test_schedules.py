@@ -296,3 +296,9 @@ def test_presets_shows_what_counts_for_a_generation(tmp_path: Path) -> None:
         "train": {"learning_rate": 0.0008, "epochs": 2, "batch_size": 7},
     }
     assert CliRunner().invoke(main.app, ["presets", path]).stdout == Path(path).read_text()
+    for option in ("--samples", "--time-share"):
+        refused = CliRunner().invoke(main.app, ["presets", path, option, "1"])
+        assert refused.exit_code == 2 and "wanted --generation with them" in refused.output
+    mine = preset(tmp_path, "train: {epochs: [{until: 0, value: 5}, {until: 9, value: 6}]}\n")
+    shown = CliRunner().invoke(main.app, ["presets", mine, "--generation", "0"])
+    assert yaml.safe_load(shown.stdout) == {"train": {"epochs": 5}}

@@ -35,8 +35,13 @@ PATTERNS = {
 }
 
 # As players/specs.py reads it.
-ENGINE = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._@-]*=\s*)?(handicap:[0-9]{1,2}:\s*)?(gtp|usi|gnubg):")
+_ENGINE = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._@-]*=\s*)?(handicap:[0-9]{1,2}:\s*)?(gtp|usi|gnubg):")
 C = TypeVar("C", bound=StageConfig)
+
+
+def is_engine(text: str) -> bool:
+    """Whether a text, as one of an option, runs an outside program as a player."""
+    return _ENGINE.match(text) is not None
 
 
 def preset_names() -> list[str]:
@@ -62,7 +67,11 @@ def read_preset(name: str) -> dict[str, dict[str, Any]]:
     sections = _load(path) or {}
     if not isinstance(sections, dict) or not all(isinstance(lines, dict) for lines in sections.values()):
         raise UsageError(f"preset {path}: wanted sections {', '.join(CONFIGS)}, each with lines 'name: value'")
-    sections = {stage: current_names(lines) for stage, lines in sections.items()}
+    for stage, lines in sections.items():
+        if len(current := current_names(lines)) < len(lines):
+            former = ", ".join(name for name in lines if name not in current)
+            raise UsageError(f"preset {path}, {stage}: found {former} beside its present name; wanted one of them")
+        sections[stage] = current
     for stage, lines in sections.items():
         if stage not in CONFIGS:
             raise UsageError(f"preset {path}: unknown section {stage!r}; wanted one of {', '.join(CONFIGS)}")
@@ -70,7 +79,7 @@ def read_preset(name: str) -> dict[str, dict[str, Any]]:
         for field in lines:
             if field not in known:
                 raise UsageError(f"preset {path}, {stage}: unknown line {field!r}; known: {', '.join(known)}")
-            if isinstance(lines[field], list):
+            if isinstance(lines[field], list) and not isinstance(known[field].default, list):
                 _check_list(CONFIGS[stage], field, lines[field], f"preset {path}, {stage}, {field}")
             else:
                 _check_line(CONFIGS[stage], stage, field, lines[field], name)
@@ -78,7 +87,18 @@ def read_preset(name: str) -> dict[str, dict[str, Any]]:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML whose merged mappings (``<<``) can't grow without bound."""
+    """YAML whose merged mappings (``<<``) can't grow without bound, and in which no key stands twice in a mapping."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node: yaml.MappingNode = super().compose_mapping_node(anchor)
+        seen: set[tuple[str, str]] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                name = key.tag, key.value
+                if name in seen:
+                    raise ValueError(f"line {key.start_mark.line + 1}: {key.value!r} stands here a second time")
+                seen.add(name)
+        return node
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         super().flatten_mapping(node)
@@ -131,22 +151,21 @@ def _check_line(kind: type[StageConfig], stage: str, field: str, value: Any, pre
 
 
 def _check_list(kind: type[StageConfig], field: str, found: list[Any], where: str) -> None:
-    """Raises UsageError unless a line's list is a schedule of valid values, or the setting is a list itself.
+    """Raises UsageError unless a line's list is a schedule of valid values.
 
     All entries are checked at once: a mistake in a later one must not wait for its generation to be found.
     """
-    if field in scheduled_lines(kind, {field: found}):
-        schedule = parse_schedule(found, where)
-        for value in (*schedule.values, *(start for start in schedule.starts if start is not None)):
-            if value is None or isinstance(value, bool):
-                wanted = "a number" if kind.model_fields[field].annotation in NUMBERS else "a text"
-                raise UsageError(f"{where}: found the value {value!r}; wanted {wanted}")
-            try:
-                kind(**{field: value})
-            except ValidationError as error:
-                raise UsageError(f"{where}: {_problem(kind, error.errors()[0])}") from error
-    elif not isinstance(kind.model_fields[field].default, list):
+    if field not in scheduled_lines(kind, {field: found}):
         raise UsageError(f"{where}: found a list; wanted one value: this setting can't follow a schedule")
+    schedule = parse_schedule(found, where)
+    for value in (*schedule.values, *(start for start in schedule.starts if start is not None)):
+        if value is None or isinstance(value, bool):
+            wanted = "a number" if kind.model_fields[field].annotation in NUMBERS else "a text"
+            raise UsageError(f"{where}: found the value {value!r}; wanted {wanted}")
+        try:
+            kind(**{field: value})
+        except ValidationError as error:
+            raise UsageError(f"{where}: {_problem(kind, error.errors()[0])}") from error
 
 
 def scheduled_lines(kind: type[StageConfig], lines: Mapping[str, Any]) -> list[str]:
@@ -191,7 +210,7 @@ def make_config(
     Raises UsageError that names the option, what was found and what was wanted.
     """
     given = {name: value for name, value in options.items() if value is not None}
-    lines = {**(read_preset(preset).get(stage, {}) if preset else {}), **given}
+    lines = {**(read_preset(preset).get(stage, {}) if preset is not None else {}), **given}
     _refuse_engines(stage, preset, lines, given)
     config = _validated(kind, stage, preset, lines_at(kind, lines, START), given)
     if scheduled_lines(kind, lines):
@@ -208,7 +227,7 @@ def _refuse_engines(stage: str, preset: str | None, lines: Mapping[str, Any], gi
         return
     for name, value in lines.items():
         for text in value if isinstance(value, list) else [value]:
-            if name not in given and isinstance(text, str) and ENGINE.match(text):
+            if name not in given and isinstance(text, str) and is_engine(text):
                 option = name.replace("_", "-")
                 raise UsageError(f"{where}: --{option} would run the engine {text!r}; wanted --allow-engines to run it")
 

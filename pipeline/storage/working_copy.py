@@ -20,6 +20,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from pipeline.errors import FileError, UsageError
+from pipeline.presets import is_engine
 from pipeline.storage import atomic, layout, mirror
 from pipeline.storage.remote import RETRY_SECONDS, STORES, Conflict, Store, open_store, parse_address
 
@@ -168,7 +169,7 @@ def moved(given: Mapping[str, Any], is_run: bool) -> tuple[dict[str, Any], Path 
             return [taken(one) for one in value]
         if isinstance(value, Path):
             return Path(in_copy(str(value))) if parse_address(str(value)) else value
-        if isinstance(value, str):
+        if isinstance(value, str) and not is_engine(value):
             return _IN_TEXT.sub(lambda match: in_copy(match[0]), value)
         return value
 

@@ -191,6 +191,12 @@ def test_what_is_no_run_is_an_error(tmp_path: Path) -> None:
         assert CliRunner().invoke(main.app, ["status", str(path)]).exit_code == 1
 
 
+def test_what_watch_cannot_do_is_refused(run: Path) -> None:
+    for other in (["--json"], ["--verbose", "2"], ["--prometheus"]):
+        refused = CliRunner().invoke(main.app, ["status", str(run), "--watch", *other])
+        assert refused.exit_code == 2 and "exclude each other" in refused.output
+
+
 def test_nothing_is_written(run: Path) -> None:
     (run / "saved_models/.promotions.jsonl.intent").write_text("{}")  # a promotion that a kill interrupted
 

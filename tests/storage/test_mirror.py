@@ -752,6 +752,8 @@ def test_addresses_among_options_become_paths_of_a_working_copy(
     assert below is not None and below.name.startswith("bucket-a-data-go9")
     assert moved({"directory": Path("s3://bucket/a/data/go9")}, True) == ({"directory": Path()}, below)
     assert moved({"directory": Path("data"), "player": "gtp:/usr/bin/gnugo"}, False)[1] is None
+    asked = {"player": ["far=gtp:client --url http://10.0.0.5:8080"], "directory": Path("s3://bucket/a/b/data")}
+    assert moved(asked, False) == ({**asked, "directory": Path("data")}, folder)  # what the engine is told is its own
     with pytest.raises(UsageError, match=r"wanted a folder of a run, e.g. s3://BUCKET/FOLDER/data/selfplay"):
         moved({"directory": Path("s3://bucket/a/b")}, False)
     with pytest.raises(UsageError, match=r"addresses of 2 runs: s3://bucket/a, s3://bucket/b; wanted those of one"):
