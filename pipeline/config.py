@@ -475,7 +475,8 @@ class EvaluateConfig(WatchOptions, ArenaConfig):
         le=1,
         description="Share of the points that promotes, a draw counting half [default: 1/2 + 1/sqrt(games)]; 0 "
         "promotes every challenger without a game. Of games that count more than 1: points per game over whole pairs "
-        "[default: two standard errors above 0]; -3 promotes every challenger after a pair.",
+        "[default: two standard errors above 0]; -3 promotes every challenger after a pair. A match with an engine is "
+        "played to its end all the same.",
     )
     sprt: str | None = Field(
         None,

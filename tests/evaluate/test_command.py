@@ -406,9 +406,9 @@ def test_a_decision_that_hangs_on_failed_games_is_refused_and_a_rerun_plays_only
     every = evaluate(config.model_copy(update={"output_dir": tmp_path / "every"}))  # nothing at stake: all are played
     assert every.games_played == 20
     results = {game.index: game.challenger_result for game in read_match(Path(every.match)).games}
-    known = sum(1 + results[index] for index in range(2, 20))
+    asking = config.model_copy(update={"sprt": "0,300,0.05,0.05"})  # which looks at the pairs by their numbers
+    tested = evaluate(asking.model_copy(update={"output_dir": tmp_path / "tested"}))
     fail_in(monkeypatch, mode, 0, 1)
-    asking = config.model_copy(update={"threshold": (known + 1) / 40})  # out of reach without games 0 and 1
     folder = tmp_path / "evaluate" / "random-vs-heuristic"
     with pytest.raises(
         MuGoError, match=r"2 games failed twice \(the last: .*\) and the decision depends on them; mend"
@@ -423,10 +423,20 @@ def test_a_decision_that_hangs_on_failed_games_is_refused_and_a_rerun_plays_only
     played.counts = []
     played.advance = played.counts.append
     summary = evaluate(asking, played)
-    assert sum(played.counts) in (1, 2)
-    assert summary.passed == (results[0] + results[1] + 2 >= 1)
-    assert summary.failed == 2 - sum(played.counts)
-    assert read_match(folder).games[-18:] == match.games
+    assert sum(played.counts) == 2 and summary.failed == 0
+    assert (summary.passed, summary.wins, summary.losses, summary.sprt) == (
+        tested.passed, tested.wins, tested.losses, tested.sprt,
+    )  # fmt: skip
+    assert [game for game in read_match(folder).games if game.index > 1] == match.games
+
+
+@pytest.mark.parametrize("threshold", [None, 0.0, 0.1])
+def test_a_match_that_promotes_nobody_is_played_to_its_end_whatever_the_threshold(tmp_path, threshold):
+    config = config_for(
+        tmp_path, game="tictactoe", black_model="random", white_model="heuristic", games=40, threshold=threshold
+    )
+    summary = evaluate(config)
+    assert summary.passed and summary.games_played == 40 and "decided after" not in summary.reason
 
 
 def test_games_that_failed_never_count_as_wins_and_may_not_matter(tmp_path, monkeypatch):
