@@ -456,6 +456,7 @@ def test_the_command(run: Path, tmp_path: Path) -> None:
 def test_the_page_in_a_browser(run: Path, tmp_path: Path) -> None:
     pytest.importorskip("selenium")
     from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
 
     made(run, tmp_path / "report.html")
     with headless_chromium("390,800") as browser:
@@ -475,6 +476,14 @@ def test_the_page_in_a_browser(run: Path, tmp_path: Path) -> None:
         assert text("move").startswith("1: X ") and browser.execute_script(stones) == 1
         click("last")
         assert "wins" in text("move") and browser.execute_script("return document.getElementById('forth').disabled")
+        click("first")
+        browser.find_element(By.ID, "position").click()
+        browser.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
+        assert text("move").startswith("1: X ")
+        browser.execute_script("document.getElementById('last').focus()")
+        click("last")  # which switches the button off
+        browser.switch_to.active_element.send_keys(Keys.HOME)
+        assert text("move") == "The initial position"
         browser.execute_script(
             "const c = document.getElementById('choose'); c.selectedIndex = 2; c.dispatchEvent(new Event('change'))"
         )

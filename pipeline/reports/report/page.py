@@ -439,7 +439,7 @@ def _time(facts: Facts) -> Iterator[str]:
 
 def _viewer(replays: Sequence[dict[str, Any]]) -> str:
     options = "".join(f'<option value="{number}">{escape(one["title"])}</option>' for number, one in enumerate(replays))
-    return f"""<div class="card wide" id="viewer" hidden>
+    return f"""<div class="card wide" id="viewer" tabindex="-1" hidden>
 <label>Game <select id="choose">{options}</select></label>
 <p id="about"></p>
 <div id="stage"><div id="position"></div><div id="side">
