@@ -133,9 +133,10 @@ class Sprt:
     def run(self, pair_scores: Sequence[int | None], max_pairs: int) -> SprtState:
         """The test over pairs 0, 1, 2 … of a match that has max_pairs at most.
 
-        pair_scores: of each pair by its number, 0..4 half points, VOID (a game failed: left out, its place among
-        max_pairs used up), or None where not both games are there yet, as for pairs the sequence doesn't reach. The
-        test stops at the first None, whatever is known beyond, so which games happen to end early can't sway it.
+        pair_scores: of each pair by its number, 0..4 half points, VOID (one of its games is an excluded duplicate: the
+        pair is left out, its place among max_pairs used up), or None where not both games are there, because they were
+        not played yet or failed, as for pairs the sequence doesn't reach. The test stops at the first None, whatever is
+        known beyond, so which games happen to end early can't sway it.
         """
         known = list(takewhile(lambda score: score is not None, pair_scores[:max_pairs]))
         seen = np.zeros((len(known) + 1, 5), np.int64)  # after 0, 1, … pairs

@@ -330,6 +330,7 @@ class MatchRunner:
         # Where others came to an end, games that failed before say nothing about the rest. They come first.
         known = {failure.failed for failure in writer.failures} if writer.games else set()
         fresh = set(missing) - known
+        added = len(writer.added)
 
         def on_outcomes(games: list[MatchGame], failed: list[MatchFailure]) -> bool:
             writer.add(games)
@@ -344,7 +345,7 @@ class MatchRunner:
 
         def nothing_works() -> bool:
             """Whether the first games all failed: then the others, maybe hundreds, aren't tried."""
-            return not writer.added and len(fresh) > len(given_up - known) >= 2 * ENGINE_ROWS
+            return len(writer.added) == added and len(fresh) > len(given_up - known) >= 2 * ENGINE_ROWS
 
         what = f"{writer.header.challenger} against {writer.header.champion}"
         progress.start(what, writer.num_games, "games", done=len(writer.games))

@@ -25,7 +25,7 @@ from pipeline.storage.matches import MatchHeader
 
 Z_95 = 1.959963984540054  # two-sided 95 % of a normal distribution
 MEASURED = "measured"  # in a match's summary: see measured_games
-VOID = -1  # instead of a pair's score: one of its games is missing for good, so the pair doesn't count
+VOID = -1  # instead of a pair's score: one of its games is an excluded duplicate, so the pair doesn't count
 
 Pentanomial = tuple[int, int, int, int, int]
 """Pair counts: how many pairs brought 0, 1/2, 1, 1 1/2 and 2 points."""

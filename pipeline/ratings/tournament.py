@@ -26,7 +26,7 @@ from pipeline.ratings.scheduling import next_pair, worst_error
 from pipeline.ratings.strength import bradley_terry
 from pipeline.storage import layout
 from pipeline.storage.match_results import MatchResults
-from pipeline.storage.matches import list_matches, match_lock
+from pipeline.storage.matches import MatchWriter, list_matches, match_lock
 from pipeline.storage.ratings import Member, read_pool
 
 
@@ -98,6 +98,7 @@ def _check_game(config: TournamentConfig, known: Sequence[MatchResults], game: G
 
 def _play(config: TournamentConfig, field: Field, runner: MatchRunner, history: _History, progress: Progress) -> None:
     begun: set[str] = set()  # matches that this run played: games missing there have failed twice
+    writers: dict[Path, MatchWriter] = {}
     while True:
         known = history.read()
         own = [match for match in known if match.folder.parent == config.output_dir and field.plays(match)]
@@ -123,7 +124,9 @@ def _play(config: TournamentConfig, field: Field, runner: MatchRunner, history: 
             more = min(-(-left // 2), config.pairs_per_round)
             games = 2 * more
         begun |= {layout.match_name(one, other), layout.match_name(other, one)}
-        if not _round(config, runner, field.entrants[one], field.entrants[other], games, more):
+        ended = _round(config, runner, writers, field.entrants[one], field.entrants[other], games, more)
+        # Games that an earlier run left may fail for good; only if new ones fail as well is there no point in going on.
+        if more and not ended:
             progress.warn("no game of the last round came to an end; stopping here")
             return
 
@@ -245,17 +248,28 @@ def _entrant(config: TournamentConfig, entrants: dict[str, Entrant], text: str, 
 
 
 def _round(
-    config: TournamentConfig, runner: MatchRunner, one: Entrant, other: Entrant, num_games: int, num_pairs: int
+    config: TournamentConfig,
+    runner: MatchRunner,
+    writers: dict[Path, MatchWriter],
+    one: Entrant,
+    other: Entrant,
+    num_games: int,
+    num_pairs: int,
 ) -> int:
     """Add so many pairs of games of these two and play num_games; returns how many came to an end. Older ones that are
     missing come first.
+
+    writers: of the matches played so far, by folder, so that no match is read and replayed in each of its rounds: only
+    the tournament whose lock this process holds adds to them.
     """
     folder = config.output_dir / layout.match_name(one.name, other.name)
     swapped = config.output_dir / layout.match_name(other.name, one.name)
     if swapped.exists():
         one, other, folder = other, one, swapped
     with match_lock(folder):
-        writer = runner.open(folder, (one, other), 0)
+        if folder not in writers:
+            writers[folder] = runner.open(folder, (one, other), 0)
+        writer = writers[folder]
         before = len(writer.games)
         wanted = before + num_games
         runner.extend(writer, (one, other), num_pairs)

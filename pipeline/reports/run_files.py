@@ -6,7 +6,8 @@ what else is in a run's folder isn't the run's. Whatever disappears meanwhile is
 
 A run has a folder for every generation, every model and every match. Who needs all of them looks at all. Who needs to
 know what goes on now looks at the newest, and at some of the older ones, which stand for the others: then a look costs
-the same however long the run has gone on, and sums are estimates.
+the same however long the run has gone on, and sums are estimates. In the newest generations every worker's folder is
+looked at: those of older ones are a sample, too, where there are many.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ WATCH = EVALUATE / layout.WATCH
 TOPS = (DATA, layout.SAVED_MODELS)
 LOOP_LOCK = DATA / ".rl_loop.lock"
 NEWEST, SPREAD = 100, 50  # of the folders in one folder: the newest that are looked at, and how many of the older ones
-MOST_WITHIN = 2_000  # fewer of the newest once they have had so many folders in them
+MOST_WITHIN = 2_000  # fewer of the newest, and no longer all workers', once they have had so many folders in them
 
 
 def is_run(path: Path) -> bool:
@@ -58,6 +59,7 @@ class RunFiles:
     is_whole     everything was looked at; otherwise num_shards and num_bytes are estimates, and the others are of what
                  was looked at
     shards       committed ones, oldest first
+    whole_from   the generation from which on all shards are there
     num_shards   how many there are
     uncommitted  shards without a sidecar, which nobody reads, unless they lie in a pack as well
     waiting      folders of games that workers have begun, before the first shard
@@ -71,6 +73,7 @@ class RunFiles:
 
     is_whole: bool = True
     shards: list[SizedShard] = field(default_factory=list)
+    whole_from: int = 0
     num_shards: int = 0
     uncommitted: list[Path] = field(default_factory=list)
     waiting: set[str] = field(default_factory=set)
@@ -97,6 +100,7 @@ class _Look:
         self._followed: set[Path] = set()
         self._num_bytes: dict[str, float] = {}
         self._num_shards = 0.0
+        self._num_workers = 0  # folders of workers that were looked at, in the newest generations first
         for top in TOPS:
             self._take(top, 1.0)
         files.num_bytes.update({name: round(size) for name, size in self._num_bytes.items()})
@@ -133,25 +137,36 @@ class _Look:
             is_held = inode in self._held_inodes and atomic.lock_id(directory / folder / name) in (self._locked or ())
             if files.held is not None and is_held:
                 files.held.add(folder / name)
-        if self.whole or len(folders) <= NEWEST + SPREAD:
-            return 1 + sum(self._take(folder / name, stands_for) for name in folders)
-        return 1 + self._take_some(folder, folders, stands_for)
+        newest_first = sorted(folders, reverse=True)  # names sort by age, but for workers'; hidden ones come last
+        is_new = folder.parent == SELFPLAY and self._num_workers < MOST_WITHIN
+        if self.whole or is_new or len(folders) <= NEWEST + SPREAD:
+            return 1 + sum(self._take(folder / name, stands_for) for name in newest_first)
+        return 1 + self._take_some(folder, newest_first, stands_for)
 
-    def _take_some(self, folder: Path, names: list[str], stands_for: float) -> int:
+    def _take_some(self, folder: Path, newest_first: list[str], stands_for: float) -> int:
         """The newest folders in a folder, and an even sample of the older ones."""
         self.files.is_whole = False
-        newest_first = sorted(names, reverse=True)  # of one kind: names sort by age; hidden ones come last
         taken = within = 0
         while taken < NEWEST and within < MOST_WITHIN:
             within += self._take(folder / newest_first[taken], stands_for)
             taken += 1
         hidden = [name for name in newest_first[taken:] if name.startswith(".")]
         older = newest_first[taken : len(newest_first) - len(hidden)]
+        if folder == SELFPLAY:
+            self._is_sample(older[:1])
+        elif folder.parent == SELFPLAY:
+            self._is_sample([folder.name])
         num_some = min(len(older), max(1, SPREAD // (1 + within // MOST_WITHIN)))
         some = [older[index * len(older) // num_some] for index in range(num_some)]
         for name in some:
             within += self._take(folder / name, stands_for * len(older) / len(some))
         return within + sum(self._take(folder / name, stands_for) for name in hidden)
+
+    def _is_sample(self, games: list[str]) -> None:
+        """Note that not all shards in these folders of games are looked at."""
+        for generation in map(generation_of, games):
+            if generation != layout.UNNUMBERED:
+                self.files.whole_from = max(self.files.whole_from, generation + 1)
 
     def _take_sizes(self, folder: Path, sizes: dict[str, int], stands_for: float) -> None:
         """sizes: in bytes, of the files that lie directly in the folder."""
@@ -165,6 +180,7 @@ class _Look:
         games, worker = parts[2:]
         if layout.parse_games_folder(games) is None or not layout.is_worker_name(worker):
             return
+        self._num_workers += 1
         if not sizes:
             files.waiting.add(games)
         try:

@@ -22,7 +22,15 @@ from pipeline.storage.evaluations import FORMAT as EVALUATION_FORMAT
 from pipeline.storage.evaluations import read_evaluation
 from pipeline.storage.matches import newest_match
 from pipeline.storage.models import FORMAT as MODEL_FORMAT
-from pipeline.storage.models import Model, list_models, read_info, read_model, read_promotions, with_pretrained
+from pipeline.storage.models import (
+    Model,
+    list_models,
+    pending_promotion,
+    read_info,
+    read_journal,
+    read_model,
+    with_pretrained,
+)
 from pipeline.storage.packs import is_gone, shards_in
 from pipeline.storage.ratings import POOL_FORMAT, RATINGS_FORMAT, RatedPlayer, read_pool, read_ratings
 from pipeline.storage.shards import newest_shards
@@ -165,8 +173,10 @@ def _newest_shard(path: Path) -> Path | None:
 
 
 def show_promotions(path: Path) -> Iterator[str]:
-    """A table of the latest champions, and everything about the last one."""
-    lines = read_promotions(path.parent)
+    """A table of the latest champions, and everything about the last one, which a kill may have kept from the file."""
+    lines = read_journal(path.parent)
+    if (pending := pending_promotion(path.parent)) is not None:
+        lines.append(pending)
     if not lines:
         raise FileError(path, "no promotion in it; wanted the journal of a folder of models")
     rows = [

@@ -1,12 +1,13 @@
 """``status``: where a run stands, from its files alone, whether it is running, finished or a copy from elsewhere.
 
-Terms: *the last hour* is the hour up to the newest shard, so that a run that ended yesterday has rates too. Rates of
-games and positions are per hour of the clock, training and matches included; evaluations per second are self-play's
-while it plays. Shards are counted by their names. Sidecars are opened for two reasons only: those of the last hour for
-the rates, and those newer than the newest model's window, which says what was played before, for the number of
-positions. Of more than MOST_READ, so many stand for all of them, spread evenly. Of a long run the newest generations,
-models and matches are looked at, and some of the older ones for the sums (run_files.py): so status costs the same
-however long the run has gone on. Games themselves are read only where their method tracks something: the newest few.
+Terms: *the last hour* is the hour up to the newest shard, so that a run that ended yesterday has rates too; of
+generations that were not looked at whole (see below) nothing belongs to it. Rates of games and positions are per hour
+of the clock, training and matches included; evaluations per second are self-play's while it plays. Shards are counted
+by their names. Sidecars are opened for two reasons only: those of the last hour for the rates, and those newer than the
+newest model's window, which says what was played before, for the number of positions. Of more than MOST_READ, so many
+stand for all of them, spread evenly. Of a long run the newest generations, models and matches are looked at, and some
+of the older ones for the sums (run_files.py): so status costs the same however long the run has gone on. Games
+themselves are read only where their method tracks something: the newest few.
 
 What no file says is None. Takes no lock and writes nothing. Damaged and half-written files become warnings.
 """
@@ -225,7 +226,11 @@ class _Look:
         self.ahead = [shard for shard in by_time if shard.time > now + timedelta(seconds=PLAYING_SECONDS)]
         in_time = by_time[: len(by_time) - len(self.ahead)]
         self.newest_shard = newest = in_time[-1].time if in_time else None
-        self.last_hour = [shard for shard in in_time if newest and shard.time >= newest - RATES_OVER]
+        self.last_hour = [
+            shard
+            for shard in in_time
+            if newest and shard.time >= newest - RATES_OVER and shard.generation >= self.files.whole_from
+        ]
 
     def summary(self) -> StatusSummary:
         saved_models = self.directory / layout.SAVED_MODELS

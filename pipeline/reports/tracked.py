@@ -36,19 +36,19 @@ def of_newest_games(directory: Path, on_damage: Callable[[FileError], None]) -> 
 
 
 def of_shards(shards: list[Shard]) -> Tracked:
-    """shards: of one game and method, newest first."""
+    """shards: of one game and method, newest first. {} also where that game or method isn't known here."""
     from pipeline.games.registry import recorded_game
     from pipeline.methods.registry import method_named
 
     if not shards:
         return {}
-    method = method_named(shards[0].header.get("method", layout.DEFAULT_METHOD))
-    if not method.tracking_window:
-        return {}
-    records = list(_newest(shards, method.tracking_window))
     try:
+        method = method_named(shards[0].header.get("method", layout.DEFAULT_METHOD))
+        if not method.tracking_window:
+            return {}
+        records = list(_newest(shards, method.tracking_window))
         return method.tracked(recorded_game(shards[0].game_spec), records)
-    except UsageError:  # its game needs packages that aren't here
+    except UsageError:  # its game or method needs packages that aren't here
         return {}
 
 

@@ -22,7 +22,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -47,6 +47,7 @@ from pipeline.storage import atomic, layout
 FORMAT, VERSION = "mugo-match", 2
 GAMES_AT_ONCE = 2_048  # verified together: bounds the memory of their histories
 SIDES = ("challenger", "champion")
+RESULT = ("wins", "draws", "losses", "passed")  # in a summary: the match's, whatever came of it
 
 # The lines of games.jsonl
 
@@ -659,5 +660,10 @@ def _identity(header: MatchHeader) -> dict[str, Any]:
 
 
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:
-    """The summary, with the time at which the match was decided."""
-    atomic.write_json(folder / layout.MATCH_SUMMARY, {**summary, "decided": atomic.utc_now()}, indent=2)
+    """The summary, with the time at which the match was decided: when it was first written with this result."""
+    before: dict[str, Any] = {}
+    with suppress(FileError):  # a damaged one is replaced
+        before = read_summary(folder) or {}
+    same = all(before.get(name) == summary.get(name) for name in RESULT)
+    decided = (before.get("decided") if same else None) or atomic.utc_now()
+    atomic.write_json(folder / layout.MATCH_SUMMARY, {**summary, "decided": decided}, indent=2)

@@ -12,12 +12,10 @@ from pipeline.matches import runner as runner
 from pipeline.players import builtin
 from pipeline.players.builtin import HeuristicPlayer, RandomPlayer
 from pipeline.progress import Progress
-from pipeline.ratings import command as rating
 from pipeline.ratings import tournament as stage
 from pipeline.ratings.pool import pool
 from pipeline.ratings.tournament import tournament
 from pipeline.storage import matches
-from pipeline.storage.match_results import read_results
 from pipeline.storage.matches import list_matches, match_lock, read_match
 from pipeline.storage.ratings import read_ratings
 from tests.helpers import Heard, make_champion, make_model
@@ -120,16 +118,10 @@ def test_it_goes_on_where_it_stood(tmp_path):
 
 
 def test_no_game_is_read_twice_to_find_out_who_meets_next(tmp_path, monkeypatch):
-    """Nor to rate them at the end."""
+    """Nor to go on with its match, nor to rate them at the end."""
     lines: list[bytes] = []
     take = matches.MatchLines.take
-
-    def counting(folder: Path, **how: bool):
-        with monkeypatch.context() as patch:
-            patch.setattr(matches.MatchLines, "take", lambda self, line: (lines.append(line), take(self, line))[1])
-            return read_results(folder, **how)
-
-    monkeypatch.setattr(rating, "read_results", counting)
+    monkeypatch.setattr(matches.MatchLines, "take", lambda self, line: (lines.append(line), take(self, line))[1])
     players = ["random", "heuristic", "other=random"]
     summary = tournament(config_for(tmp_path, player=players, games=48, pairs_per_round=2))
     assert summary.games == 48
@@ -171,6 +163,10 @@ def test_games_that_always_fail_take_no_room_of_later_ones(tmp_path, monkeypatch
     monkeypatch.setitem(builtin.BUILT_INS, "random", lambda game, rows: Spoilt(game, rows, "fault", seeds))
     tournament(config_for(tmp_path, games=12, pairs_per_round=2))
     assert sum(played(tmp_path).values()) == 12
+    heard = Heard()
+    tournament(config_for(tmp_path, games=16, pairs_per_round=2), heard)
+    assert sum(played(tmp_path).values()) == 16  # though the games that the first run left fail again
+    assert not any("stopping here" in text for text in heard.warned)
 
 
 def test_an_interrupt_is_never_hidden(tmp_path, monkeypatch):

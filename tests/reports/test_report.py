@@ -20,6 +20,7 @@ import main
 from pipeline.config import ReportConfig
 from pipeline.errors import FileError, UsageError
 from pipeline.games.registry import parse_game
+from pipeline.methods.registry import method_named
 from pipeline.methods.resignation import EFFECTIVE
 from pipeline.progress import SILENT
 from pipeline.reports.report import facts as facts_module
@@ -147,6 +148,34 @@ def test_games_of_a_generation(tmp_path: Path) -> None:
     assert (found.first, found.drawn, found.resigned) == (0.5, 0.25, 0.25)
     assert found.at_limit == 0  # the draw fills the board, as the rules want it
     assert found.lengths[1] == 5.5 and found.policy_entropy == pytest.approx(math.log(2))
+
+
+def test_methods_without_searches_have_neither_their_entropy_nor_their_surprise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """reinforce marks the steps that are learned from, by a surprise of 1."""
+    (tmp_path / "saved_models").mkdir()
+    games = [record([0, 3, 1, 4, 2], [{}] * 5, [0.0] * 5, 1.0, surprises=np.ones(5))]
+    write_shard(tmp_path / "data/selfplay", "000000-m", "w00", "tictactoe", games, {})
+    (found,) = collect(tmp_path, SILENT, NOW).games
+    assert (found.policy_entropy, found.surprise) == (0.0, 1.0)  # of alphazero: moves that were the only one
+    monkeypatch.setattr(method_named("alphazero"), "steps_only", True)
+    (found,) = collect(tmp_path, SILENT, NOW).games
+    assert (found.policy_entropy, found.surprise, found.first) == (None, None, 1.0)
+
+
+def test_games_and_methods_that_are_not_known_here_are_warnings(tmp_path: Path) -> None:
+    (tmp_path / "saved_models").mkdir()
+    games = [record([0, 3, 1, 4, 2], [{0: 1}] * 5, [0.0] * 5, 1.0)]
+    write_shard(tmp_path / "data/selfplay", "000000-m", "w00", "strange:3", games, {}, method="stranger")
+    facts = collect(tmp_path, SILENT, NOW)
+    (found,) = facts.games
+    assert (found.games, found.first, found.at_limit, found.policy_entropy, found.tracked) == (1, 1.0, None, None, {})
+    assert [text.split(";")[0] for text in facts.warnings] == [
+        "method 'stranger': unknown",
+        "game 'strange:3': unknown name 'strange'",
+    ]
+    assert "Game length" in page(facts, replays(facts))
 
 
 def test_games_at_the_move_limit(tmp_path: Path) -> None:
@@ -427,6 +456,7 @@ def test_the_command(run: Path, tmp_path: Path) -> None:
 def test_the_page_in_a_browser(run: Path, tmp_path: Path) -> None:
     pytest.importorskip("selenium")
     from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
 
     made(run, tmp_path / "report.html")
     with headless_chromium("390,800") as browser:
@@ -446,6 +476,14 @@ def test_the_page_in_a_browser(run: Path, tmp_path: Path) -> None:
         assert text("move").startswith("1: X ") and browser.execute_script(stones) == 1
         click("last")
         assert "wins" in text("move") and browser.execute_script("return document.getElementById('forth').disabled")
+        click("first")
+        browser.find_element(By.ID, "position").click()
+        browser.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
+        assert text("move").startswith("1: X ")
+        browser.execute_script("document.getElementById('last').focus()")
+        click("last")  # which switches the button off
+        browser.switch_to.active_element.send_keys(Keys.HOME)
+        assert text("move") == "The initial position"
         browser.execute_script(
             "const c = document.getElementById('choose'); c.selectedIndex = 2; c.dispatchEvent(new Event('change'))"
         )

@@ -15,6 +15,7 @@ from pipeline.methods.alphazero.examples import column_types
 from pipeline.reports.show import show
 from pipeline.reports.show_csv import csv_lines
 from pipeline.reports.show_match import counted_games
+from pipeline.storage import layout
 from pipeline.storage.chunks import ORIGIN, ChunkHeader, write_chunk
 from pipeline.storage.layout import SetName, chunk_name, holdout_name, match_name
 from pipeline.storage.matches import (
@@ -374,6 +375,13 @@ def test_promotions(run: Path) -> None:
     assert lines[1].split()[1:] == ["000000-m", "-", "init"]
     assert lines[2].split()[1:] == ["000001-m", "000000-m", "promoted"]
     assert "0.75" in lines[-2] and lines[-1].split() == ["games", "won", "3"]
+    # A kill before the last line was appended: it is shown, and whoever promotes next appends it.
+    journal, intent = models / "promotions.jsonl", models / layout.INTENT
+    *others, last = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(others))
+    intent.write_text(last)
+    assert text_of(journal).splitlines() == lines
+    assert intent.read_text() == last and journal.read_text() == "".join(others)
 
 
 def test_ratings_and_pool(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 import main
 from pipeline.config import StatusConfig
 from pipeline.errors import FileError
+from pipeline.reports import run_files
 from pipeline.reports import status as status_module
 from pipeline.reports.status import NOT_SEEN, RUNNING, UNKNOWN, StatusSummary, status
 from pipeline.reports.status_metrics import exposition
@@ -118,6 +119,22 @@ def test_evaluations_per_second_leave_out_what_is_between_generations(run: Path)
     assert look(run, later).play.evaluations_per_second == pytest.approx(2 * 600 / 120)
     shard_at(run, later + timedelta(seconds=20), evaluations=300, generation=1)
     assert look(run, later).play.evaluations_per_second == pytest.approx(300 / 20)
+
+
+def test_all_workers_of_the_newest_generations_count(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of older ones some stand for the others, and have no part in the rates."""
+    monkeypatch.setattr(run_files, "NEWEST", 2)
+    monkeypatch.setattr(run_files, "SPREAD", 1)
+    monkeypatch.setattr(run_files, "MOST_WITHIN", 6)
+    for generation, minutes in ((0, 20), (1, 10), (2, 0)):
+        for worker in range(5):
+            shard_at(run, NOW - timedelta(minutes=minutes, seconds=worker), f"w{worker:02d}", generation=generation)
+    files = run_files.look_at(run, whole=False)
+    seen = [sum(shard.generation == generation for shard in files.shards) for generation in range(3)]
+    assert seen == [3, 5, 5] and files.whole_from == 1 and files.num_shards == 3 * 5 and not files.is_whole
+    summary = look(run)
+    assert len(summary.workers) == 5
+    assert summary.play.games_per_hour == pytest.approx(9 * 2 * 3600 / 604)
 
 
 def test_of_many_shards_a_few_are_opened(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

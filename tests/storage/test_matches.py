@@ -407,6 +407,17 @@ def test_listing_and_summaries(folder):
     assert read_match(folder, with_summary=False).summary is None
 
 
+def test_a_match_stays_decided_when_it_was(folder):
+    """Until its result is another one."""
+    open_match(folder, header())
+    write_summary(folder, {"wins": 3, "passed": True})
+    (folder / layout.MATCH_SUMMARY).write_text('{"wins": 3, "passed": true, "decided": "2020-01-01T00:00:00Z"}')
+    write_summary(folder, {"wins": 3, "passed": True, "promoted": True})
+    assert read_summary(folder) == {"wins": 3, "passed": True, "promoted": True, "decided": "2020-01-01T00:00:00Z"}
+    write_summary(folder, {"wins": 3, "passed": False})
+    assert read_summary(folder)["decided"] > "2020-01-01T00:00:00Z"
+
+
 def test_every_line_is_plain_json(folder):
     open_match(folder, header()).add([made_up_game(2)])
     first, second = games_path(folder).read_text().splitlines()

@@ -26,6 +26,7 @@ from pipeline.config import RatingsConfig
 from pipeline.errors import MuGoError
 from pipeline.games.registry import are_related, recorded_game
 from pipeline.matches.statistics import score_of, wilson_interval
+from pipeline.methods.registry import method_named
 from pipeline.methods.resignation import EFFECTIVE, NEVER, calibrate, watched
 from pipeline.progress import Progress
 from pipeline.ratings.command import Rated, rate, read_matches
@@ -53,7 +54,8 @@ class Games:
 
     lengths           plies, at the 10th, 50th and 90th percentile
     first, drawn      shares of games that the first player won, and that were drawn
-    resigned, settled, at_limit  shares of games that ended so; the rest ended by the rules
+    resigned, settled, at_limit  shares of games that ended so; the rest ended by the rules. at_limit is None where the
+                      rules aren't known here
     wrong             (resignations that would have been wrong, all that would have been made), among the games that
                       were played to their end to find out
     policy_entropy    of the policies of searches that the network learns from, in nats
@@ -201,7 +203,7 @@ def _read_games(facts: Facts, progress: Progress) -> None:
     metas: dict[int, list[ShardMeta]] = defaultdict(list)
     for shard in chosen:
         meta = meta_of(shard, facts.directory / SELFPLAY, lambda error: facts.warnings.append(str(error)))
-        if meta is not None and (facts.game is None or are_related(meta.game, facts.game)):
+        if meta is not None and _is_of_run(facts, meta):
             metas[_generation(meta)].append(meta)
         progress.advance()
     progress.finish()
@@ -220,8 +222,12 @@ def _read_games(facts: Facts, progress: Progress) -> None:
             if (found := _readable(facts, partial(read_shard, meta.path, meta))) is not None:
                 read.append(found)
             progress.advance()
-        facts.games.append(_games(number, of_one, read, shares, pruned, before))
+        facts.games.append(_games(facts, number, of_one, read, shares, pruned, before))
     progress.finish()
+
+
+def _is_of_run(facts: Facts, meta: ShardMeta) -> bool:
+    return facts.game is None or bool(_readable(facts, partial(are_related, meta.game, facts.game)))
 
 
 def _generation(meta: ShardMeta) -> int:
@@ -230,6 +236,7 @@ def _generation(meta: ShardMeta) -> int:
 
 
 def _games(
+    facts: Facts,
     number: int,
     metas: Sequence[ShardMeta],
     shards: Sequence[Shard],
@@ -250,28 +257,44 @@ def _games(
     if not shards:
         return found
     results, ends = (np.concatenate([getattr(shard, name) for shard in shards]) for name in ("results", "ends"))
-    # shards of earlier versions say that such games were played out
-    full = np.concatenate([shard.lengths >= (_move_limit(shard) or np.inf) for shard in shards])
-    targets = [(shard.flags & POLICY_COUNTS) != 0 for shard in shards]
-    surprises = np.concatenate([shard.surprises[chosen] for shard, chosen in zip(shards, targets, strict=True)])
-    entropies = np.concatenate([policy_entropies(shard)[chosen] for shard, chosen in zip(shards, targets, strict=True)])
+    entropy, surprise = _of_searches(facts, shards)
     return Games(
         **{name: getattr(found, name) for name in ("generation", "games", "positions", "lengths")},
         first=float((results > 0).mean()),
         drawn=float((results == 0).mean()),
         resigned=float((ends == End.RESIGNED).mean()),
         settled=float((ends == End.SETTLED).mean()),
-        at_limit=float(((ends == End.MOVE_LIMIT) | (full & (ends == End.PLAYED_OUT))).mean()),
+        at_limit=_at_limit(facts, shards, ends),
         wrong=wrong_resignations(shards),
-        policy_entropy=float(entropies.mean()) if entropies.size else None,
-        surprise=float(surprises.mean()) if surprises.any() else None,
+        policy_entropy=entropy,
+        surprise=surprise,
         tracked=of_shards(list(shards)[::-1]),
     )
 
 
-def _move_limit(shard: Shard) -> int | None:
-    """In a run of several boards each has its own."""
-    return recorded_game(shard.game_spec).move_limit
+def _at_limit(facts: Facts, shards: Sequence[Shard], ends: NDArray[np.integer[Any]]) -> float | None:
+    """ends: of all games in the shards. None where the rules of a game aren't known here."""
+    full = []
+    for shard in shards:  # in a run of several boards each has its own limit
+        game = _readable(facts, partial(recorded_game, shard.game_spec))
+        if game is None:
+            return None
+        full.append(shard.lengths >= (game.move_limit or np.inf))
+    # shards of earlier versions say that such games were played out
+    return float(((ends == End.MOVE_LIMIT) | (np.concatenate(full) & (ends == End.PLAYED_OUT))).mean())
+
+
+def _of_searches(facts: Facts, shards: Sequence[Shard]) -> tuple[float | None, float | None]:
+    """(entropy of their policies, surprise), means; None where no search was recorded, as by methods of steps alone."""
+    entropies, surprises = [np.zeros(0)], [np.zeros(0)]
+    for shard in shards:
+        method = _readable(facts, partial(method_named, shard.header.get("method", layout.DEFAULT_METHOD)))
+        if method is not None and not method.steps_only:
+            chosen = (shard.flags & POLICY_COUNTS) != 0
+            entropies.append(policy_entropies(shard)[chosen])
+            surprises.append(shard.surprises[chosen])
+    entropy, surprise = np.concatenate(entropies), np.concatenate(surprises)
+    return float(entropy.mean()) if entropy.size else None, float(surprise.mean()) if surprise.any() else None
 
 
 def policy_entropies(shard: Shard) -> NDArray[np.float64]:

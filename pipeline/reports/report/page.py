@@ -177,7 +177,6 @@ def _match_results(gates: Sequence[Gate]) -> str:
         name = layout.parse_model_name(gate.match.header.challenger)
         if name is None or not gate.wins + gate.draws + gate.losses:
             continue
-        middle = (gate.low + gate.high) / 2
         points.append(
             Point(
                 name.number,
@@ -187,8 +186,6 @@ def _match_results(gates: Sequence[Gate]) -> str:
                 hollow=not gate.promoted,
                 note=f"{gate.match.folder.name}: {percent(gate.share)}, {percent(gate.low)} to {percent(gate.high)}",
             )
-            if middle
-            else Point(name.number, gate.share)
         )
     return Chart(
         "Matches against the champion",
@@ -327,7 +324,11 @@ def _self_play(facts: Facts) -> Iterator[str]:
     ends: list[tuple[str, Callable[[Games], float | None]]] = [
         (
             "by the rules",
-            lambda one: None if one.resigned is None else 1 - one.resigned - (one.settled or 0) - (one.at_limit or 0),
+            lambda one: (
+                None
+                if one.resigned is None or one.at_limit is None
+                else 1 - one.resigned - (one.settled or 0) - one.at_limit
+            ),
         ),
         ("nothing left to decide", lambda one: one.settled),
         ("resignation", lambda one: one.resigned),
@@ -438,7 +439,7 @@ def _time(facts: Facts) -> Iterator[str]:
 
 def _viewer(replays: Sequence[dict[str, Any]]) -> str:
     options = "".join(f'<option value="{number}">{escape(one["title"])}</option>' for number, one in enumerate(replays))
-    return f"""<div class="card wide" id="viewer" hidden>
+    return f"""<div class="card wide" id="viewer" tabindex="-1" hidden>
 <label>Game <select id="choose">{options}</select></label>
 <p id="about"></p>
 <div id="stage"><div id="position"></div><div id="side">

@@ -110,8 +110,10 @@ function draw() {
   }));
   $("ply").max = last;
   $("ply").value = ply;
+  const focused = document.activeElement;
   $("first").disabled = $("back").disabled = ply === 0;
   $("last").disabled = $("forth").disabled = ply === last;
+  if (focused?.disabled) $("viewer").focus({ preventScroll: true }); // keys are heard inside it only
   $("play").textContent = timer ? "Stop" : "Play";
 }
 
