@@ -407,6 +407,8 @@ def test_models_that_can_not_play(run: Path, tmp_path: Path) -> None:
     shutil.move(copy / "base", copy / "elsewhere")
     with pytest.raises(FileError, match=r"its base model .*base is gone; wanted that folder"):
         selfplay(SelfplayConfig(network=copy / "000000-init", output_dir=tmp_path / "games"))
+    with pytest.raises(FileError, match=r"its base model .*base isn't on this node: .* same path on every node"):
+        played_by_a_worker(copy / "000000-init", 1)
     first_model(tmp_path / "other", game=KUHN.replace("80", "90"))
     shutil.copytree(tmp_path / "other/saved_models/base", copy / "base")
     with pytest.raises(FileError, match="it is another base model"):
