@@ -146,7 +146,7 @@ class ActorJob:
     on_finished      gets each game as it ends
     meet             asked once per new game for an opponent; None: the learner always plays itself
     leaves           of one tree that may be in a batch, for methods that have trees
-    on_dropped       gets the id of each game that ends without a record, through its environment's fault
+    on_dropped       gets the id of each game that ends without a record, and which fault of its environment ended it
     """
 
     game: Any
@@ -157,7 +157,7 @@ class ActorJob:
     on_finished: Callable[[FinishedGame], None]
     meet: Meet | None = None
     leaves: int = 1
-    on_dropped: Callable[[int], None] = lambda game_id: None
+    on_dropped: Callable[[int, str], None] = lambda game_id, fault: None
 
 
 class Actor(ABC):
