@@ -128,9 +128,7 @@ def test_who_looks_again_opens_what_is_new(tmp_path: Path, monkeypatch: pytest.M
     def commit(number: int, generation: int) -> int:
         """The positions of a shard."""
         records = random_games(game, 2, number)
-        shards.write_shard(
-            tmp_path / "selfplay", "000000-test", "w00", game.spec, records, {"generation": generation}
-        )
+        shards.write_shard(tmp_path / "selfplay", "000000-test", "w00", game.spec, records, {"generation": generation})
         return sum(len(one.moves) for one in records)
 
     make_model(tmp_path / "saved_models", 1)
