@@ -191,14 +191,17 @@ class Actor(ABC):
         """Let go of opponents; the actor is of no more use."""
 
 
-def run_in_turn(actors: Sequence[Actor], stopped: Callable[[], bool]) -> None:
+def run_in_turn(
+    actors: Sequence[Actor], stopped: Callable[[], bool], ahead: Callable[[int], bool] = lambda index: False
+) -> None:
     """Let the actors of one thread step in turn until none has a game left, or stopped() says so before a round.
 
     With several, a turn is STEPS_OF_A_TURN steps: each actor has trees and a network of its own, which first have to
-    come back into a core's caches.
+    come back into a core's caches. ahead: whether the actor of this index sits the round out, as long as another takes
+    its turn.
     """
-    while (busy := [actor for actor in actors if actor.live]) and not stopped():
-        for actor in busy:
+    while (busy := [index for index, actor in enumerate(actors) if actor.live]) and not stopped():
+        for actor in [actors[index] for index in busy if not ahead(index)] or [actors[index] for index in busy]:
             for _ in range(STEPS_OF_A_TURN if len(busy) > 1 else 1):
                 if actor.live:
                     actor.step()

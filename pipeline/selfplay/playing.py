@@ -269,7 +269,7 @@ class GameThreads(GamePool):
                     for board, (game, rows) in enumerate(zip(variety.games, variety.rows(self._plan.rows), strict=True))
                 ]
                 self._actors[thread] = actors
-                run_in_turn(actors, partial(self._stopped, actors, dealer))
+                run_in_turn(actors, partial(self._stopped, actors, dealer), dealer.is_ahead)
                 for actor in actors:
                     actor.close()
                 # A game may have been dealt to a board whose actor had asked before it came.
