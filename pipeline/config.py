@@ -20,7 +20,8 @@ from pipeline.stage_config import StageConfig as StageConfig
 from pipeline.stage_config import current_names as current_names
 from pipeline.strategies import WatchOptions
 
-BACKENDS = ("auto", "torch", "compile", "openvino", "int8", "server", "vllm")
+NETWORK_BACKENDS = ("auto", "torch", "compile", "openvino", "int8")
+BACKENDS = (*NETWORK_BACKENDS, "server", "vllm")  # the last two answer for language models only
 Backend = Annotated[
     str,
     Field(

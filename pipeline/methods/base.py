@@ -146,7 +146,7 @@ class ActorJob:
     on_finished      gets each game as it ends
     meet             asked once per new game for an opponent; None: the learner always plays itself
     leaves           of one tree that may be in a batch, for methods that have trees
-    on_dropped       gets the id of each game that ends without a record, through its environment's fault
+    on_dropped       gets the id of each game that ends without a record, and which fault of its environment ended it
     """
 
     game: Any
@@ -157,7 +157,7 @@ class ActorJob:
     on_finished: Callable[[FinishedGame], None]
     meet: Meet | None = None
     leaves: int = 1
-    on_dropped: Callable[[int], None] = lambda game_id: None
+    on_dropped: Callable[[int, str], None] = lambda game_id, fault: None
 
 
 class Actor(ABC):
@@ -191,14 +191,17 @@ class Actor(ABC):
         """Let go of opponents; the actor is of no more use."""
 
 
-def run_in_turn(actors: Sequence[Actor], stopped: Callable[[], bool]) -> None:
+def run_in_turn(
+    actors: Sequence[Actor], stopped: Callable[[], bool], ahead: Callable[[int], bool] = lambda index: False
+) -> None:
     """Let the actors of one thread step in turn until none has a game left, or stopped() says so before a round.
 
     With several, a turn is STEPS_OF_A_TURN steps: each actor has trees and a network of its own, which first have to
-    come back into a core's caches.
+    come back into a core's caches. ahead: whether the actor of this index sits the round out, as long as another takes
+    its turn.
     """
-    while (busy := [actor for actor in actors if actor.live]) and not stopped():
-        for actor in busy:
+    while (busy := [index for index, actor in enumerate(actors) if actor.live]) and not stopped():
+        for actor in [actors[index] for index in busy if not ahead(index)] or [actors[index] for index in busy]:
             for _ in range(STEPS_OF_A_TURN if len(busy) > 1 else 1):
                 if actor.live:
                     actor.step()

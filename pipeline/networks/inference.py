@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.config import BACKENDS, available_cores
+from pipeline.config import BACKENDS, NETWORK_BACKENDS, available_cores
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.base import Evaluate, Evaluation, FloatArray, Planes
 from pipeline.networks.architecture import Architecture, Weights
@@ -201,10 +201,11 @@ def available_engines(backend: str) -> list[Engine]:
 
     ``auto`` leaves torch.compile out where OpenVINO is installed: it compiles for tens of seconds and again at each
     start, and was never faster than OpenVINO on the machines measured.
-    Raises UsageError if the backend is unknown or isn't installed.
+    Raises UsageError if the backend is unknown, answers for language models only, or isn't installed.
     """
-    if backend not in BACKENDS:
-        raise UsageError(f"inference backend {backend!r}: wanted one of {', '.join(BACKENDS)}")
+    if backend not in NETWORK_BACKENDS:
+        found = f"{backend} answers for language models only" if backend in BACKENDS else f"{backend!r} is unknown"
+        raise UsageError(f"inference backend: {found}; wanted one of {', '.join(NETWORK_BACKENDS)}")
     if backend in ("openvino", "int8") and not is_installed("openvino"):
         raise UsageError(f"inference backend {backend}: not installed; run pip install '.[fast]' or use --backend auto")
     compiler = any(shutil.which(name) for name in (os.environ.get("CXX", "c++"), "g++", "clang++"))

@@ -17,7 +17,7 @@ from pipeline.progress import Progress
 from pipeline.run_state import state_of_next
 from pipeline.schedules import RunState
 from pipeline.selfplay.command import SelfplaySummary, play, told_once
-from pipeline.selfplay.others import alone, check_lead
+from pipeline.selfplay.others import Played, alone, check_lead
 from pipeline.storage.models import NewestNumber, resolve_champion
 
 MANY = 1_000_000  # games; after so many it begins anew
@@ -45,7 +45,8 @@ class _Round:
     """As long as one config holds. config: that one."""
 
     def __init__(self, config: SelfplayConfig, settings_at: SettingsAt, on_damage: Callable[[FileError], None]) -> None:
-        self._time_share, self._settings_at, self._on_damage = config.time_share, settings_at, on_damage
+        self._time_share, self._settings_at = config.time_share, settings_at
+        self._played = Played(config.output_dir, on_damage)
         self._folder = resolve_champion(config.network).parent
         self._newest = NewestNumber(self._folder)
         self._generation = self._newest()
@@ -62,7 +63,7 @@ class _Round:
             return False
         self._next_look = time.monotonic() + LOOK_SECONDS
         newest = self._newest()
-        check_lead(self.config, newest, self._on_damage)
+        check_lead(self.config, newest, self._played)
         if newest == self._generation:
             return False
         self._generation = newest

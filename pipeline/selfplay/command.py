@@ -32,7 +32,7 @@ from pipeline.progress import SILENT, Progress
 from pipeline.selfplay.committing import Committer
 from pipeline.selfplay.numbering import Numbering, numbering
 from pipeline.selfplay.opponents import MIRROR, Mix, parse_mix
-from pipeline.selfplay.others import alone, check_lead, games_missing, wait_for_games
+from pipeline.selfplay.others import Played, alone, check_lead, games_missing, wait_for_games
 from pipeline.selfplay.playing import Arrival, GamePool, LocalSource, Plan, Source
 from pipeline.selfplay.resignation import LEAST_GAMES, newest_games
 from pipeline.selfplay.variety import Variety
@@ -220,8 +220,9 @@ def play(
     mix = parse_mix(config.opponents)
     network = resolve_champion(config.network)
     generation = newest_number(network.parent)
-    check_lead(config, generation, on_damage)
-    wanted = games_missing(config, generation, on_damage) if config.top_up else config.games
+    played = Played(config.output_dir, on_damage)
+    check_lead(config, generation, played)
+    wanted = games_missing(config, generation, played) if config.top_up else config.games
     if wanted == 0:
         return _nothing_to_play(config, network)
     numbers = numbering(config.output_dir, config.worker, generation, wanted, on_damage)

@@ -6,9 +6,9 @@
     pool:MODE   a member of the pool, chosen as ratings/pool.py describes
 
 A game's own seed says whom it is played against and on which side, so game i is the same whoever plays it and whatever
-else is played. Models answer greedily, with self-play's readouts and without noise; the learner's opening moves keep
-the games apart. Where an entry leads to nobody (no earlier champion, an empty pool, the model itself) the game is a
-mirror game.
+else is played. Models that search answer greedily, with self-play's readouts and without noise; the learner's opening
+moves keep the games apart. Language models draw their answers at reply_temperature, as the learner does. Where an entry
+leads to nobody (no earlier champion, an empty pool, the model itself) the game is a mirror game.
 """
 
 from __future__ import annotations

@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import takewhile
+from pathlib import Path
+from typing import NamedTuple
 
 from pipeline.config import SelfplayConfig
 from pipeline.errors import FileError, NotYet, UsageError
 from pipeline.progress import Progress
-from pipeline.storage import atomic, packs
-from pipeline.storage.shards import ShardMeta, newest_shards
+from pipeline.storage import atomic, layout, packs
+from pipeline.storage.order import ShardFile, files_of, newest_generations
+from pipeline.storage.shards import meta_of
 
 LOOK_SECONDS = 0.5  # between two looks at what others have played
 PATIENCE_SECONDS = 20.0  # that a process that was just started may need until it plays
@@ -43,24 +45,56 @@ def alone(config: SelfplayConfig, patience: float = 0.0) -> Iterator[None]:
         yield
 
 
-def games_missing(config: SelfplayConfig, generation: int, on_damage: Callable[[FileError], None]) -> int:
-    """How many of config.games nobody has played in this generation yet. Sidecars that can't be read count for
-    nothing; on_damage is told.
+class Totals(NamedTuple):
+    games: int
+    positions: int
+
+
+class Played:
+    """Counts what anybody has played in a folder of games, again and again: each look opens the sidecars that are new.
+
+    Sidecars that can't be read count for nothing; on_damage is told.
     """
-    return max(0, config.games - sum(meta.games for meta in _of_generation(config, generation, on_damage)))
+
+    def __init__(self, directory: Path, on_damage: Callable[[FileError], None]) -> None:
+        self._directory, self._on_damage = directory, on_damage
+        self._known: dict[ShardFile, Totals] = {}
+
+    def since(self, generation: int) -> Totals:
+        """In this generation and later ones."""
+        found: dict[ShardFile, Totals] = {}
+        for number, folders in newest_generations(self._directory):
+            if number < generation:
+                break
+            if number != layout.UNNUMBERED:
+                for file in files_of(self._directory, number, folders):
+                    if (totals := self._known.get(file) or self._read(file)) is not None:
+                        found[file] = totals
+        self._known = found
+        return Totals(sum(one.games for one in found.values()), sum(one.positions for one in found.values()))
+
+    def _read(self, file: ShardFile) -> Totals | None:
+        meta = meta_of(file, self._directory, self._on_damage)
+        return Totals(meta.games, meta.positions) if meta else None
+
+
+def games_missing(config: SelfplayConfig, generation: int, played: Played) -> int:
+    """How many of config.games nobody has played in this generation yet."""
+    return max(0, config.games - played.since(generation).games)
 
 
 def wait_for_games(
     config: SelfplayConfig, generation: int, on_damage: Callable[[FileError], None], progress: Progress
 ) -> None:
     """Return when none is missing. Raises NotYet if nobody plays as this worker for PATIENCE_SECONDS."""
-    missing = games_missing(config, generation, on_damage)
+    played = Played(config.output_dir, on_damage)
+    missing = games_missing(config, generation, played)
     progress.start("waiting", missing, "games")
     last_seen = time.monotonic()
     try:
         while missing:
             time.sleep(LOOK_SECONDS)
-            now = games_missing(config, generation, on_damage)
+            now = games_missing(config, generation, played)
             progress.advance(missing - now)
             missing = now
             try:
@@ -78,25 +112,14 @@ def wait_for_games(
         progress.finish()
 
 
-def check_lead(config: SelfplayConfig, generation: int, on_damage: Callable[[FileError], None]) -> None:
+def check_lead(config: SelfplayConfig, generation: int, played: Played) -> None:
     """Raises NotYet if train is behind: more than max_lead positions were played since the newest model was made."""
     if not config.max_lead:
         return
-    played = sum(meta.positions for meta in _of_generation(config, generation, on_damage))
-    if played > config.max_lead:
+    lead = played.since(generation).positions
+    if lead > config.max_lead:
         raise NotYet(
-            f"{config.output_dir}: {played:,} positions since model {generation:06d} was made, wanted at most "
+            f"{config.output_dir}: {lead:,} positions since model {generation:06d} was made, wanted at most "
             f"{config.max_lead:,}; run `python main.py gather` and `train` first",
-            missing=played - config.max_lead,
+            missing=lead - config.max_lead,
         )
-
-
-def _of_generation(
-    config: SelfplayConfig, generation: int, on_damage: Callable[[FileError], None]
-) -> Iterator[ShardMeta]:
-    """Whatever anybody has played in this generation or a later one."""
-
-    def belongs(meta: ShardMeta) -> bool:
-        return meta.generation is not None and meta.generation >= generation
-
-    return takewhile(belongs, newest_shards(config.output_dir, on_damage))

@@ -94,7 +94,7 @@ class ModelSource:
         progress: Progress,
         read: Callable[[Path], Model] = read_model,
     ) -> None:
-        self._champion, self._load, self._read, self._progress = champion, load, read, progress
+        self._champion, self._load, self._read, self.progress = champion, load, read, progress
         self._lock = threading.Lock()
         self.path = champion()
         model = read(self.path)
@@ -115,7 +115,7 @@ class ModelSource:
                 model = self._read(path)
                 check_same(model, self.game, self.method)
                 self._players = self._players_of(model)
-                self._progress.say(f"new games are played by {self.name}")
+                self.progress.say(f"new games are played by {self.name}")
                 self.path = path
             return self._players[thread]
 
@@ -269,7 +269,7 @@ class GameThreads(GamePool):
                     for board, (game, rows) in enumerate(zip(variety.games, variety.rows(self._plan.rows), strict=True))
                 ]
                 self._actors[thread] = actors
-                run_in_turn(actors, partial(self._stopped, actors, dealer))
+                run_in_turn(actors, partial(self._stopped, actors, dealer), dealer.is_ahead)
                 for actor in actors:
                     actor.close()
                 # A game may have been dealt to a board whose actor had asked before it came.
@@ -318,8 +318,9 @@ class GameThreads(GamePool):
     def _arrive(self, game: AnyGame, finished: FinishedGame) -> None:
         self._arrived.put(Arrival(game, finished, *self._begun.pop(finished.record.game_id)))
 
-    def _drop(self, game_id: int) -> None:
+    def _drop(self, game_id: int, fault: str) -> None:
         _, number = self._begun.pop(game_id)
+        self._source.progress.warn(f"game {number} counts for nobody: {fault}")
         self._on_dropped(number)
 
     def _meet(self, thread: int, seed: GameSeed, learner: Learner) -> Encounter | None:

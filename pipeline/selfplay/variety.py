@@ -1,7 +1,8 @@
 """Which board each game is played on, and how it begins, where a model plays boards of all sizes with any komi.
 
 Both are drawn by the game's own numbers, so that a game is the same in whatever run and thread. A thread has an actor
-for each board, which take their steps in turn: so a batch for the network has positions of one size.
+for each board, which take their steps in turn: so a batch for the network has positions of one size. A board that gets
+through its games faster than its share allows sits turns out: its games wait, and its batches stay full.
 """
 
 from __future__ import annotations
@@ -87,7 +88,10 @@ class Variety:
 
 
 class Dealer:
-    """Hands the games of one thread out to the actors of their boards, each when it starts. Used by that thread."""
+    """Hands the games of one thread out to the actors of their boards, each when it starts. Used by that thread.
+
+    Games are drawn in the order of their numbers; those for other boards than the one that asks wait for theirs.
+    """
 
     def __init__(self, games: Iterator[Numbered], variety: Variety) -> None:
         self._games, self._variety = games, variety
@@ -105,6 +109,12 @@ class Dealer:
             return None
         number, seed = waiting.popleft()
         return Numbered(number, self._variety.begun(seed))
+
+    def is_ahead(self, board: int) -> bool:
+        """Whether games wait for other boards, and none for this one. If such boards sit turns out, the games that have
+        been started are always about the first ones by number, so that their boards have the shares asked for.
+        """
+        return bool(self) and not self._waiting[board]
 
     def __bool__(self) -> bool:
         """Whether a game has been dealt to a board that hasn't asked for it yet."""

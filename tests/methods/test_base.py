@@ -50,6 +50,14 @@ def test_actors_take_turns_of_several_steps_until_none_has_a_game() -> None:
     assert [actor.steps for actor in actors] == [turn + 1, 0, 2 * turn + 2]
 
 
+def test_an_actor_that_is_ahead_waits_as_long_as_another_has_a_game() -> None:
+    said: list[str] = []
+    turn = STEPS_OF_A_TURN
+    actors = [Stepping(name, steps, said) for name, steps in (("a", turn), ("b", 2 * turn))]
+    run_in_turn(actors, lambda: False, lambda index: index == 0)
+    assert "".join(said) == "b" * 2 * turn + "a" * turn
+
+
 def test_whether_to_stop_is_asked_before_each_round() -> None:
     said: list[str] = []
     asked = iter([False, False, True])

@@ -303,6 +303,8 @@ class TestChoice:
 def test_unknown_and_missing_backends_are_usage_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="abacus"):
         available_engines("abacus")
+    with pytest.raises(UsageError, match="vllm answers for language models only; wanted one of auto, torch, compile"):
+        available_engines("vllm")
     monkeypatch.setattr(inference, "is_installed", lambda _: False)
     with pytest.raises(UsageError, match="openvino: not installed"):
         available_engines("openvino")

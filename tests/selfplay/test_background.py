@@ -14,15 +14,17 @@ import pytest
 
 from pipeline.config import SelfplayConfig
 from pipeline.errors import NotYet, UsageError
+from pipeline.games.registry import parse_game
 from pipeline.progress import SILENT
 from pipeline.schedules import RunState
 from pipeline.selfplay import background, others
 from pipeline.selfplay.background import play_on
 from pipeline.selfplay.command import selfplay
-from pipeline.storage import atomic, packs
+from pipeline.storage import atomic, packs, shards
 from pipeline.storage.models import set_champion
 from pipeline.storage.shards import newest_shards, read_shard
 from tests.helpers import make_champion, make_model, wait_for
+from tests.storage.random_games import random_games
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -113,6 +115,34 @@ def test_it_ends_when_train_falls_behind(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(NotYet, match="wanted at most 100"):
         list(play_on(config, lambda _: config, SILENT))
     assert sum(meta.positions for meta in newest_shards(tmp_path / "selfplay")) > 100
+
+
+def test_who_looks_again_opens_what_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "LOOK_SECONDS", 0.0)
+    make_champion(tmp_path / "saved_models")
+    opened: list[Path] = []
+    read = shards.read_meta
+    monkeypatch.setattr(shards, "read_meta", lambda path, pack=None: opened.append(path) or read(path, pack))
+    game = parse_game("tictactoe")
+
+    def commit(number: int, generation: int) -> int:
+        """The positions of a shard."""
+        records = random_games(game, 2, number)
+        shards.write_shard(tmp_path / "selfplay", "000000-test", "w00", game.spec, records, {"generation": generation})
+        return sum(len(one.moves) for one in records)
+
+    make_model(tmp_path / "saved_models", 1)
+    commit(0, 0)  # before the newest model was made
+    most = commit(1, 1) + commit(2, 1)
+    config = config_for(tmp_path, max_lead=most)
+    current = background._Round(config, lambda _: config, pytest.fail)
+    for _ in range(3):
+        assert not current.over()
+    assert len(opened) == len(set(opened)) == 2
+    lead = most + commit(3, 1)
+    with pytest.raises(NotYet, match=f"{lead} positions since model 000001 was made"):
+        current.over()
+    assert len(opened) == 3
 
 
 def test_whoever_waits_gets_the_games_of_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

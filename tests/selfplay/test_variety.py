@@ -86,6 +86,49 @@ def test_a_game_dealt_to_a_board_that_had_found_none_is_played() -> None:
     assert [(arrival.number, arrival.game) for arrival in found] == [(number, variety.games[0])]
 
 
+class OfOneLength(Actor):
+    """Each of its games takes as many steps as an eighth of its board's points, but they begin apart."""
+
+    def __init__(self, job: ActorJob) -> None:
+        self._job, self._length = job, job.game.num_points // 8
+        self._rows: list[list[int]] = []  # the game, and the steps that are left
+        for row in range(job.num_rows):
+            self._begin(self._length * (row + 1) // job.num_rows)
+
+    def step(self) -> None:
+        for row in self._rows:
+            row[1] -= 1
+        ended = [game for game, left in self._rows if left <= 0]
+        self._rows = [row for row in self._rows if row[1] > 0]
+        for game in ended:
+            record = GameRecord(game_id=game, moves=np.array([0]), result_first_player=0.0)
+            self._job.on_finished(FinishedGame(record, "x", -1, np.zeros(1, np.int16)))
+            self._begin(self._length)
+
+    def _begin(self, steps: int) -> None:
+        if (seed := next(self._job.seeds, None)) is not None:
+            self._rows.append([seed.game_id, steps])
+        self.live = len(self._rows)
+
+
+def test_a_run_that_is_cut_off_has_the_shares_too() -> None:
+    """Though a board has far more rows than its share of the work, and another one fewer."""
+    config = SelfplayConfig(boards="7=4,9=160,11=6,13=30")
+    variety = Variety.of(config, HOME)
+    assert variety.rows(16) == [1, 12, 1, 4]  # the work asks for 0.2, 10.9, 0.6 and 4.3
+    method: Any = SimpleNamespace(actor=OfOneLength)
+    source: Any = SimpleNamespace(method=method, player=lambda thread: None)
+    threads = GameThreads(Plan(config, 1, variety, 16, 1), source, None, lambda: 0, 1)
+    threads.play(Supply([iter(range(1_000_000))]))
+    found: list[str] = []
+    while len(found) < 1500:
+        found += [arrival.game.spec for arrival in threads.outcomes(5.0)]
+    threads.close()
+    shares = [found.count(game.spec) / len(found) for game in variety.games]
+    drawn = [variety.board_of(seed) for seed in game_seeds(1, iter(range(1500)), 0.0)]
+    np.testing.assert_allclose(shares, np.bincount(drawn, minlength=4) / 1500, atol=0.01)
+
+
 def test_rows_follow_the_work() -> None:
     rows = Variety.of(SelfplayConfig(boards="7=1,19=1"), HOME).rows(128)
     assert rows[1] == 96 or (rows[1] == 128 and rows[0] <= 24)

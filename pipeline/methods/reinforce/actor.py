@@ -11,7 +11,6 @@ batch doesn't depend on its size. Writes no files. Axes: R rows, n rows of a cal
 
 from __future__ import annotations
 
-import sys
 import zlib
 from dataclasses import dataclass, field
 
@@ -176,8 +175,7 @@ class TextActor(Actor):
                     self._boards.advance(rows[i : i + 1], actions[i : i + 1])
                     kept.append(i)
                 except GameFault as error:
-                    print(f"warning: a game counts for nobody: {error}", file=sys.stderr)
-                    self._drop(int(rows[i]))
+                    self._drop(int(rows[i]), str(error))
             rows, actions = rows[kept], actions[kept]
         self.plies += len(rows)
         self._opponents.advance(rows, actions)
@@ -218,10 +216,10 @@ class TextActor(Actor):
         self._release(row)
         self._job.on_finished(FinishedGame(record, playing.model.name, -1, states[0].copy()))
 
-    def _drop(self, row: int) -> None:
+    def _drop(self, row: int, fault: str) -> None:
         game_id = self._at(row).seed.game_id
         self._release(row)
-        self._job.on_dropped(game_id)
+        self._job.on_dropped(game_id, fault)
 
     def _release(self, row: int) -> None:
         self._opponents.drop(row)

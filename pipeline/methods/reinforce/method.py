@@ -278,6 +278,12 @@ def _relative(path: Path, folder: Path) -> str:
 def _base_path(model: Model) -> Path:
     """Of the base model of this adapter. Raises FileError if it isn't there."""
     path = model.path.parent / str(model.info.architecture.get("base", BASE))
-    if not path.is_dir():
-        raise FileError(model.path, f"its base model {path} is gone; wanted that folder; restore it or copy it there")
-    return path
+    if path.is_dir():
+        return path
+    if model.files is not None:  # the adapter came here without the run's disk
+        raise FileError(
+            model.path,
+            f"its base model {path} isn't on this node: base models aren't sent; wanted that folder under the same "
+            "path on every node; copy it there",
+        )
+    raise FileError(model.path, f"its base model {path} is gone; wanted that folder; restore it or copy it there")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.config import GatherConfig, InitConfig, SearchConfig, TrainConfig
+from pipeline.config import NETWORK_BACKENDS, GatherConfig, InitConfig, SearchConfig, TrainConfig
 from pipeline.errors import UsageError, naming
 from pipeline.games.base import AnyGame, FeatureGame
 from pipeline.games.registry import parse_game
@@ -76,6 +76,8 @@ class TemporalDifference(Method):
     # Playing
 
     def load(self, model: Model, max_batch: int, num_threads: int, backend: str, progress: Progress) -> list[Any]:
+        if backend not in NETWORK_BACKENDS:
+            raise UsageError(f"--backend {backend}: it answers for language models only; leave it out for method td")
         with naming(model.path):
             game: AnyGame = parse_game(model.info.game)
             self.check(game)

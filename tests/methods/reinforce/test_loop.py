@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -63,6 +64,7 @@ from pipeline.train.command import train
 from pipeline.train.export import export
 from pipeline.train.init import init
 from pipeline.verify.command import verify
+from tests.helpers import Heard
 from tests.methods.reinforce.helpers import KUHN, SIZE, first_model
 
 GAMES = 24
@@ -347,7 +349,7 @@ def test_games_of_another_version_of_the_environment_are_left_out(run: Path, tmp
 
 
 def test_an_environment_that_raises_ends_its_game_alone(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parse_game.cache_clear()
     kind = environment_class("KuhnPoker-v0")[0]
@@ -359,9 +361,10 @@ def test_an_environment_that_raises_ends_its_game_alone(
         return original(self, action)
 
     monkeypatch.setattr(kind, "step", step)
-    played = selfplay(SelfplayConfig(games=12, seed=3, threads=1, output_dir=tmp_path / "games"))
-    assert 0 < played.games < 12
-    assert "a game counts for nobody: text:KuhnPoker-v0: at action" in capsys.readouterr().err
+    told = Heard()
+    played = selfplay(SelfplayConfig(games=12, seed=3, threads=1, output_dir=tmp_path / "games"), told)
+    assert 0 < played.games < 12 and len(told.warned) == 12 - played.games
+    assert all(re.match(r"game \d+ counts for nobody: text:KuhnPoker-v0: at action", text) for text in told.warned)
     match = evaluate(EvaluateConfig(games=8, black_model="random", white_model="saved_models/000000-init",
                                     promote=False, output_dir=tmp_path / "matches"))  # fmt: skip
     assert 0 < match.games_played < 8
@@ -383,6 +386,7 @@ def played_by_a_worker(model: Path, count: int) -> list[Arrival]:
         while len(found) < count and time.monotonic() < deadline:
             found.update(read(data, {game.spec: game}) for data in worker.outcomes(0.1))
         assert sorted(found) == list(range(count)) and not worker._threads._begun
+        assert len(worker.warnings()) == sum(arrival is None for arrival in found.values())
     finally:
         worker.close()
     return [arrival for arrival in found.values() if arrival is not None]
@@ -407,6 +411,8 @@ def test_models_that_can_not_play(run: Path, tmp_path: Path) -> None:
     shutil.move(copy / "base", copy / "elsewhere")
     with pytest.raises(FileError, match=r"its base model .*base is gone; wanted that folder"):
         selfplay(SelfplayConfig(network=copy / "000000-init", output_dir=tmp_path / "games"))
+    with pytest.raises(FileError, match=r"its base model .*base isn't on this node: .* same path on every node"):
+        played_by_a_worker(copy / "000000-init", 1)
     first_model(tmp_path / "other", game=KUHN.replace("80", "90"))
     shutil.copytree(tmp_path / "other/saved_models/base", copy / "base")
     with pytest.raises(FileError, match="it is another base model"):
