@@ -35,7 +35,7 @@ def open_table(
     that can't be loaded.
     """
     if not isinstance(game, Backgammon):
-        raise UsageError(f"play: {game.spec} isn't played here; of the games with chance backgammon and hypergammon are")
+        raise UsageError(f"play: {game.spec} isn't played here; of games with chance backgammon and hypergammon are")
     player: Player
     if model is not None:
         method = method_named(model.info.method)

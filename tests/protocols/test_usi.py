@@ -156,6 +156,7 @@ def test_who_has_no_move_resigns_and_who_may_declare_has_won():
 
 
 ENTERED = "1K+R+R+B+B3/GGGGSSSS1/NN7/9/9/9/9/4k4/9 b 2N4L18P 1"
+BOTH_ENTER = "1+P+P+P+P+P+P2/1+P+P+S+S4/9/K8/9/9/9/4+p+p+s+sk/2+p+p+p+p+p+p1 b RB4Lrb4g4n2p 1"
 REPEATED = " ".join(["2e3d 4a3b 3d2e 3b4a"] * 3)
 
 
@@ -184,7 +185,7 @@ def test_a_game_goes_on_behind_a_declaration_that_nobody_made():
 
 @pytest.mark.parametrize(("spec", "position"), [
     ("shogi:5", f"startpos moves {REPEATED}"),
-    ("shogi,declaration=24", "sfen 1+P+P+P+P+P+P2/1+P+P+S+S4/9/K8/9/9/9/4+p+p+s+sk/2+p+p+p+p+p+p1 b RB4Lrb4g4n2p 1 moves 9d9c"),
+    ("shogi,declaration=24", f"sfen {BOTH_ENTER} moves 9d9c"),
 ])  # fmt: skip
 def test_a_draw_is_neither_resigned_nor_declared(spec, position):
     best = piped_shogi(f"position {position}", "go nodes 10", spec=spec)[-1].split()

@@ -120,7 +120,7 @@ def load_with_dice(models: Mapping[str, Model], config: ServeConfig, progress: P
 
     def maker(model: Model) -> Callable[[Backgammon], Player]:
         method = method_named(model.info.method)
-        (loaded,) = method.load(model, 1, 1, config.backend, progress)  # for all games: any thread may ask td's networks
+        (loaded,) = method.load(model, 1, 1, config.backend, progress)  # any thread may ask td's networks
 
         def make(game: Backgammon) -> Player:
             return method.player(game, 1, loaded, search, config.readouts)
