@@ -283,6 +283,12 @@ class AnyGame(ABC):
         """[B, S] positions of a game that differs from this one by its setup alone, as positions of this one."""
         return states
 
+    def played_on(self, states: States) -> States:
+        """[B, S] the same positions, with the games going on where whoever leads a game may do so: records and managers
+        of programs have gone on there. Only ends that others may overlook or decline are taken back; here none.
+        """
+        return states
+
     def met_by(self, states: States, players: NDArray[np.int8]) -> States:
         """[B, S] the same positions of games in which players [B] meet one that doesn't learn. See sees_opponents."""
         raise NotImplementedError(f"{self.spec}: networks don't see who they meet")

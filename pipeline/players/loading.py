@@ -18,7 +18,7 @@ from pipeline.games.base import Evaluate, Evaluation, Game, Planes
 from pipeline.games.registry import parse_game
 from pipeline.networks.architecture import Architecture, check_weights
 from pipeline.networks.backends import MIN_BATCH
-from pipeline.networks.inference import Engine, Evaluator, make_evaluators
+from pipeline.networks.inference import Engine, Evaluator, available_engines, make_evaluators
 from pipeline.progress import Progress
 from pipeline.storage import layout
 from pipeline.storage.models import Model, read_calibration
@@ -31,16 +31,24 @@ LEAST_SHARE = 2  # positions of one tree for each core: two take a fifth of the 
 
 
 def load_evaluators(
-    model: Model, max_batch: int, num_threads: int, backend: str, progress: Progress, least_batch: int = MIN_BATCH
+    model: Model,
+    max_batch: int,
+    num_threads: int,
+    backend: str,
+    progress: Progress,
+    least_batch: int = MIN_BATCH,
+    warm: bool = False,
 ) -> list[Evaluator] | list[AnyBoardEvaluator]:
     """One evaluator per thread; see make_evaluators.
 
+    warm: all that is compiled for a size of batch is compiled when the evaluators are made, those of a network for all
+    boards when a board is first seen.
     Raises FileError that names the model if its weights don't make a network.
     """
 
     def make(architecture: Architecture) -> list[Evaluator]:
         with naming(model.path):
-            return make_evaluators(
+            evaluators = make_evaluators(
                 architecture,
                 model.weights,
                 max_batch=max_batch,
@@ -51,6 +59,10 @@ def load_evaluators(
                 name=model.info.files[layout.WEIGHTS].sha256 if layout.WEIGHTS in model.info.files else "",
                 least_batch=least_batch,
             )
+        if warm:
+            for evaluator in evaluators:
+                evaluator.warm_up()
+        return evaluators
 
     with naming(model.path):
         architecture = Architecture.from_dict(model.info.architecture)
@@ -100,10 +112,6 @@ class AnyBoardEvaluator:
     def max_batch(self) -> int:
         return self._at_home.max_batch
 
-    def warm_up(self) -> None:
-        """As Evaluator's, for the model's own board."""
-        self._at_home.warm_up()
-
     @property
     def _at_home(self) -> Evaluator:
         return self._boards.on(self._boards.architecture.height, self._boards.architecture.width)[self._thread]
@@ -112,16 +120,15 @@ class AnyBoardEvaluator:
 def load_tree_evaluator(model: Model, leaves: int, backend: str, progress: Progress) -> Evaluate:
     """An evaluator for batches of up to `leaves` positions of one tree, each split over the cores.
 
-    Small batches aren't padded, so how many positions are in a batch may change the last bits of their results. All
-    that is compiled for a size of batch is compiled now. Raises FileError as load_evaluators does.
+    Small batches aren't padded, so how many positions are in a batch may change the last bits of their results. A GPU
+    gets whole batches, padded. All that is compiled for a size of batch is compiled now, by a network for all boards at
+    the first batch of each board. Raises FileError as load_evaluators does.
     """
+    if any(engine.device != "cpu" for engine in available_engines(backend)):
+        return load_evaluators(model, leaves, 1, backend, progress, warm=True)[0]
     threads = max(1, min(available_cores(), leaves // LEAST_SHARE))
     share = -(-leaves // threads)
-    evaluators = load_evaluators(model, share, threads, backend, progress, LEAST_SHARE)
-    if evaluators[0].engine.device != "cpu" and threads > 1:
-        return load_evaluators(model, leaves, 1, backend, progress)[0]
-    for evaluator in evaluators:
-        evaluator.warm_up()
+    evaluators = load_evaluators(model, share, threads, backend, progress, LEAST_SHARE, warm=True)
     if threads == 1:
         return evaluators[0]
     pool = ThreadPoolExecutor(threads - 1, thread_name_prefix="evaluator")

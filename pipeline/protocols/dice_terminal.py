@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,7 +31,11 @@ ENGINE_SECONDS = 60.0  # a move
 def open_table(
     config: PlayConfig, game: AnyGame, model: Model | None, person: int, say: Callable[[str], None], progress: Progress
 ) -> DiceTable:
-    """Raises UsageError for a player that doesn't play the game, FileError for a model that can't be loaded."""
+    """Raises UsageError for a game that isn't played here and for a player that doesn't play it, FileError for a model
+    that can't be loaded.
+    """
+    if not isinstance(game, Backgammon):
+        raise UsageError(f"play: {game.spec} isn't played here; of games with chance backgammon and hypergammon are")
     player: Player
     if model is not None:
         method = method_named(model.info.method)
@@ -104,13 +109,11 @@ class DiceTable(Table):
     def _let_opponent_move(self) -> None:
         """Also plays turns of the person's in which nothing can be played."""
         while not self._is_over():
-            only = self._table.actions()
             if self._table.to_move == self._person:
-                name = self._game.move_name(self._table.state[0], int(only[0]))
-                if len(only) > 1 or name != "pass":
+                if not self._must_pass():
                     return
                 self._say("You can't move.")
-                self._play(int(only[0]))
+                self._play(int(self._table.actions()[0]))
                 continue
             action, said = self._opponent.choose()
             if action == RESIGN:
@@ -121,6 +124,10 @@ class DiceTable(Table):
             self._say(f"{self._opponent.name}: {name}" + (f"   ({said})" if said else ""))
             self._play(action)
 
+    def _must_pass(self) -> bool:
+        actions = self._table.actions()
+        return len(actions) == 1 and self._game.move_name(self._table.state[0], int(actions[0])) == "pass"
+
     def _play(self, action: int) -> None:
         self._table.play(action)
         self._draw()
@@ -128,11 +135,16 @@ class DiceTable(Table):
             self._say(self._result())
 
     def _undo(self) -> None:
-        """To the person's last turn, with the same dice; where somebody has resigned, that alone."""
+        """To the person's last turn in which there was something to choose, with the same dice; where somebody has
+        resigned, that alone.
+        """
         if self._resigned:
             self._resigned, self._resigner = False, self._person
         else:
             self._table.undo_to(self._person)
+            with contextlib.suppress(IllegalMove):  # there is no earlier one
+                while self._must_pass():
+                    self._table.undo_to(self._person)
         self._draw()
 
     def _draw(self) -> None:
@@ -156,8 +168,7 @@ class DiceTable(Table):
     def _save(self, name: str) -> None:
         if not name:
             raise UsageError("wanted sgf FILE")
-        if not isinstance(self._game, Backgammon):
-            raise UsageError(f"{self._game.spec} isn't written in SGF")
+        assert isinstance(self._game, Backgammon)
         path = self._path(name)
         names = ["a person", self._opponent.name]
         text = SgfText(*(names if self._person == 0 else names[::-1]))

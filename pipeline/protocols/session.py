@@ -156,10 +156,11 @@ class SearchSession(SearchedRow):
     def play(self, action: int, player: int | None = None) -> None:
         """Make a move, for this player (None: whose turn it is). Raises IllegalMove; then nothing has changed.
 
-        Out of turn, or where the game is over, only games that can_set_up go on.
+        Out of turn, or where the game is over, only games that can_set_up go on, and those that play_on() knows.
         """
         before = self.here()
         try:
+            self.play_on()
             if player is not None:
                 self.set_turn(player)
             self._player.advance(ROW, np.array([action], np.int32))
@@ -167,6 +168,11 @@ class SearchSession(SearchedRow):
             self.go_to(before)
             raise
         self._before.append((before, action))
+
+    def play_on(self) -> None:
+        """Where the game has ended, let it go on if Game.played_on does."""
+        if self.is_over:
+            self._search.place(0, self.game.played_on(self.state)[0], self.here().keys)
 
     def undo(self) -> int:
         """Take the last move back and return it. Raises IllegalMove if there is none."""

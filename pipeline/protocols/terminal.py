@@ -18,6 +18,7 @@ from pipeline.config import EngineConfig, PlayConfig, SearchConfig
 from pipeline.errors import IllegalMove, MuGoError, UsageError
 from pipeline.games.base import AnyGame, Evaluation, Game, Planes
 from pipeline.games.registry import parse_game
+from pipeline.games.replay import replay_one
 from pipeline.games.shogi.game import Shogi
 from pipeline.players.builtin import BUILT_INS, make_builtin
 from pipeline.players.specs import is_engine
@@ -30,7 +31,7 @@ from pipeline.protocols.session import ROW, SearchSession
 from pipeline.storage import atomic
 from pipeline.storage.kifu import FORMS, kifu_record
 from pipeline.storage.models import Model, read_model, resolve_champion
-from pipeline.storage.sgf import SgfText, game_sgf
+from pipeline.storage.sgf import SgfText, line_sgf
 
 COMMANDS = {
     "hint": "the moves that the opponent would consider in your place",
@@ -259,12 +260,12 @@ class Table:
             raise UsageError(f"wanted a name that ends in {', '.join(FORMS)}")
         names = ["a person", self._opponent.name]
         text = SgfText(*(names if self._person == 0 else names[::-1]))
-        moves = self._session.moves
+        moves, resigned_by = self._session.moves, self._person if self._resigned else None
         if is_shogi:
-            resigned_by = self._person if self._resigned else None
             record = kifu_record(FORMS[path.suffix.lower()], self._game, moves, text, (), resigned_by)
         else:
-            record = game_sgf(self._game, moves, text, (), self._resigned)
+            states, played = list(replay_one(self._game, moves)), list(zip(self._movers, moves, strict=True))
+            record = line_sgf(self._game, states, played, text, (), resigned_by)
         atomic.write_text(path, record)
         self._saved.add(path)
         self._say(f"written: {path}")

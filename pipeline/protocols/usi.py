@@ -4,13 +4,14 @@ A manager sends usi, isready and usinewgame, then for each move position and go;
 lines and one bestmove. While a search runs, stop, ponderhit, isready, gameover and quit are followed; other lines wait
 for its end, if it has one. Of lines behind those that wait, stop, gameover and quit still end the search, unless a go
 is among them: they are meant for that. A line that can't be followed is answered with ``info string`` and what was
-wanted, and changes nothing.
+wanted, and changes nothing. Behind a position that can't be followed there is nothing to search, up to the next one.
 
-    position   startpos or sfen …, then moves …; one that goes on from the last position keeps its tree
+    position   startpos or sfen …, then moves …; one that goes on from the last position keeps its tree. The manager is
+               the referee: moves behind a position that may be declared, or has occurred four times, go on from it
     go         btime wtime byoyomi binc winc (milliseconds), movetime, nodes, infinite, ponder; without any limit as
                many readouts as the option Readouts says
     go mate    milliseconds in which a mate by checks is looked for, or infinite; see games/shogi/mate.py
-    bestmove   a move, resign, or win: a declaration, which by our rules ends the game as soon as it can be made
+    bestmove   a move, resign, or win: a declaration, which is made as soon as it can be
 
 Scores are seen by the player to move: cp is 600 · ln(p / (1 − p)), as shogi programs are used to, p the winrate with a
 draw as half a win. nodes counts readouts. Source: http://shogidokoro.starfree.jp/usi.html
@@ -26,6 +27,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pipeline.errors import IllegalMove, MuGoError
+from pipeline.games.shogi import kernels
 from pipeline.games.shogi.game import Shogi
 from pipeline.games.shogi.mate import Mate, MateSearch
 from pipeline.protocols.clock import MARGIN_SECONDS, Clock, TimeSettings
@@ -73,6 +75,7 @@ class Usi:
         self._resign_threshold = resign_threshold
         self._readouts, self._lines_shown = session.readouts, 1
         self._begin = ""  # the SFEN of the position before the moves; empty: the initial one
+        self._lost = False  # whether the last position couldn't be followed: the session stands elsewhere
         self._hopeless = 0
         self._stopped = self._quit = False
         self._later: deque[str | None] = deque()  # lines that came during a search and waited for its end
@@ -144,7 +147,7 @@ class Usi:
 
     def _on_usinewgame(self, words: list[str]) -> None:
         self.session.restart()
-        self._begin, self._hopeless = "", 0
+        self._begin, self._hopeless, self._lost = "", 0, False
 
     def _on_gameover(self, words: list[str]) -> None:
         self._stopped = True
@@ -161,6 +164,7 @@ class Usi:
     # The position
 
     def _on_position(self, words: list[str]) -> None:
+        self._lost = True
         if words[:1] == ["startpos"]:
             begin, rest = "", words[1:]
         elif words[:1] == ["sfen"]:
@@ -171,6 +175,7 @@ class Usi:
         if rest and rest[0] != "moves":
             raise UsiError(f"position: found {_shown(rest[0])}; wanted moves")
         self._follow(begin, rest[1:])
+        self._lost = False
 
     def _follow(self, begin: str, texts: Sequence[str]) -> None:
         """Stand after these moves; where the session stands on the way there, it plays on and keeps its tree."""
@@ -205,25 +210,32 @@ class Usi:
             return
         limits = _parsed(words)
         self._stopped = False
-        if self.session.is_over:
+        if (last_word := self._last_word()) is not None:
             self._wait_for_end(limits)
-            self._say(f"bestmove {self._last_word()}")
+            self._say(f"bestmove {last_word}")
             return
+        self.session.play_on()
         self._search(limits)
         best = self.session.best()
         line = next((found.variation for found in self.session.candidates() if found.action == best), (best,))
-        value = self.session.value_to_move()
-        self._hopeless = self._hopeless + 1 if value <= self._resign_threshold else 0
-        if self._resign_threshold > -1 and self._hopeless >= RESIGN_MOVES:
-            self._say("bestmove resign")
-            return
+        if not limits.open_ended:  # else it was no move: what was pondered didn't come, or the position is analysed
+            value = self.session.value_to_move()
+            self._hopeless = self._hopeless + 1 if value <= self._resign_threshold else 0
+            if self._resign_threshold > -1 and self._hopeless >= RESIGN_MOVES:
+                self._say("bestmove resign")
+                return
         named = self._line(line[:2])
         self._say(f"bestmove {named[0]}" + (f" ponder {named[1]}" if len(named) > 1 else ""))
 
-    def _last_word(self) -> str:
-        """Where the game is over: win if it was won by whose turn it is, which only a declaration can do."""
-        result = float(self._game.returns(self.session.state)[0])
-        return "win" if result == (1 if self.session.to_move == 0 else -1) else "resign"
+    def _last_word(self) -> str | None:
+        """What there is to say without a search: win where the game can be declared, resign where there is no move, or
+        the last position wasn't followed. None elsewhere, in games that have ended by repetition, too.
+        """
+        if self._lost:
+            return "resign"
+        if self._game.ends(self.session.state)[0] == kernels.DECLARATION:
+            return "win"
+        return "resign" if self._game.is_over(self._game.played_on(self.session.state))[0] else None
 
     def _search(self, limits: Limits) -> None:
         """Search, with reports, until the limits are reached or a line says so."""
@@ -274,6 +286,7 @@ class Usi:
             elif command == "isready":
                 self._on_isready([])
             elif command:
+                self._lost = self._lost or command == "position"
                 self._say(f"info string {_shown(command)} while searching without an end; wanted stop before it")
         if not limits.open_ended:
             while later and _command(later[0]) == "isready":
@@ -334,7 +347,7 @@ class Usi:
             self._heard(limits)
             return self._stopped or time.monotonic() >= until
 
-        mate = MateSearch(self._game, enough).find(self.session.state)
+        mate = Mate.UNKNOWN if self._lost else MateSearch(self._game, enough).find(self.session.state)
         if isinstance(mate, Mate):
             self._say(f"checkmate {mate.value}")
         else:

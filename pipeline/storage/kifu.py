@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+import numpy as np
+
 from pipeline.errors import MuGoError
 from pipeline.games.base import States
-from pipeline.games.replay import replay_one
 from pipeline.games.shogi import kernels
 from pipeline.games.shogi.board import THEIRS
 from pipeline.games.shogi.game import Shogi
@@ -78,7 +79,7 @@ def kifu_record(
     to move has a word for that: where the other one did, the game was left, and KIF's last line says who won.
     Raises IllegalMove for a move that the rules forbid, MuGoError for minishogi in CSA, which doesn't know it.
     """
-    states = [state[0] for state in replay_one(game, moves, start=start)]
+    states = _replayed(game, moves, game.initial(1) if start is None else start)
     if form == USI:
         named = [game.move_name(state, move) for state, move in zip(states, moves, strict=False)]
         begin = "startpos" if is_usual(game, states[0]) else f"sfen {game.sfen(states[0])}"
@@ -89,6 +90,16 @@ def kifu_record(
     if game.size != 9:
         raise MuGoError(f"CSA knows the large board alone, not {game.spec}; KIF and USI know both")
     return _csa(game, states, moves, text, padded, resigned_by)
+
+
+def _replayed(game: Shogi, moves: Sequence[int], start: States) -> list[States]:
+    """The T + 1 states [S], also of a game that went on behind an end that Game.played_on takes back."""
+    state, history, states = start, game.initial_history(start), [start[0]]
+    for move in moves:
+        state = game.play(game.played_on(state), np.array([move], np.int32), history)
+        history.append(np.arange(1), game.keys(state))
+        states.append(state[0])
+    return states
 
 
 def is_usual(game: Shogi, state: States) -> bool:

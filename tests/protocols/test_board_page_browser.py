@@ -277,6 +277,16 @@ def test_a_hint_ends_with_its_game(page: Page) -> None:
     assert not page.find("candidates").is_displayed() and "best move" not in page.status()
 
 
+def test_top_moves_are_searched_where_territory_was_shown(page: Page) -> None:
+    page.begin("nobody")
+    page.browser.execute_script("document.getElementById('territory').checked = true")  # shown for Go only
+    page.click("b2")
+    page.until(lambda: page.browser.execute_script("return view.ply === 1 && view.analysis?.visits === 0"))
+    page.find("review").click()
+    page.until(lambda: page.browser.execute_script("return view.analysis.visits") > 0)
+    assert page.find("candidates").is_displayed()
+
+
 def test_the_page_fits_a_phone(page: Page) -> None:
     for game in ("go:19", "connect4"):
         page.begin("nobody", game)

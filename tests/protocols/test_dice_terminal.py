@@ -107,6 +107,23 @@ def test_undo_meets_the_same_dice_and_a_hint_is_a_move() -> None:
     assert len(set(re.findall(r"heuristic: .*", again))) == 1
 
 
+def test_an_undo_goes_back_to_a_turn_with_a_choice() -> None:
+    """The first seed with which the person, who always plays the last move that there is, can't move once."""
+    for seed in range(1000):
+        lines: list[str] = []
+        table_game = DiceGame(GAME, FairDice(str(seed)))
+        opponent = DiceOpponent(PlayerOpponent("random", make_builtin("random")(GAME, 1, 0), seed), table_game)
+        table = DiceTable(opponent, 0, lines.append)
+        table.begin()
+        while "You can't move." not in lines and not table_game.is_over:
+            ply, turn = len(table_game.moves), table_game.state.copy()
+            table.answer(GAME.move_name(table_game.state[0], len(table_game.actions()) - 1))
+        if "You can't move." in lines:
+            break
+    table.answer("undo")
+    assert len(table_game.moves) == ply and np.array_equal(table_game.state, turn) and len(table_game.actions()) > 1
+
+
 def test_an_undo_that_is_refused_leaves_the_opponents_turn() -> None:
     text = run("hint", "undo", "hint", "quit", colour="w", seed=0)
     assert refusals(text) == ["? there is no turn of yours to take back"]
@@ -161,3 +178,10 @@ def test_hypergammon_and_the_second_side() -> None:
 def test_who_cannot_play(options: dict[str, str], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         run(**options)
+
+
+def test_games_of_text_are_not_played_here() -> None:
+    """They have chance, too, and their diagrams show what is hidden from either player."""
+    pytest.importorskip("textarena", reason="text games need the extra text")
+    with pytest.raises(UsageError, match="text:KuhnPoker-v0 isn't played here"):
+        run(model="random", game="text:KuhnPoker-v0")

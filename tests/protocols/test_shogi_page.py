@@ -126,6 +126,24 @@ def test_records_are_saved_and_opened(page: Page) -> None:
     assert page.ask("/api/records", content=mini["sfen"].encode())["sfen"].split()[:3] == mini["sfen"].split()[:3]
 
 
+def test_a_record_that_goes_on_behind_a_declaration_is_read_to_its_end(page: Page) -> None:
+    """As `show` reads it. A game that is played here ends there, also where it goes on from such a record."""
+    begin, moves = "1+P+P+P+P+P+P2/K+P+P+P+P4/9/9/9/9/9/9/8k w 2R2B", ["1i2i", "R*9i", "2i1h", "9i9h"]
+    record = f"sfen {begin} 1 moves {' '.join(moves)}"
+    view = page.ask("/api/records?game=shogi", content=record.encode())
+    assert view["moves"] == moves and not view["over"]
+    for suffix in view["records"]:
+        opened = page.ask("/api/records", content=page.client.get(f"/api/games/{view['id']}/{suffix}").content)
+        assert opened["moves"] == moves
+    seen = page.act(view, "analyse", ply=4, readouts=8)
+    assert seen["analysis"]["moves"][0]["move"] in seen["legal"]
+    assert page.ask(f"/api/games/{view['id']}?ply=1")["over_here"]
+    assert page.act(view, "analyse", ply=1, readouts=8)["analysis"] is None
+    ended = page.act(view, "rewind", to=1)
+    assert ended["result"].startswith("Sente wins by declaration")
+    assert "the game is over" in page.act(ended, "play", move="R*9i", status=400)
+
+
 BAD_RECORDS = [
     (b"position startpos moves 7g7f 7g7f", "line 1: 7g7f"),
     ("手合割：平手\n   1 ７六歩(67)\n".encode("cp932"), "line 2: ７六歩(67)"),

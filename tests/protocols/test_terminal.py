@@ -183,7 +183,8 @@ def test_a_line_without_end_is_bounded() -> None:
     assert "x" * 100 not in shown.getvalue()
 
 
-def test_after_a_failure_of_the_network_it_is_still_the_opponents_turn() -> None:
+def test_after_a_failure_of_the_network_it_is_still_the_opponents_turn(tmp_path: Path) -> None:
+    """And resigning is the person's."""
     game, lines = parse_game("go:5"), []
     answers, fails = hashed_evaluator(game), False
 
@@ -199,6 +200,9 @@ def test_after_a_failure_of_the_network_it_is_still_the_opponents_turn() -> None
     for typed in ("C3", "A1", "hint"):
         table.answer(typed)
         assert lines[-1] == "? no answer" and len(session.moves) == 1
+    for typed in ("resign", "sgf lost.sgf", "undo"):
+        table.answer(typed)
+    assert read_sgf((tmp_path / "lost.sgf").read_bytes(), game).result == "W+R"
     fails = False
     table.answer("A1")
     assert len(session.moves) == 2 and session.moves[1] != game.parse_move(session.state[0], "A1")

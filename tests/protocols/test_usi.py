@@ -155,6 +155,51 @@ def test_who_has_no_move_resigns_and_who_may_declare_has_won():
     assert written.getvalue().splitlines()[-1] == "bestmove win"
 
 
+ENTERED = "1K+R+R+B+B3/GGGGSSSS1/NN7/9/9/9/9/4k4/9 b 2N4L18P 1"
+BOTH_ENTER = "1+P+P+P+P+P+P2/1+P+P+S+S4/9/K8/9/9/9/4+p+p+s+sk/2+p+p+p+p+p+p1 b RB4Lrb4g4n2p 1"
+REPEATED = " ".join(["2e3d 4a3b 3d2e 3b4a"] * 3)
+
+
+def piped_shogi(*script: str, spec: str = "shogi") -> list[str]:
+    game, written = parse_game(spec).without_move_limit(), io.StringIO()
+
+    def network(planes):
+        return np.zeros((len(planes), game.num_actions), np.float32), np.zeros(len(planes), np.float32)
+
+    usi = Usi(SearchSession(game, network, EngineConfig().search_config(), 4))
+    usi.run(CommandLines(io.StringIO("".join(f"{line}\n" for line in script)), 4096), written.write)
+    return written.getvalue().splitlines()
+
+
+def test_a_game_goes_on_behind_a_declaration_that_nobody_made():
+    """Where the opponent may declare and plays on, each answer is a move of the position that was sent."""
+    goes_on = f"position sfen {ENTERED} moves 8a9a 5h5g 9a8a"
+    *_, best = piped_shogi(goes_on, "go nodes 10")
+    game = parse_game("shogi,declaration=off")
+    state = game.from_sfen("1K+R+R+B+B3/GGGGSSSS1/NN7/9/9/9/4k4/9/9 w 2N4L18P 4")
+    legal = game.legal(state, game.initial_history(state))[0]
+    assert legal[game.parse_move(state[0], best.split()[1])]
+    said = piped_shogi(goes_on, "go nodes 10", f"{goes_on} 5g5f", "go nodes 10")
+    assert said[-1] == "bestmove win" and not any("info string" in line for line in said)
+
+
+@pytest.mark.parametrize(("spec", "position"), [
+    ("shogi:5", f"startpos moves {REPEATED}"),
+    ("shogi,declaration=24", f"sfen {BOTH_ENTER} moves 9d9c"),
+])  # fmt: skip
+def test_a_draw_is_neither_resigned_nor_declared(spec, position):
+    best = piped_shogi(f"position {position}", "go nodes 10", spec=spec)[-1].split()
+    assert best[0] == "bestmove" and best[1] not in ("resign", "win")
+
+
+def test_behind_a_position_that_is_refused_no_other_is_searched():
+    said = piped("position startpos", "go nodes 5", "position startpos moves 1a1b", "go nodes 5", "go mate 0",
+                 "position startpos", "go nodes 5")  # fmt: skip
+    refused = next(i for i, line in enumerate(said) if "position: move 1 1a1b" in line)
+    assert said[refused + 1 : refused + 3] == ["bestmove resign", "checkmate timeout"]
+    assert said[-1].split()[1] not in ("resign", "win")
+
+
 def test_pondering_ends_with_a_hit_or_with_stop(manager):
     manager.send("position startpos", "go ponder btime 0 wtime 0 byoyomi 300")
     time.sleep(0.8)
@@ -286,6 +331,20 @@ def test_hopeless_games_are_resigned_by_option():
         first = manager.ask("usinewgame", "position startpos", "go nodes 0")[-1]
         second = manager.ask("position startpos moves 5d5c 1b1c", "go nodes 0")[-1]
         assert first != "bestmove resign" and second == "bestmove resign"
+    finally:
+        manager.close()
+
+
+def test_what_was_pondered_or_analysed_is_no_hopeless_move():
+    def lost(planes):
+        return np.zeros((len(planes), GAME.num_actions), np.float32), np.full(len(planes), -0.99, np.float32)
+
+    manager = Manager(4, lost, resign_threshold=-0.1)
+    try:
+        for go in ("go infinite nodes 0", "go ponder nodes 0", "go infinite nodes 0"):
+            assert manager.ask("position startpos", go, "stop")[-1] != "bestmove resign"
+        assert manager.ask("go nodes 0")[-1] != "bestmove resign", "the first move"
+        assert manager.ask("go ponder nodes 0", "ponderhit")[-1] == "bestmove resign"
     finally:
         manager.close()
 

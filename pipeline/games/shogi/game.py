@@ -53,6 +53,7 @@ from pipeline.games.shogi.moves import NUM_KINDS
 SIZES = (9, 5)
 MOVE_LIMITS = {9: 512, 5: 256}
 LONGEST = 10_000  # plies of a game without a move limit
+OVERLOOKED = (kernels.REPETITION, kernels.PERPETUAL_CHECK, kernels.DECLARATION, kernels.BOTH_ENTERED)  # see played_on
 DECLARATIONS = {"27": kernels.RULE_27, "24": kernels.RULE_24, "off": kernels.NO_RULE}
 ZOBRIST_SEED = 20261125  # part of no file format: keys never leave a process
 
@@ -160,6 +161,13 @@ class Shogi(OneAnalysis):
         """[B] why each game is over, one of kernels' ENDS; 0 where it isn't."""
         return self._word(states, kernels.END)
 
+    def played_on(self, states: States) -> States:
+        """A declaration has to be made, and repetition to be seen: without, the game goes on."""
+        after = states.copy()
+        overlooked = np.isin(self.ends(states), OVERLOOKED)
+        after[overlooked, self._words + kernels.END] = after[overlooked, self._words + kernels.WINNER] = 0
+        return after
+
     def returns(self, states: States) -> FloatArray:
         winners = self._word(states, kernels.WINNER)
         return (winners == FIRST).astype(np.float32) - (winners == SECOND)
@@ -200,12 +208,14 @@ class Shogi(OneAnalysis):
         return notation.usi(state, action, self.size)
 
     def line_names(self, state: States, actions: Sequence[int]) -> list[str]:
-        """These moves in USI, one after another from state [1, S]. They are legal; repetition isn't looked at."""
+        """These moves in USI, one after another from state [1, S]. They are legal; repetition isn't looked at, nor
+        whether the game could have been declared.
+        """
         game = self if self.max_plies >= LONGEST else self.without_move_limit()
         forgotten, names = History.empty(1, 1), []
         for action in actions:
             names.append(game.move_name(state[0], action))
-            state = game.play(state, np.array([action], np.int32), forgotten)
+            state = game.play(game.played_on(state), np.array([action], np.int32), forgotten)
         return names
 
     def parse_move(self, state: States, text: str) -> int:

@@ -68,7 +68,7 @@ def serve(config: ServeConfig, progress: Progress = SILENT) -> None:
     with listening:
         models = read_models(config)
         analysts = load(models, config, stopping, progress)
-        dice_models = load_with_dice(models, config)
+        dice_models = load_with_dice(models, config, progress)
         if not models:
             progress.say(f"no model at {CHAMPION}: only built-in opponents, and no hints; name models with --model")
         app = make_app(Lobby(analysts, config.readouts, dice_models))
@@ -114,15 +114,15 @@ def read_models(config: ServeConfig) -> dict[str, Model]:
     return {model.info.name if bearers[model.info.name] == 1 else path: model for model, path in models.values()}
 
 
-def load_with_dice(models: Mapping[str, Model], config: ServeConfig) -> Models:
-    """Those of backgammon: what makes a player of each, anew for every game."""
+def load_with_dice(models: Mapping[str, Model], config: ServeConfig, progress: Progress) -> Models:
+    """Those of backgammon, loaded: what makes a player of each, anew for every game."""
     search = EngineConfig(readouts=config.readouts).search_config()
 
     def maker(model: Model) -> Callable[[Backgammon], Player]:
         method = method_named(model.info.method)
+        (loaded,) = method.load(model, 1, 1, config.backend, progress)  # any thread may ask td's networks
 
         def make(game: Backgammon) -> Player:
-            (loaded,) = method.load(model, 1, 1, config.backend, SILENT)
             return method.player(game, 1, loaded, search, config.readouts)
 
         return make

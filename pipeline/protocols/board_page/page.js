@@ -100,7 +100,8 @@ async function reply() {
 async function afterwards() {
   if (thinking) return;
   if (view.to_judge && view.ply === view.moves.length) return attempt(() => act("judge"));
-  if (view.over_here || !view.adviser || view.analysis) return;
+  if (view.over_here || !view.adviser) return;
+  if (view.analysis && (view.analysis.visits || !$("review").checked)) return; // Territory alone needs no search
   const mine = epoch;
   await new Promise((done) => setTimeout(done, STEP_MILLISECONDS));
   if (mine !== epoch) return;

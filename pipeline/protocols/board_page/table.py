@@ -284,17 +284,20 @@ class Table:
         return self._resigned is None and self.game.can_set_up and self._over_at(len(self._moves))
 
     def _play(self, action: int, player: int) -> None:
-        """Records may go on after the last pass and out of turn, where the game knows such positions."""
+        """Records may go on after the last pass and out of turn, where the game knows such positions, and behind an
+        end that Game.played_on takes back.
+        """
         game = self.game
         name = self._name_of(action)
-        if self.over and not game.can_set_up:
+        states, keys = game.played_on(self._positions[-1].state[None]), self._positions[-1].keys
+        over = bool(game.is_over(states)[0])
+        if over and not game.can_set_up:
             raise Refused(400, f"{name} is not possible: the game is over")
         if len(self._moves) >= MOST_MOVES:
             raise Refused(400, f"the game has {MOST_MOVES} moves, and longer ones aren't kept")
-        states, keys = self._positions[-1].state[None], self._positions[-1].keys
         history = History(keys[None], np.array([len(keys)], np.int32))
         try:
-            if player != self.to_move or self.over:
+            if player != self.to_move or over:
                 if not game.can_set_up:
                     raise Refused(400, f"{name} is not possible: it is {self.colours[self.to_move]}'s turn")
                 states = game.with_turn(states, player)

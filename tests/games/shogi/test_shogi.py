@@ -251,6 +251,26 @@ def test_declarations(spec: str, sfen: str, move: str, end: int, result: int) ->
     assert (game.ends(state)[0], game.returns(state)[0]) == (end, result), game.diagram(state[0])
 
 
+def test_a_game_goes_on_behind_a_declaration_that_nobody_made() -> None:
+    """And behind a repetition, but not behind a mate."""
+    game = parse_game("shogi")
+    state, history = played(game, game.from_sfen(f"{TEN}/9/9/9/9/9/8k w 2R2B 1"), "1i2i")
+    assert game.is_over(state)[0] and not game.is_over(game.played_on(state))[0]
+    after = game.play(game.played_on(state), np.array([game.parse_move(state[0], "R*9i")]), history)
+    assert not game.is_over(after)[0] and game.to_move(after)[0] == 1
+    names = ["1i2i", "R*9i", "2i1h", "9i9h"]
+    start = game.from_sfen(f"{TEN}/9/9/9/9/9/8k w 2R2B 1")
+    actions, here = [], parse_game("shogi,declaration=off").adopt(start)
+    for name in names:
+        actions.append(game.parse_move(here[0], name))
+        here = game.play(game.played_on(here), np.array(actions[-1:]), NO_HISTORY)
+    assert game.line_names(start, actions) == names
+    repeated, _ = played(game, game.initial(1), "2h3h 8b7b 3h2h 7b8b " * 3)
+    assert game.ends(repeated)[0] == kernels.REPETITION and not game.is_over(game.played_on(repeated))[0]
+    mated, _ = played(game, game.from_sfen("4k4/9/4P4/9/9/9/9/9/4K4 b G 1"), "G*5b")
+    assert game.is_over(game.played_on(mated))[0]
+
+
 def test_both_kings_entered_with_24_points_draw() -> None:
     game = parse_game("shogi,declaration=24")
     start = "1+P+P+P+P+P+P2/1+P+P+S+S4/9/K8/9/9/9/4+p+p+s+sk/2+p+p+p+p+p+p1 b RB4Lrb4g4n2p 1"
