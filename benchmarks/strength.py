@@ -566,11 +566,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def ending(parser: argparse.ArgumentParser) -> Iterator[None]:
-    """Of a benchmark that prints as it goes: a MuGoError becomes the parser's own, Ctrl-C a line and its exit code."""
+    """Of a benchmark that prints as it goes: a UsageError becomes the parser's own, any other MuGoError and Ctrl-C a line
+    and an exit code.
+    """
     try:
         yield
-    except MuGoError as error:
+    except UsageError as error:
         parser.error(str(error))
+    except MuGoError as error:
+        parser.exit(error.exit_code, f"{parser.prog}: {error}\n")
     except KeyboardInterrupt:
         parser.exit(INTERRUPTED, "stopped; what was printed stands\n")
 

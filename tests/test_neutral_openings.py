@@ -66,5 +66,5 @@ def test_gnugo_plays_an_opening_out() -> None:
 
 def test_wrong_numbers_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        neutral_openings.parse(["--openings", "0"])
+        neutral_openings.main(["--openings", "0"])
     assert caught.value.code == 2 and "--openings 0: wanted at least 1" in capsys.readouterr().err
