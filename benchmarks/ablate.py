@@ -165,7 +165,7 @@ def check(plan: Plan, path: Path) -> None:
             game = sections["init"].get("game", game)
     most = most_games(read_info(champion(plan.start)).game if plan.start else game)
     if most is not None and plan.games > most:
-        raise UsageError(f"plan {path}, games: {plan.games}; wanted at most {most}: each opening of the game's file twice")
+        raise UsageError(f"plan {path}, games: {plan.games}; wanted at most {most}: each opening of the file twice")
 
 
 def designed(shared: list[str], factors: Mapping[str, list[str]]) -> list[Arm]:

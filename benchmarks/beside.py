@@ -118,8 +118,9 @@ def watcher(run: Path) -> Iterator[psutil.Process]:
 
 
 def be_nice(process: psutil.Process, threads: int, session: int, idle: bool) -> None:
-    """Set the niceness of all threads of a process, and of its session, and the threads' policy: SCHED_IDLE or the usual
-    one. Needs root to make it less nice again.
+    """Set the niceness of all threads of a process, and of its session, and whether the threads' policy is SCHED_IDLE.
+
+    Needs root to make it less nice again.
     """
     for thread in process.threads():
         os.sched_setscheduler(thread.id, os.SCHED_IDLE if idle else os.SCHED_OTHER, os.sched_param(0))

@@ -159,7 +159,7 @@ def judged_games(options: argparse.Namespace, progress: Progress) -> list[Course
         match = read_match(folder)
         challenger = challenger or match.header.challenger
         if not options.player and match.header.challenger != challenger:
-            raise UsageError(f"{folder}: the challenger is {match.header.challenger}, elsewhere {challenger}; --player?")
+            raise UsageError(f"{folder}: the challenger is {match.header.challenger}, once {challenger}; --player?")
         if parse_game(match.header.game).spec != game.spec:
             raise UsageError(f"{folder}: a match of {match.header.game}; the judge plays {game.spec}")
         lost += lost_games(match, options.player)

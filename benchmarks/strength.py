@@ -585,8 +585,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def ending(parser: argparse.ArgumentParser) -> Iterator[None]:
-    """Of a benchmark that prints as it goes: a UsageError becomes the parser's own, any other MuGoError and Ctrl-C a line
-    and an exit code.
+    """Of a benchmark that prints as it goes: a UsageError becomes the parser's own, any other MuGoError a line and its
+    exit code, Ctrl-C too.
     """
     try:
         yield

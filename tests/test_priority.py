@@ -156,7 +156,7 @@ def test_the_benchmark_of_watchers_has_three_priorities() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="Linux alone has this policy")
 def test_the_benchmark_of_watchers_begins_one_as_nice_as_itself() -> None:
-    says = "main.step_back(); import os; print(os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0), flush=True)"
+    says = "main.step_back(); import os; print(os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0))"
     words = [sys.executable, "-c", beside.EQUAL.replace("main.run_program()", says)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True)
     assert said_by(process) == [os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)]
