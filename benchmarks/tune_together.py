@@ -8,10 +8,10 @@ values, the default among them. In every match each side draws all of them anew 
 something about every factor, where `benchmarks.tune` has to play a match for each. The price: it's assumed that what
 settings are worth adds up. So play what looks best again, with `benchmarks.tune` and another --seed.
 
-DATA gets a line of JSON per match; a rerun goes on, and all matches there with these readouts count. They must be of one
-model in one game, and what they drew for a factor must be among its values now. The output is what each value is worth
-against the default in Elo, all else equal, with 95 % intervals. A range has a parabola, a value of a list a number of
-its own; they are fitted by logistic regression over games that count as independent.
+DATA gets a line of JSON per match; a rerun goes on, and all matches there with these readouts count. They must be of
+one model in one game, and what they drew for a factor must be among its values now. The output is what each value is
+worth against the default in Elo, all else equal, with 95 % intervals. A range has a parabola, a value of a list a
+number of its own; they are fitted by logistic regression over games that count as independent.
 """
 
 from __future__ import annotations
