@@ -43,6 +43,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -57,18 +58,22 @@ from benchmarks.factorial import effects, plackett_burman, spare_runs
 from benchmarks.loop_clock import CLOCK, Clock, start, stop
 from benchmarks.measuring import (
     Measurement,
+    champion,
     champions,
     has_champion,
     last_player,
     measurement_of,
+    most_games,
     name_of,
 )
-from benchmarks.strength import changed_preset, reported, shard_time
+from benchmarks.strength import changed_preset, reported, shard_time, write_preset
+from pipeline.config import InitConfig
 from pipeline.errors import MuGoError, UsageError
 from pipeline.progress import Progress
 from pipeline.ratings.command import match_result
 from pipeline.ratings.strength import bradley_terry
 from pipeline.storage import atomic, layout
+from pipeline.storage.models import read_info
 from pipeline.storage.shards import newest_shards
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -104,7 +109,7 @@ class Plan:
 
 
 def read_plan(path: Path) -> Plan:
-    """Raises UsageError that says what is missing, unknown, in conflict or no number."""
+    """Raises UsageError that says what is missing, unknown, in conflict, no number or a wrong one."""
     try:
         raw = yaml.safe_load(path.read_text())
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
@@ -137,9 +142,30 @@ def read_plan(path: Path) -> Plan:
     if start and not has_champion(start):
         raise UsageError(f"plan {path}, start: {start} is no run with a champion")
     plan = Plan(str(raw.get("preset", "go9")), start, *numbers, *matches, tuple(arms))
-    for arm in plan.arms:
-        changed_preset(plan.preset, arm.changes, arm.seed)
+    check(plan, path)
     return plan
+
+
+def check(plan: Plan, path: Path) -> None:
+    """Whatever would be found wrong after hours of training is said before. Raises UsageError. path: the plan's."""
+    for name, number, least in (("minutes", plan.minutes, 0.01), ("readouts", plan.readouts, 0),
+                                ("opponents", plan.opponents, 1), ("games", plan.games, 2)):  # fmt: skip
+        if not number >= least:
+            raise UsageError(f"plan {path}, {name}: {number}; wanted at least {least}")
+    if plan.games % 2:
+        raise UsageError(f"plan {path}, games: {plan.games}; wanted an even number: every opening is played both ways")
+    game = InitConfig().game
+    with tempfile.TemporaryDirectory(prefix="mugo-ablate-") as folder:
+        for arm in plan.arms:
+            try:
+                sections = changed_preset(plan.preset, arm.changes, arm.seed)
+                write_preset(Path(folder) / "preset.yaml", sections)
+            except UsageError as error:
+                raise UsageError(f"plan {path}, arm {arm.name}: {error}") from error
+            game = sections["init"].get("game", game)
+    most = most_games(read_info(champion(plan.start)).game if plan.start else game)
+    if most is not None and plan.games > most:
+        raise UsageError(f"plan {path}, games: {plan.games}; wanted at most {most}: each opening of the file twice")
 
 
 def designed(shared: list[str], factors: Mapping[str, list[str]]) -> list[Arm]:

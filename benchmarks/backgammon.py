@@ -32,7 +32,7 @@ from pipeline.methods.registry import method_named
 from pipeline.networks.afterstate_kernels import best_of
 from pipeline.players.expectimax import ExpectimaxPlayer
 from pipeline.progress import SILENT
-from pipeline.storage.models import read_model
+from pipeline.storage.models import Model, read_model
 
 Choose = Callable[[States, Successors], NDArray[np.int64]]
 """States [n, S] with dice, and their successors → [n] which of a row's successors is played."""
@@ -94,8 +94,16 @@ def part_of(found: Successors, rows: NDArray[np.int64]) -> Successors:
     return Successors(offsets, found.states[at])
 
 
-def model_chooses(path: Path, plies: int) -> Choose:
+def model_of(path: Path, game: str) -> Model:
+    """A model of this game, by its name without options. Raises UsageError for one of another, FileError for none."""
     model = read_model(path)
+    if model.info.game.partition(",")[0] != game:
+        raise UsageError(f"{path}: it plays {model.info.game}; wanted a model of {game}")
+    return model
+
+
+def model_chooses(path: Path, plies: int) -> Choose:
+    model = model_of(path, "backgammon")
     network = method_named(model.info.method).load(model, PARALLEL, 1, "auto", SILENT)[0]
     player = ExpectimaxPlayer(network.game, 1, network, SearchConfig(), plies)
 

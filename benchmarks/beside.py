@@ -7,7 +7,8 @@ It needs root, which alone may make a process less nice, and Linux's groups by s
 Each round measures all *ways* for some seconds, in turn, so that whatever else happens on the machine hits all alike:
 
     alone     nothing beside it
-    watched   beside `evaluate --watch`, with the priority that it has: threads and their session at niceness 19
+    watched   beside `evaluate --watch`, with the priority that it has: threads and their session at niceness 19, and
+              the policy SCHED_IDLE
     niced     beside the same with niceness 19 for its threads alone, as it was before: where the kernel groups
               processes by session, that counts inside a session only
     equal     beside the same without any niceness
@@ -50,9 +51,10 @@ from pipeline.train.dataset import Dataset
 from pipeline.train.trainer import Trainer
 
 MAIN = Path(__file__).parent.parent / "main.py"
-EQUAL = "import pipeline.priority as p; p.LOWEST = 0; import main; main.run_program()"
+EQUAL = "import pipeline.priority as p; p.step_back = lambda: None; import main; main.run_program()"
 ALONE = "alone"
-WAYS = {ALONE: (0, 0), "watched": (19, 19), "niced": (19, 0), "equal": (0, 0)}  # niceness of threads, of the session
+# niceness of threads, of the session; whether threads have the policy SCHED_IDLE
+WAYS = {ALONE: (0, 0, False), "watched": (19, 19, True), "niced": (19, 0, False), "equal": (0, 0, False)}
 ROWS = 128  # games at once, in self-play
 GAMES_FIRST = 20  # a watcher that has played so many is under way
 START_SECONDS = 600.0
@@ -115,9 +117,13 @@ def watcher(run: Path) -> Iterator[psutil.Process]:
         process.wait()
 
 
-def be_nice(process: psutil.Process, threads: int, session: int) -> None:
-    """Set the niceness of all threads of a process, and of its session. Needs root to make it less nice again."""
+def be_nice(process: psutil.Process, threads: int, session: int, idle: bool) -> None:
+    """Set the niceness of all threads of a process, and of its session, and whether the threads' policy is SCHED_IDLE.
+
+    Needs root to make it less nice again.
+    """
     for thread in process.threads():
+        os.sched_setscheduler(thread.id, os.SCHED_IDLE if idle else os.SCHED_OTHER, os.sched_param(0))
         os.setpriority(os.PRIO_PROCESS, thread.id, threads)
     Path(f"/proc/{process.pid}/autogroup").write_text(str(session))
 

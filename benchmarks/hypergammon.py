@@ -28,6 +28,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.backgammon import model_of
 from benchmarks.strength import ending
 from pipeline.errors import FileError
 from pipeline.games.backgammon.game import OPENING_PROBABILITIES, THROWS, Backgammon
@@ -39,7 +40,6 @@ from pipeline.networks.afterstate_kernels import best_of
 from pipeline.players.expectimax import Expectimax
 from pipeline.progress import SILENT
 from pipeline.storage.atomic import make_folder, read_bytes, write_bytes
-from pipeline.storage.models import read_model
 
 PLACES = 26
 SIDES = np.array([(a, b, c) for a in range(PLACES) for b in range(a, PLACES) for c in range(b, PLACES)], np.int64)
@@ -349,7 +349,7 @@ def compare(model: Path, values: NDArray[np.float32], num_games: int, num_positi
     In positions of games, which count as often as they come up: at 0 plies, and at 1 in the first games' positions. At
     0 plies besides in num_positions of all there are.
     """
-    read = read_model(model)
+    read = model_of(model, "hypergammon")
     network = method_named(read.info.method).load(read, num_games, 1, "auto", SILENT)[0]
     game: Backgammon = network.game
     rng, states = np.random.default_rng(seed), game.initial(num_games)

@@ -25,6 +25,7 @@ from pathlib import Path
 from benchmarks.strength import HelpFormatter, ending
 from benchmarks.tune import changed
 from pipeline.config import GatherConfig, InitConfig, TrainConfig
+from pipeline.errors import UsageError
 from pipeline.games.base import Game
 from pipeline.games.registry import parse_game
 from pipeline.gather.command import gather
@@ -59,7 +60,10 @@ class Found:
 
 
 def make_chunks(games: Path, preset: str, positions: int, samples: int, folder: Path, progress: Progress) -> ChunkSet:
-    """A set of chunks in folder with about so many samples of the newest positions, and the games held out."""
+    """A set of chunks in folder with about so many samples of the newest positions, and the games held out.
+
+    Raises UsageError if none are held out.
+    """
     drawing = make_config(GatherConfig, "gather", preset)
     changes = {
         "directory": games,
@@ -71,7 +75,14 @@ def make_chunks(games: Path, preset: str, positions: int, samples: int, folder: 
     gather(drawing.model_copy(update=changes), progress)
     made = newest_complete_set(folder)
     assert made is not None
+    if made.holdout is None:
+        raise nothing_held_out(drawing)
     return made
+
+
+def nothing_held_out(drawing: GatherConfig) -> UsageError:
+    wanted = "wanted a hold-out to measure on: more games, or a preset that holds out a larger share"
+    return UsageError(f"gather --holdout-fraction {drawing.holdout_fraction:g} holds out none of these games; {wanted}")
 
 
 def untrained(architecture: Architecture, config: TrainConfig, seed: int) -> Trainer:
@@ -88,7 +99,8 @@ def learn(trainer: Trainer, config: TrainConfig, chunks: ChunkSet, samples: int,
     """Train; what is found after each of PARTS."""
     game = game_of(chunks)
     dataset = Dataset(METHOD, game, chunks, config.batch_size, seed, symmetries=config.symmetries)
-    held_out = holdout_batches(METHOD, game, chunks.holdout, config.batch_size, MEASURED) if chunks.holdout else []
+    assert chunks.holdout is not None
+    held_out = holdout_batches(METHOD, game, chunks.holdout, config.batch_size, MEASURED)
     steps = max(PARTS, samples // config.batch_size)
     trained, seconds, began = 0, 0.0, time.perf_counter()
     with prefetched(dataset.batches(1 + samples // dataset.num_examples)) as batches:

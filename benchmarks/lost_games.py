@@ -29,7 +29,7 @@ import numpy as np
 
 from benchmarks.strength import HelpFormatter, ending
 from benchmarks.targets import NO_NOISE, ROWS, parts, search_rows
-from pipeline.errors import MuGoError
+from pipeline.errors import MuGoError, UsageError
 from pipeline.games.base import FloatArray, Game
 from pipeline.games.registry import parse_game
 from pipeline.games.replay import handicap_start, replay
@@ -78,12 +78,12 @@ class Course:
 
 def lost_games(match: Match, player: str) -> list[tuple[MatchGame, int]]:
     """The games that count and that this side lost, and which player it was in them. player: part of its name; "": the
-    challenger. Raises MuGoError unless it is the name of one side.
+    challenger. Raises UsageError unless it is the name of one side.
     """
     names = [match.header.challenger, match.header.champion]
     sides = [side for side, name in enumerate(names) if player in name][: None if player else 1]
     if len(sides) != 1:
-        raise MuGoError(f"{match.folder}: --player {player!r} fits {len(sides)} of {' and '.join(names)}; wanted one")
+        raise UsageError(f"{match.folder}: --player {player!r} fits {len(sides)} of {' and '.join(names)}; wanted one")
     games = measured_games(match)
     if SIDES[sides[0]] == "challenger":
         return [(game, game.challenger_player) for game in games if game.challenger_result < 0]
@@ -148,24 +148,10 @@ def summary(courses: Sequence[Course]) -> str:
     )
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.lost_games", description=__doc__, formatter_class=HelpFormatter
-    )
-    parser.add_argument("matches", nargs="+", type=Path, metavar="MATCH", help="a folder with games.jsonl")
-    parser.add_argument("--judge", type=Path, required=True, help="a model")
-    parser.add_argument("--player", default="", help="part of the name of who lost (default: the challenger)")
-    parser.add_argument("--readouts", type=int, default=800, help="of the judge's searches")
-    parser.add_argument("--games", type=int, default=50, help="lost ones that are judged, at most")
-    options = parser.parse_args(arguments)
-    for name in ("readouts", "games"):
-        if getattr(options, name) < 1:
-            parser.error(f"--{name} {getattr(options, name)}: wanted at least 1")
-    return options
-
-
 def judged_games(options: argparse.Namespace, progress: Progress) -> list[Course]:
-    """Those of the command line's matches. Raises MuGoError where nothing is lost, or the judge plays another game."""
+    """Those of the command line's matches. Raises UsageError where they don't fit each other or the judge, MuGoError
+    where nothing is lost.
+    """
     model = read_model(resolve_champion(options.judge))
     game = parse_game(model.info.game)
     lost, challenger = [], ""
@@ -173,9 +159,9 @@ def judged_games(options: argparse.Namespace, progress: Progress) -> list[Course
         match = read_match(folder)
         challenger = challenger or match.header.challenger
         if not options.player and match.header.challenger != challenger:
-            raise MuGoError(f"{folder}: the challenger is {match.header.challenger}, elsewhere {challenger}; --player?")
+            raise UsageError(f"{folder}: the challenger is {match.header.challenger}, once {challenger}; --player?")
         if parse_game(match.header.game).spec != game.spec:
-            raise MuGoError(f"{folder}: a match of {match.header.game}; the judge plays {game.spec}")
+            raise UsageError(f"{folder}: a match of {match.header.game}; the judge plays {game.spec}")
         lost += lost_games(match, options.player)
     if not lost:
         raise MuGoError(f"{', '.join(map(str, options.matches))}: no lost game")
@@ -191,8 +177,18 @@ def judged_games(options: argparse.Namespace, progress: Progress) -> list[Course
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = parse(arguments)
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.lost_games")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.lost_games", description=__doc__, formatter_class=HelpFormatter
+    )
+    parser.add_argument("matches", nargs="+", type=Path, metavar="MATCH", help="a folder with games.jsonl")
+    parser.add_argument("--judge", type=Path, required=True, help="a model")
+    parser.add_argument("--player", default="", help="part of the name of who lost (default: the challenger)")
+    parser.add_argument("--readouts", type=int, default=800, help="of the judge's searches")
+    parser.add_argument("--games", type=int, default=50, help="lost ones that are judged, at most")
+    options = parser.parse_args(arguments)
+    for name in ("readouts", "games"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name} {getattr(options, name)}: wanted at least 1")
     with ending(parser), ConsoleProgress() as progress:
         courses = judged_games(options, progress)
     print(summary(courses))

@@ -25,7 +25,7 @@ from pipeline.ratings.tournament import tournament
 from pipeline.storage import atomic, layout
 from pipeline.storage.matches import Match, handicap_suffix
 from pipeline.storage.models import read_info, read_promotions, resolve_champion
-from pipeline.storage.openings import WANTED, OpeningsFile
+from pipeline.storage.openings import WANTED, OpeningsFile, begins
 
 GNUGO_LEVELS = (1, 5, 10)
 GNUGO = "{program} --mode gtp --level {level} --never-resign --chinese-rules --capture-all-dead --positional-superko"
@@ -186,9 +186,12 @@ def named(player: str) -> str:
 
 
 def neutral_openings(game_spec: str) -> Path | None:
-    """The file of openings for this game that favour no player's taste, if there is one (neutral_openings.py)."""
+    """The file of openings for this game, with whatever komi, that favour no player's taste, if there is one
+    (neutral_openings.py).
+    """
+    game = parse_game(game_spec)
     for path in sorted(OPENINGS.glob("*.json")):
-        if atomic.read_record(path, OpeningsFile, WANTED).game == parse_game(game_spec).spec:
+        if begins(atomic.read_record(path, OpeningsFile, WANTED).game, game):
             return path
     return None
 
@@ -200,12 +203,13 @@ def most_games(game_spec: str) -> int | None:
 
 
 def measurement_of(run: Path, progress: Progress, folder: Path | None = None) -> Measurement:
-    """Of a run's game, with searches as its evaluate stage has them; in RUN/measured unless told where.
+    """Of a run's game, with searches as its evaluate stage has them where RUN/preset.yaml says so, else with the usual
+    ones; in RUN/measured unless told where.
 
     Openings are neutral where there is a file of them, else as long as evaluate's and sampled by the players.
     """
-    preset = run / "preset.yaml"
-    lines = read_preset(str(preset)).get("evaluate", {})
+    preset = run / "preset.yaml"  # of the runs of strength and ablate
+    lines = read_preset(str(preset)).get("evaluate", {}) if preset.exists() else {}
     terms = {name: lines[name] for name in [*SearchConfig.model_fields, "opening_plies"] if name in lines}
     return measurement_with(terms, champion(run), folder or run / "measured", progress)
 

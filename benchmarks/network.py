@@ -57,9 +57,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0, help="per measurement")
     parser.add_argument("--game", default="go:9")
     parser.add_argument("--sizes", nargs="+", default=list(KNOWN_SIZES))
-    parser.add_argument("--backends", nargs="+", default=["openvino", "torch"])
+    parser.add_argument("--backends", nargs="+", default=["openvino", "int8", "torch"])
     arguments = parser.parse_args()
     game = parse_game(arguments.game)
+    planes = calibration_positions(game)
 
     print(f"{'size':8} {'engine':10} " + " ".join(f"{f'{threads} x {batch}':>12}" for batch, threads in BATCHES))
     for size, backend in itertools.product(arguments.sizes, arguments.backends):
@@ -68,8 +69,7 @@ def main() -> None:
         try:
             rates = []
             for batch, threads in BATCHES:
-                evaluators = make_evaluators(architecture, weights, batch, threads, backend)
-                planes = calibration_positions(game)
+                evaluators = make_evaluators(architecture, weights, batch, threads, backend, calibration=planes)
                 rates.append(evaluation_rate(evaluators, planes[np.arange(batch) % len(planes)], arguments.seconds))
         except MuGoError as error:
             print(f"{size:8} {backend:10} {error}")

@@ -83,7 +83,7 @@ def playout(engine: GtpEngine, game: Game, opening: Sequence[int], seed: int) ->
     return parse_score(engine.name, engine.send("final_score"))
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.neutral_openings", description=__doc__, formatter_class=HelpFormatter
     )
@@ -101,12 +101,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     for name, least in (("openings", 1), ("plies", 1), ("readouts", 1), ("playouts", 1), ("seed", 0)):
         if getattr(options, name) < least:
             parser.error(f"--{name} {getattr(options, name)}: wanted at least {least}")
-    return options
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    options = parse(arguments)
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.neutral_openings")
     with ending(parser), ConsoleProgress() as progress:
         model = read_model(resolve_champion(options.model))
         game = parse_game(options.game or model.info.game)

@@ -119,7 +119,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=2)
     given = parser.parse_args()
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    from ray.cluster_utils import Cluster
+    try:
+        from ray.cluster_utils import Cluster
+    except ModuleNotFoundError:
+        parser.error("Ray isn't installed: python -m pip install -c constraints.txt -e '.[ray]'")
 
     run = given.folder.resolve()
     model = run / "saved_models" / "000000-init"

@@ -28,14 +28,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.learning import learn, make_chunks, untrained
-from benchmarks.measuring import Result, measurement_with, player
+from benchmarks.learning import learn, make_chunks, nothing_held_out, untrained
+from benchmarks.measuring import Result, measurement_with, most_games, player
 from benchmarks.strength import HelpFormatter, ending
 from benchmarks.tune import changed
-from pipeline.config import InitConfig, SelfplayConfig, TrainConfig, available_cores
+from pipeline.config import GatherConfig, InitConfig, SelfplayConfig, TrainConfig, available_cores
 from pipeline.errors import UsageError
 from pipeline.games.base import Evaluate, Game
 from pipeline.games.registry import parse_game
+from pipeline.gather.window import holdout_games
 from pipeline.methods.alphazero.recording import GameBuffer
 from pipeline.networks.architecture import Architecture
 from pipeline.players.loading import load_evaluators
@@ -184,9 +185,12 @@ def remake(
 ) -> None:
     """Both sets of games, in folder/RECORDED and folder/REMADE. Raises UsageError if the model doesn't play them."""
     loaded = read_model(resolve_champion(model))
+    seen_as: dict[str, Game] = {}  # by board
     for board in {meta.game for meta in metas}:
-        if game_as_seen(loaded.info, parse_game(board)) is None:
+        seen = game_as_seen(loaded.info, parse_game(board))
+        if seen is None:
             raise UsageError(f"--model {model}: it plays {loaded.info.game}; wanted one that plays {board}")
+        seen_as[board] = seen
     threads = available_cores()
     evaluators: SimpleQueue[Evaluate] = SimpleQueue()
     for evaluator in load_evaluators(loaded, ROWS, threads, "auto", progress):
@@ -200,7 +204,7 @@ def remake(
         games = [game for shard in shards for game in games_of(shard)]
         evaluate = evaluators.get()
         try:
-            again, asked = remade(parse_game(shards[0].game_spec), games, evaluate, config, seed + number)
+            again, asked = remade(seen_as[shards[0].game_spec], games, evaluate, config, seed + number)
         finally:
             evaluators.put(evaluate)
         progress.advance(1)
@@ -269,8 +273,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         met = parse_game(options.match_game) if options.match_game else learned
         if learned.as_seen(met) is None:
             raise UsageError(f"--match-game {met.spec}: wanted one that models of {learned.spec} play")
+        most = most_games(met.spec)
+        if most is not None and options.match_games > most:
+            wanted = f"wanted at most {most}: each opening of the game's file both ways"
+            raise UsageError(f"--match-games {options.match_games}: {wanted}")
         play = make_config(SelfplayConfig, "selfplay", options.preset, readouts=options.readouts)
-        remake(window(options.games, options.positions), options.model, play, options.seed, folder, progress)
+        drawing = make_config(GatherConfig, "gather", options.preset)
+        metas = window(options.games, options.positions)
+        if not any(holdout_games(meta, drawing.holdout_fraction).any() for meta in metas):
+            raise nothing_held_out(drawing)
+        remake(metas, options.model, play, options.seed, folder, progress)
         sets = {}
         for kind in (RECORDED, REMADE):
             place = folder / f"{kind}-chunks"

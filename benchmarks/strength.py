@@ -20,7 +20,7 @@ handicap  Which handicap makes the game even between champions of runs, or model
         points for stones. What is computed from that, and its interval: benchmarks/handicap.py.
 komi    The same for models of go:any with points instead of stones: both colours, and komi moved in favour of the
         engine by so many points. A match with komi moved by 5 has the engine 5 points ahead where it is white, and 5
-        behind where it is black: both count, as what they are.
+        behind where it is black: both count, as what they are. Openings are the same with every komi.
 seeds   What runs that differ in nothing but their seeds come to: every figure of the verdict, and its spread.
 meet    The last champions of two runs, each opening played both ways: which recipe is better.
 plot    The curves of several runs in one picture.
@@ -34,9 +34,10 @@ plot    The curves of several runs in one picture.
 Elo is Bradley-Terry's over all games of RUN/measured, with the strongest anchor at 0 and bars of 95 % for the distance
 to it. Where a player won or lost every game, how far it is away rests on the prior (a standard deviation of 1,500 Elo
 around all players' mean), and so do its bars: such points are marked as bounds. Core-minutes are minutes times cores.
-Moves are greedy; games differ by their openings. Those of 9×9 and 13×13 Go come from files that favour no player's
-taste (benchmarks/openings/), and each number of readouts begins 50 further on. Of the 150 for 9×9 three verdicts of up
-to 100 games share none. With more --verdict-games, or the 100 for 13×13, they share some, and their luck with them.
+Moves are greedy; games differ by their openings. Those of 9×9 and 13×13 Go, with any komi, come from files that favour
+no player's taste (benchmarks/openings/), and each number of readouts begins 50 further on. Of the 150 for 9×9 three
+verdicts of up to 100 games share none. With more --verdict-games, or the 100 for 13×13, they share some, and their luck
+with them.
 """
 
 from __future__ import annotations
@@ -81,13 +82,14 @@ from pipeline.games.registry import parse_game
 from pipeline.matches.statistics import Score, wilson_interval
 from pipeline.phrases import results as played_results
 from pipeline.players.specs import GTP as ENGINE
+from pipeline.players.specs import parse_player
 from pipeline.presets import make_config, read_preset
 from pipeline.progress import Progress
 from pipeline.ratings.command import match_result
 from pipeline.ratings.strength import BradleyTerry, MatchResult, bradley_terry, total_scores
 from pipeline.reports.progress import ConsoleProgress
 from pipeline.storage import atomic, layout
-from pipeline.storage.models import read_info, resolve_champion
+from pipeline.storage.models import game_as_seen, read_info, resolve_champion
 from pipeline.storage.shards import ShardMeta, newest_shards
 
 LOOP = Path(__file__).resolve().parent.parent / "rl_loop.sh"
@@ -138,7 +140,10 @@ class Point:
 
 
 def changed_preset(name: str, changes: Sequence[str], seed: int) -> dict[str, dict[str, Any]]:
-    """A preset's sections with ``stage.line=value`` changes, value in YAML, and the seed. Raises UsageError."""
+    """A preset's sections with ``stage.line=value`` changes, value in YAML, and the seed. Raises UsageError.
+
+    Doesn't check values: see write_preset.
+    """
     sections = {stage: dict(lines) for stage, lines in read_preset(name).items()}
     for change in changes:
         place, equals, text = change.partition("=")
@@ -147,6 +152,8 @@ def changed_preset(name: str, changes: Sequence[str], seed: int) -> dict[str, di
             raise UsageError(f"--set {change!r}: wanted STAGE.LINE=VALUE, e.g. selfplay.readouts=64")
         if line not in CONFIGS[stage].model_fields:
             raise UsageError(f"--set {change!r}: {stage} has no line {line!r}")
+        if place == "init.seed":
+            raise UsageError(f"--set {change!r}: wanted --seed instead, in a plan the line seed of an arm")
         try:
             sections.setdefault(stage, {})[line] = yaml.safe_load(text)
         except yaml.YAMLError as error:
@@ -167,12 +174,16 @@ def prepare(run: Path, settings: Settings) -> Path:
             raise UsageError(f"{run}: begun with {different}; go on with that, or choose another folder")
         return run / "preset.yaml"
     preset = run / "preset.yaml"
-    sections = changed_preset(settings.preset, settings.changes, settings.seed)
-    atomic.write_text(preset, yaml.safe_dump(sections, sort_keys=False))
-    for stage in sections:
-        make_config(CONFIGS[stage], stage, str(preset))  # a wrong line is said now, not when its stage begins
+    write_preset(preset, changed_preset(settings.preset, settings.changes, settings.seed))
     atomic.write_json(path, wanted, indent=1)
     return preset
+
+
+def write_preset(path: Path, sections: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raises UsageError for a wrong line: now, not when its stage begins."""
+    atomic.write_text(path, yaml.safe_dump(sections, sort_keys=False))
+    for stage in sections:
+        make_config(CONFIGS[stage], stage, str(path))
 
 
 def train(run: Path, preset: Path, minutes: float, cores: int, overlap: bool) -> Clock:
@@ -340,6 +351,10 @@ def run_command(options: argparse.Namespace, progress: Progress) -> None:
     if most is not None and options.verdict_games > most:
         wanted = f"wanted at most {most}: each opening of the game's file both ways"
         raise UsageError(f"--verdict-games {options.verdict_games}: {wanted}")
+    for other in options.against:
+        info = read_info(champion(other))
+        if game_as_seen(info, parse_game(game)) is None:
+            raise UsageError(f"--against {other}: a run of {info.game}; wanted one whose champion plays {game}")
     names = tuple(name_of(one) for one in anchors(parse_game(game).spec))
     settings = Settings(options.preset, tuple(options.set), options.seed, options.cores, names, options.overlap)
     atomic.make_folder(options.run)
@@ -357,7 +372,9 @@ def half_of_the_points(one: str, other: str, found: Estimate) -> str:
 
 
 def engine_asked(options: argparse.Namespace, command: str) -> str:
-    """The opponent, GNU Go unless the options say another. Raises UsageError if it isn't installed."""
+    """The opponent, GNU Go unless the options say another. Raises UsageError if it isn't installed, and for a model."""
+    if options.opponent and parse_player(options.opponent).kind == "model":
+        raise UsageError(f"{command} --opponent {options.opponent}: a model; wanted an engine: NAME=gtp:COMMAND")
     opponent = named(options.opponent or anchors("go:9")[-1])
     if options.opponent is None and ENGINE not in opponent:
         raise UsageError(f"{command} --opponent: not given, and GNU Go isn't here (Debian: apt-get install gnugo)")
@@ -542,6 +559,8 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     given = vars(options)
     if given.get("cores", 1) not in range(1, available_cores() + 1):
         parser.error(f"--cores {options.cores}: this process may use {available_cores()}")
+    if given.get("readouts", 0) < 0:
+        parser.error(f"--readouts {options.readouts}: wanted at least 0, the raw policy")
     if given.get("every", 1) < 1:
         parser.error(f"--every {options.every}: wanted at least 1")
     if any(points < 0 or 2 * points % 1 for points in given.get("points", [])):
@@ -566,11 +585,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def ending(parser: argparse.ArgumentParser) -> Iterator[None]:
-    """Of a benchmark that prints as it goes: a MuGoError becomes the parser's own, Ctrl-C a line and its exit code."""
+    """Of a benchmark that prints as it goes: a UsageError becomes the parser's own, any other MuGoError a line and its
+    exit code, Ctrl-C too.
+    """
     try:
         yield
-    except MuGoError as error:
+    except UsageError as error:
         parser.error(str(error))
+    except MuGoError as error:
+        parser.exit(error.exit_code, f"{parser.prog}: {error}\n")
     except KeyboardInterrupt:
         parser.exit(INTERRUPTED, "stopped; what was printed stands\n")
 

@@ -31,6 +31,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.backgammon import model_of
 from benchmarks.strength import ending
 from pipeline.config import InitConfig, SelfplayConfig
 from pipeline.games.backgammon.game import Backgammon
@@ -38,7 +39,6 @@ from pipeline.methods.base import ActorJob, FinishedGame, Learner, game_seeds
 from pipeline.methods.td.actor import AfterstateActor
 from pipeline.methods.td.method import TemporalDifference
 from pipeline.networks.afterstates import AfterstateNetwork
-from pipeline.storage.models import read_model
 
 ROUNDS = 5
 WARM_TURNS = 60  # until games are at all stages
@@ -142,7 +142,7 @@ def main() -> None:
     game, method = Backgammon(), TemporalDifference()
     if options.model:
         with ending(parser):
-            weights = read_model(options.model).weights
+            weights = model_of(options.model, game.spec).weights
     else:
         config = InitConfig(game=game.spec, network_size=options.network_size, value_head=options.value_head)
         weights = method.first_model(game, config)[1]

@@ -8,9 +8,10 @@ values, the default among them. In every match each side draws all of them anew 
 something about every factor, where `benchmarks.tune` has to play a match for each. The price: it's assumed that what
 settings are worth adds up. So play what looks best again, with `benchmarks.tune` and another --seed.
 
-DATA gets a line of JSON per match; a rerun goes on, and all matches there with these readouts count. The output is what
-each value is worth against the default in Elo, all else equal, with 95 % intervals. A range has a parabola, a
-value of a list a number of its own; they are fitted by logistic regression over games that count as independent.
+DATA gets a line of JSON per match; a rerun goes on, and all matches there with these readouts count. They must be of
+one model in one game, and what they drew for a factor must be among its values now. The output is what each value is
+worth against the default in Elo, all else equal, with 95 % intervals. A range has a parabola, a value of a list a
+number of its own; they are fitted by logistic regression over games that count as independent.
 """
 
 from __future__ import annotations
@@ -26,21 +27,25 @@ from typing import Any
 import numpy as np
 import yaml
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field, ValidationError
 from scipy.stats import qmc
 
 from benchmarks.strength import HelpFormatter, ending
 from benchmarks.tune import ROWS, changed, meet
 from pipeline.bench.match import OPENING_PLIES, SEARCH
 from pipeline.config import available_cores
-from pipeline.errors import UsageError
+from pipeline.errors import FileError, UsageError
 from pipeline.games.registry import parse_game
 from pipeline.matches.statistics import Z_95
 from pipeline.players.loading import load_evaluators
+from pipeline.progress import Progress
 from pipeline.reports.progress import ConsoleProgress
+from pipeline.storage import atomic, layout
 from pipeline.storage.models import read_model, resolve_champion
 
 Settings = dict[str, Any]  # a value by factor
 Matrix = NDArray[np.float64]
+WANTED = "a match as a line of JSON, written by benchmarks.tune_together"
 SHOWN = 6  # values of a range
 ELO = 400 / math.log(10)  # of a logit
 WIDE = 1000.0  # Elo: the standard deviation that is believed of a term beforehand, so that every fit has a solution
@@ -67,8 +72,14 @@ class Factor:
         value = low * (high / low) ** u if self.by_logarithm else low + u * (high - low)
         return round(value) if type(self.default) is int else float(f"{value:.3g}")
 
+    def takes(self, value: Any) -> bool:
+        """Whether terms() knows a value. A range's are on a parabola, which goes on beyond its ends."""
+        if not self.is_range:
+            return value in self.values
+        return isinstance(value, int | float) and (value > 0 or not self.by_logarithm)
+
     def terms(self, value: Any) -> list[float]:
-        """What stands for a value in the fit; 0 for the default."""
+        """What stands for a value that it takes in the fit; 0 for the default."""
         if not self.is_range:
             return [float(value == one) - float(self.default == one) for one in self.values[1:]]
         distance = self._place(value) - self._place(self.default)
@@ -110,6 +121,18 @@ def draw_both(factors: Sequence[Factor], number: int, seed: int) -> tuple[Settin
     places = sequence.random(1)[0].reshape(2, len(factors)).tolist()
     one, other = ({f.name: f.draw(u) for f, u in zip(factors, side, strict=True)} for side in places)
     return one, other
+
+
+class Played(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
+    """A match: a line of DATA."""
+
+    one: Settings
+    other: Settings
+    half_points: int = Field(ge=0, description="Of `one`.")
+    games: int = Field(ge=2)
+    readouts: int = Field(ge=0)
+    model: str | None = Field(None, description="Its name and its weights' checksum; earlier versions didn't say.")
+    game: str | None = Field(None, description="Its spec; earlier versions didn't say.")
 
 
 @dataclass(frozen=True)
@@ -173,32 +196,74 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"--games {options.games} --matches {options.matches}: wanted an even number, and at least 0")
     with ending(parser):
         factors = [factor(text) for text in options.factors]
-        matches = _matches(options.data, options.readouts)
-        with ConsoleProgress() as progress:
-            model = read_model(resolve_champion(options.model))
-            game = parse_game(model.info.game)
-            evaluators = load_evaluators(model, ROWS, available_cores(), "auto", progress) if options.matches else []
-            for number in range(len(matches), len(matches) + options.matches):
-                both = draw_both(factors, number, options.seed)
-                one, other = (SEARCH.model_copy(update=settings) for settings in both)
-                terms = (options.games, options.readouts, progress, OPENING_PLIES, options.seed + number)
-                score = meet(game, [evaluators, evaluators], (one, other), *terms, resign=options.resign)
-                matches.append((*both, score.half_points, score.games))
-                line = dict(zip(("one", "other", "half_points", "games"), matches[-1], strict=True))
-                with options.data.open("a") as file:
-                    file.write(json.dumps({**line, "readouts": options.readouts}) + "\n")
-    games = sum(match[3] for match in matches)
+        if options.matches:
+            atomic.make_folder(options.data.parent)
+            with atomic.file_lock(options.data, wait=False), ConsoleProgress() as progress:
+                play(options, factors, progress)
+        matches = counting(options.data, options.readouts, factors)
+    games = sum(match.games for match in matches)
     print(f"{len(matches)} matches, {games} games of {options.readouts} readouts a move; Elo against the default:")
     if matches:
-        print("\n".join(lines(fit(factors, matches))))
+        rows = [(match.one, match.other, match.half_points, match.games) for match in matches]
+        print("\n".join(lines(fit(factors, rows))))
 
 
-def _matches(data: Path, readouts: int) -> list[tuple[Settings, Settings, int, int]]:
-    """Those in the file, if it's there."""
-    found = [json.loads(line) for line in data.read_text().splitlines()] if data.exists() else []
-    return [
-        (one["one"], one["other"], one["half_points"], one["games"]) for one in found if one["readouts"] == readouts
-    ]
+def play(options: argparse.Namespace, factors: Sequence[Factor], progress: Progress) -> None:
+    """Play so many matches more, and add each to the file. Call it under the file's lock."""
+    model = read_model(resolve_champion(options.model))
+    game = parse_game(model.info.game)
+    who = {"model": f"{model.info.name} {model.info.files[layout.WEIGHTS].sha256}", "game": game.spec}
+    before = len(counting(options.data, options.readouts, factors, **who))
+    drop_torn_line(options.data)
+    evaluators = load_evaluators(model, ROWS, available_cores(), "auto", progress)
+    for number in range(before, before + options.matches):
+        both = draw_both(factors, number, options.seed)
+        one, other = (SEARCH.model_copy(update=settings) for settings in both)
+        terms = (options.games, options.readouts, progress, OPENING_PLIES, options.seed + number)
+        score = meet(game, [evaluators, evaluators], (one, other), *terms, resign=options.resign)
+        line = {"one": both[0], "other": both[1], "half_points": score.half_points, "games": score.games}
+        atomic.append_line(options.data, json.dumps({**line, "readouts": options.readouts, **who}))
+
+
+def counting(
+    data: Path, readouts: int, factors: Sequence[Factor], model: str | None = None, game: str | None = None
+) -> list[Played]:
+    """The matches of the file with these readouts. Raises UsageError unless they and who plays now go together."""
+    matches = [match for match in read(data) if match.readouts == readouts]
+    players = {(match.model, match.game) for match in matches} | {(model, game)}
+    players.discard((None, None))  # of an earlier version's lines, and of nobody who plays now
+    if len(players) > 1:
+        found = ", ".join(sorted(f"{str(model).partition(' ')[0]} in {game}" for model, game in players))
+        raise UsageError(f"{data}: matches of one model in one game count together, not of {found}; use another file")
+    for one in factors:
+        drawn = [side[one.name] for match in matches for side in (match.one, match.other) if one.name in side]
+        unknown = [value for value in drawn if not one.takes(value)]
+        if unknown:
+            raise UsageError(f"{data}: matches with {one.name}={unknown[0]}; name that value, too, or use another file")
+    return matches
+
+
+def read(data: Path) -> list[Played]:
+    """All matches of the file, none if it isn't there, without a last line that was cut off. Raises FileError."""
+    matches: list[Played] = []
+    texts = atomic.read_bytes(data, WANTED).splitlines(keepends=True) if data.exists() else []
+    for number, text in enumerate(texts, start=1):
+        try:
+            matches.append(Played.model_validate(atomic.load_json(text)))
+        except ValueError as error:
+            if not text.endswith(b"\n"):
+                break
+            problem = atomic.first_problem(error) if isinstance(error, ValidationError) else error
+            raise FileError(data, f"line {number}: {problem}; wanted {WANTED}") from error
+    return matches
+
+
+def drop_torn_line(data: Path) -> None:
+    """Remove a last line that was cut off: matches are to follow."""
+    text = data.read_bytes() if data.exists() else b""
+    whole = text.splitlines(keepends=True)[: len(read(data))]
+    if sum(map(len, whole)) < len(text):
+        atomic.write_bytes(data, b"".join(whole))
 
 
 if __name__ == "__main__":

@@ -171,6 +171,13 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("factors: {a: {selfplay: {games: 3}}}\narms: {a: {}}", "names of their own"),
         ("factors: {a: {selfplay: {games: 3}}}\narms: {mixed 01: {}}", "names of their own"),
         ("factors: {a: {selfplay: {gaems: 3}}}", "no line 'gaems'"),
+        ("games: 25\narms: {a: {}, b: {}}", "games: 25; wanted an even number"),
+        ("games: 0\narms: {a: {}, b: {}}", "games: 0; wanted at least 2"),
+        ("games: 400\narms: {a: {}, b: {}}", "games: 400; wanted at most 300"),
+        ("readouts: -1\narms: {a: {}, b: {}}", "readouts: -1; wanted at least 0"),
+        ("minutes: .nan\narms: {a: {}, b: {}}", "minutes: nan; wanted at least"),
+        ("arms: {a: {}, b: {train: {epochs: 0}}, c: {}}", "arm b: train --epochs .* found 0; wanted at least 1"),
+        ("arms: {a: {}, b: {init: {seed: 7}}, c: {}}", "arm b: --set 'init.seed=7': wanted --seed instead"),
     ],
 )
 def test_a_wrong_plan_is_refused(text: str, said: str) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks import backgammon, hypergammon
+from benchmarks import backgammon, hypergammon, td_speed
 from pipeline.config import InitConfig
 from pipeline.errors import UsageError
 from pipeline.games.backgammon.game import THROWS, Backgammon
@@ -18,6 +19,7 @@ from pipeline.networks.afterstate_kernels import best_of
 from pipeline.storage.models import read_model, write_model
 from pipeline.train.init import init
 from tests.games.backgammon.boards import board, mirrored, random_positions
+from tests.helpers import make_model
 from tests.reference.backgammon import BackgammonReference
 
 HYPERGAMMON, BACKGAMMON = Backgammon("hypergammon"), Backgammon()
@@ -145,6 +147,27 @@ def test_a_missing_engine_is_named_with_the_way_to_it(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "gnubg_nn", None)
     with pytest.raises(UsageError, match="pubeval needs the package gnubg-nn; python -m pip install"):
         backgammon.chooser("pubeval", 0)
+
+
+@pytest.mark.parametrize(
+    ("call", "wanted"),
+    [
+        (lambda path: backgammon.chooser(str(path), 0), "backgammon"),
+        (lambda path: hypergammon.compare(path, np.zeros((1, 1), np.float32), 1, 1, 0), "hypergammon"),
+    ],
+)
+def test_models_of_other_games_are_refused(tmp_path: Path, call: Callable[[Path], object], wanted: str) -> None:
+    with pytest.raises(UsageError, match=f"it plays tictactoe; wanted a model of {wanted}$"):
+        call(make_model(tmp_path))
+
+
+def test_the_speed_of_a_model_of_another_game_is_not_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["td_speed", str(make_model(tmp_path))])
+    with pytest.raises(SystemExit) as stopped:
+        td_speed.main()
+    assert stopped.value.code == 2 and "wanted a model of backgammon" in capsys.readouterr().err
 
 
 def test_an_engine_beats_the_first_turn_that_comes() -> None:

@@ -39,16 +39,27 @@ def test_settings_differ_in_what_they_change_alone(games: Path, capsys: pytest.C
     assert abs(still[-1][1] - still[0][1]) < 0.02  # nothing is learned without a rate; norms' statistics settle
 
 
+def test_without_games_to_measure_on_nothing_is_trained(
+    games: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    preset = tmp_path / "preset.yaml"
+    preset.write_text("init: {game: tictactoe}\ngather: {positions_per_chunk: 256, holdout_fraction: 0}\n")
+    with pytest.raises(SystemExit) as stopped:
+        learning.main(["--games", str(games), "--preset", str(preset), "--samples", "512", "optimizer=adam"])
+    found = capsys.readouterr()
+    assert stopped.value.code == 2 and "holds out none of these games" in found.err and not found.out
+
+
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "says", "code"),
     [
-        (["optimiser=muon"], "NAME=VALUE, NAME one of"),
-        (["optimizer=sgd"], "one of adam, muon"),
-        (["optimizer=adam", "--samples", "0"], "--samples 0: wanted at least 1"),
-        (["optimizer=adam", "--games", "nowhere"], "nowhere"),
+        (["optimiser=muon"], "NAME=VALUE, NAME one of", 2),
+        (["optimizer=sgd"], "one of adam, muon", 2),
+        (["optimizer=adam", "--samples", "0"], "--samples 0: wanted at least 1", 2),
+        (["optimizer=adam", "--games", "nowhere"], "nowhere", 75),
     ],
 )
-def test_what_is_wrong_is_said(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_wrong_is_said(arguments: list[str], says: str, code: int, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         learning.main(["--preset", "tictactoe", *arguments])
-    assert stopped.value.code == 2 and says in capsys.readouterr().err
+    assert stopped.value.code == code and says in capsys.readouterr().err

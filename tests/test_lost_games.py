@@ -12,7 +12,7 @@ import pytest
 from benchmarks import lost_games
 from benchmarks.lost_games import Course
 from pipeline.config import TournamentConfig
-from pipeline.errors import MuGoError
+from pipeline.errors import UsageError
 from pipeline.games.registry import parse_game
 from pipeline.progress import SILENT
 from pipeline.ratings.tournament import tournament
@@ -86,7 +86,7 @@ def test_it_runs_and_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca
     lost_games.main([*options, "--player", "random"])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("3 lost games: for good at ply ") and lines[1].split()[:3] == ["plies", "games", "lost"]
-    with pytest.raises(MuGoError, match=r"--player 'nobody' fits 0 of .* wanted one"):
+    with pytest.raises(UsageError, match=r"--player 'nobody' fits 0 of .* wanted one"):
         lost_games.lost_games(match, "nobody")
     turned = Path("turned") / folder.name
     shutil.copytree(folder, turned)
@@ -103,3 +103,9 @@ def test_it_runs_and_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca
         with pytest.raises(SystemExit) as error:
             lost_games.main([*options, *wrong])
         assert error.value.code == 2
+        assert "[--player PLAYER]" in capsys.readouterr().err
+    (games.parent / "games.jsonl").write_text("nothing")
+    with pytest.raises(SystemExit) as error:
+        lost_games.main([str(turned), *options[1:]])
+    said = capsys.readouterr().err
+    assert error.value.code == 1 and said.startswith("python -m benchmarks.lost_games: ") and "usage" not in said

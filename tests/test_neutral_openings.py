@@ -39,6 +39,8 @@ def test_those_of_go_are_many_even_and_different(size: int) -> None:
     game = parse_game(f"go:{size},komi=7")
     path = measuring.neutral_openings(game.spec)
     assert path is not None and measuring.neutral_openings("go:5") is None
+    for other in (f"go:{size}", f"go:{size},komi=22", f"go:any,size={size},komi=7", f"go:any,size={size}"):
+        assert measuring.neutral_openings(other) == path
     openings = read_openings(path, game)
     assert len(openings) >= 100 and {len(opening) for opening in openings} == {6}
     assert len({seen_from_all_sides(game, opening) for opening in openings}) == len(openings)
@@ -66,5 +68,5 @@ def test_gnugo_plays_an_opening_out() -> None:
 
 def test_wrong_numbers_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        neutral_openings.parse(["--openings", "0"])
+        neutral_openings.main(["--openings", "0"])
     assert caught.value.code == 2 and "--openings 0: wanted at least 1" in capsys.readouterr().err

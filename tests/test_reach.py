@@ -257,16 +257,16 @@ def test_an_untrained_model_loses_at_tictactoe(tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
-    [(["--model", "nowhere"], "nowhere"), (["--preset", "go99"], "go99"), (["--games", "9999"], "9999")],
+    ("arguments", "said", "code"),
+    [(["--model", "nowhere"], "nowhere", 1), (["--preset", "go99"], "go99", 2), (["--games", "9999"], "9999", 2)],
 )
 def test_wrong_usage_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str, code: int
 ) -> None:
     model = make_model(tmp_path)
     with pytest.raises(SystemExit) as ended:
         reach.main(["--model", str(model), "--backend", "torch", *arguments])
-    assert ended.value.code == 2 and said in capsys.readouterr().err
+    assert ended.value.code == code and said in capsys.readouterr().err
 
 
 def test_a_game_that_is_not_solved_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -135,6 +135,31 @@ def test_games_of_several_boards_are_learned_from_and_the_students_meet_on_one(
         assert stopped.value.code == 2 and says in found.err and not found.out
 
 
+def test_a_model_of_all_boards_searches_games_of_one_again(tmp_path: Path) -> None:
+    board = parse_game("go:5,komi=7")
+    write_shard(tmp_path / "selfplay", "000001-a", "w00", board.spec, random_games(board, 3, 0), {})
+    model = make_model(tmp_path / "saved_models", spec="go:any,komi=7")
+    metas = list(newest_shards(tmp_path / "selfplay"))
+    reanalysis.remake(metas, model, SelfplayConfig(readouts=4), 0, tmp_path / "sets", SILENT)
+    for kind in (reanalysis.RECORDED, reanalysis.REMADE):
+        assert [meta.game for meta in newest_shards(tmp_path / "sets" / kind)] == [board.spec]
+
+
+def test_what_the_end_needs_is_asked_before_the_searches(
+    games: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(reanalysis, "remake", lambda *given: pytest.fail("nothing is to be searched"))
+    preset = tmp_path / "preset.yaml"
+    preset.write_text("init: {game: tictactoe}\ngather: {holdout_fraction: 0}\n")
+    for arguments, says in (
+        (["--preset", str(preset)], "holds out none of these games"),
+        (["--preset", "go9", "--match-games", "302"], "--match-games 302: wanted at most 300"),
+    ):
+        with pytest.raises(SystemExit) as stopped:
+            reanalysis.main(["--games", str(games), *arguments, "optimizer=muon"])
+        assert stopped.value.code == 2 and says in capsys.readouterr().err
+
+
 def test_sets_are_the_same_games_in_the_same_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Parts of several shards, searched by several threads, of which two have more games than a part needs."""
     played = tmp_path / "selfplay"

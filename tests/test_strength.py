@@ -20,7 +20,7 @@ import pytest
 from benchmarks import strength
 from benchmarks.handicap import Level, estimate
 from benchmarks.loop_clock import Clock, run_loop
-from benchmarks.measuring import champions, measurement_with
+from benchmarks.measuring import champions, measurement_of, measurement_with
 from benchmarks.strength_plot import label_groups
 from pipeline.errors import UsageError
 from pipeline.matches.statistics import Score
@@ -101,7 +101,7 @@ def test_a_preset_is_changed_line_by_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", ["games=7", "selfplay.games", "selfpaly.games=7", "selfplay.games=[1", "selfplay.gaems=7"]
+    "change", ["games=7", "selfplay.games", "selfpaly.games=7", "selfplay.games=[1", "selfplay.gaems=7", "init.seed=7"]
 )
 def test_a_wrong_change_is_refused(change: str) -> None:
     with pytest.raises(UsageError, match="--set"):
@@ -193,6 +193,13 @@ def go_run(folder: Path, seed: int) -> Path:
     make_champion(folder / "saved_models", spec="go:7", size="b1c8", seed=seed)
     (folder / "preset.yaml").write_text("evaluate: {opening_plies: 4}\n")
     return folder
+
+
+def test_a_run_without_a_preset_of_its_own_is_measured_with_the_usual_search(tmp_path: Path) -> None:
+    run = go_run(tmp_path / "run", 1)
+    assert measurement_of(run, SILENT)._terms == {"opening_plies": 4, "openings": None}
+    (run / "preset.yaml").unlink()  # as ./rl_loop.sh leaves it
+    assert measurement_of(run, SILENT)._terms == {"openings": None}
 
 
 def test_a_model_against_stones_and_several_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -359,6 +366,16 @@ def test_wrong_handicaps(words: list[str]) -> None:
     assert stopped.value.code == 2
 
 
+@pytest.mark.parametrize("opponent", ["pretrained/go9", "strong=pretrained/go9@100"])
+@pytest.mark.parametrize("command", ["handicap", "komi"])
+def test_a_model_is_no_opponent_that_takes_stones_or_points(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, opponent: str
+) -> None:
+    words = ["pretrained/go9", "--games", "2", "--readouts", "1", "--output", str(tmp_path / "matches")]
+    assert strength.main([command, *words, "--opponent", opponent]) == 2
+    assert "a model; wanted an engine" in capsys.readouterr().err and not (tmp_path / "matches").exists()
+
+
 def test_a_model_needs_a_folder_for_its_matches(capsys: pytest.CaptureFixture[str]) -> None:
     assert strength.main(["handicap", "pretrained/go9", "--opponent", "random"]) == 2
     assert "--output FOLDER" in capsys.readouterr().err
@@ -366,12 +383,29 @@ def test_a_model_needs_a_folder_for_its_matches(capsys: pytest.CaptureFixture[st
 
 @pytest.mark.parametrize(
     "words",
-    [["--every", "0"], ["--games", "7"], ["--verdict-games", "0"], ["--cores", "0"], ["--against", "nowhere"]],
+    [
+        ["--every", "0"],
+        ["--games", "7"],
+        ["--verdict-games", "0"],
+        ["--cores", "0"],
+        ["--against", "nowhere"],
+        ["--readouts", "-1"],
+    ],
 )
 def test_what_would_be_wrong_later_is_said_at_once(tmp_path: Path, words: list[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         strength.main(["run", str(tmp_path / "run"), "--preset", "tictactoe", *words])
     assert stopped.value.code == 2 and not (tmp_path / "run").exists()
+
+
+def test_a_run_of_another_game_is_no_opponent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(strength, "train", lambda *given: pytest.fail("nothing is to be trained"))
+    other = go_run(tmp_path / "other", 1)
+    words = ["run", str(tmp_path / "run"), "--preset", "tictactoe", "--cores", "1", "--against", str(other)]
+    assert strength.main(words) == 2
+    assert "a run of go:7; wanted one whose champion plays tictactoe" in capsys.readouterr().err
 
 
 def test_more_games_than_a_file_has_openings_are_refused_before_the_training(

@@ -74,7 +74,11 @@ def test_it_runs_and_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca
     assert [line.split("  ")[0].strip() for line in lines[1:]] == [
         "the model itself", "readouts=8", "readouts=8,algorithm=gumbel",
     ]  # fmt: skip
-    for wrong in (["c_puct=1"], ["--positions", "0", "readouts=8"], ["--model", "nowhere", "readouts=8"]):
+    for wrong, code in (
+        (["c_puct=1"], 2),
+        (["--positions", "0", "readouts=8"], 2),
+        (["--model", "nowhere", "readouts=8"], 1),
+    ):
         with pytest.raises(SystemExit) as error:
             targets.main([*small, *wrong])
-        assert error.value.code == 2
+        assert error.value.code == code

@@ -93,3 +93,60 @@ def test_matches_are_added_to_the_file(
     assert len({json.dumps([row["one"], row["other"]]) for row in rows}) == 3
     tune_together.main([*terms, "--matches", "0", "--readouts", "9"])
     assert capsys.readouterr().out.startswith("0 matches, 0 games")
+
+
+def line(one: Settings, other: Settings, **changes: object) -> str:
+    match = {"one": one, "other": other, "half_points": 5, "games": 4, "readouts": 8}
+    return json.dumps({**match, **changes}) + "\n"
+
+
+def test_values_that_a_factor_no_longer_has_are_not_taken_for_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data.jsonl"
+    data.write_text(line({"lcb_deviations": 5}, {"lcb_deviations": 0}))
+    common = [str(data), "--matches", "0", "--readouts", "8", "--model", "nowhere"]
+    tune_together.main([*common, "lcb_deviations=0,2,5"])
+    assert "1 matches, 4 games" in capsys.readouterr().out
+    for narrower in ("lcb_deviations=2,5", "lcb_deviations=1..5"):  # of 0 there is no logarithm
+        with pytest.raises(SystemExit) as stopped:
+            tune_together.main([*common, narrower])
+        assert stopped.value.code == 2 and "matches with lcb_deviations=0; name that value" in capsys.readouterr().err
+
+
+def test_matches_of_several_models_or_games_are_not_counted_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, model = tmp_path / "data.jsonl", make_model(tmp_path / "saved_models")
+    sides = {"c_puct": 1.0}, {"c_puct": 2.0}
+    common = [str(data), "c_puct=0.5..2", "--readouts", "8", "--matches"]
+    data.write_text(line(*sides) + line(*sides, model="a 1", game="go:9") + line(*sides, model="a 1", game="go:9"))
+    tune_together.main([*common, "0"])  # an earlier version's lines don't say whose they are
+    assert "3 matches" in capsys.readouterr().out
+    before = data.read_text()
+    for added, matches in (("", "1"), (line(*sides, model="b 2", game="go:9"), "0")):
+        data.write_text(before + added)
+        with pytest.raises(SystemExit) as stopped:
+            tune_together.main([*common, matches, "--model", str(model)])
+        assert stopped.value.code == 2 and "of one model in one game count together" in capsys.readouterr().err
+        assert data.read_text() == before + added
+
+
+def test_a_line_that_was_cut_off_is_left_out_and_a_damaged_one_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, model = tmp_path / "new" / "data.jsonl", make_model(tmp_path / "saved_models")
+    common = [str(data), "c_puct=0.5..2", "--games", "2", "--readouts", "8", "--model", str(model), "--matches"]
+    tune_together.main([*common, "1"])
+    whole = data.read_text()
+    data.write_text(whole + whole[:40])
+    tune_together.main([*common, "0"])
+    assert "1 matches" in capsys.readouterr().out.splitlines()[-2]
+    tune_together.main([*common, "1"])
+    assert "2 matches" in capsys.readouterr().out and data.read_text().startswith(whole)
+    assert len([json.loads(text) for text in data.read_text().splitlines()]) == 2
+    for wrong in ("{\n", json.dumps({"one": {}, "other": {}, "half_points": 1, "games": 2}) + "\n"):
+        data.write_text(whole + wrong + whole)
+        with pytest.raises(SystemExit) as stopped:
+            tune_together.main([*common, "0"])
+        assert stopped.value.code == 1 and f"{data}: line 2: " in capsys.readouterr().err

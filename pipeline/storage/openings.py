@@ -1,19 +1,23 @@
 """Files of openings, ``benchmarks/openings/go9.json``: where games begin that are to favour neither player.
 
 An opening is a list of moves from the initial position, in the game's own notation: ``["C7", "G3", …]``. origin says
-how the file was made, by whatever made it. Knows nothing of matches; see matches/openings.py for who plays which.
+how the file was made, by whatever made it. In Go the file is for every komi: positions and moves are the same, though
+what was even with the file's komi isn't with one far from it, where both colours must play each opening. Knows nothing
+of matches; see matches/openings.py for who plays which.
 """
 
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from pipeline.errors import FileError, IllegalMove
-from pipeline.games.base import Game
+from pipeline.errors import FileError, IllegalMove, UsageError
+from pipeline.games.base import AnyGame, Game
+from pipeline.games.registry import parse_game
 from pipeline.games.replay import replay_one
 from pipeline.storage import atomic
 
@@ -30,10 +34,18 @@ class OpeningsFile(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     openings: list[list[str]] = Field(min_length=1, description="Moves of each, in the game's notation.")
 
 
+def begins(listed: str, game: AnyGame) -> bool:
+    """Whether openings of the game with the spec `listed` are openings of this one: it is the same but for its komi."""
+    with suppress(UsageError):  # no game that is known here, or none with such a komi
+        seen = game.as_seen(parse_game(listed).with_komi(game.gtp_komi or 0.0))
+        return seen is not None and seen.spec == game.spec
+    return False
+
+
 def read_openings(path: Path, game: Game) -> list[list[int]]:
     """The actions of every opening. Raises FileError unless they are legal openings of this game, each there once."""
     found = atomic.read_record(path, OpeningsFile, WANTED)
-    if found.game != game.spec:
+    if not begins(found.game, game):
         raise FileError(path, f"openings of {found.game}; wanted some of {game.spec}: name another file")
     openings = []
     for number, names in enumerate(found.openings):

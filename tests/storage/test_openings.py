@@ -44,6 +44,33 @@ def test_what_cannot_be_played_is_refused(tmp_path: Path, change: dict, message:
         read_openings(path, GAME)
 
 
+@pytest.mark.parametrize(
+    ("spec", "fits"),
+    [
+        ("go:9,komi=7", True),
+        ("go:9", True),
+        ("go:9,komi=22", True),
+        ("go:any,komi=7", True),
+        ("go:any,size=13,komi=7", False),
+        ("go:13,komi=7", False),
+        ("go:13,komi=150", False),  # no komi of 9x9
+        ("go:9,komi=7,moves=50", False),
+        ("tictactoe", False),
+    ],
+)
+def test_openings_of_go_are_for_every_komi(tmp_path: Path, spec: str, fits: bool) -> None:
+    path, listed = tmp_path / "openings.json", parse_game("go:9,komi=7")
+    write_openings(path, listed, [[0, 1], [2, 3]], {})
+    if fits:
+        assert read_openings(path, parse_game(spec)) == [[0, 1], [2, 3]]
+    else:
+        with pytest.raises(FileError, match="openings of go:9,komi=7; wanted some of"):
+            read_openings(path, parse_game(spec))
+    write_openings(path, GAME, CORNERS, {})
+    with pytest.raises(FileError, match="openings of tictactoe; wanted some of go:9"):
+        read_openings(path, listed)
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="no such file; wanted a file of openings"):
         read_openings(tmp_path / "none.json", GAME)
