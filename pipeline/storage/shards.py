@@ -31,7 +31,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError
-from pipeline.games.registry import are_related
 from pipeline.storage import atomic, layout, order, packs
 from pipeline.storage.gzipped import INFLATE_ERRORS, compress, decompress
 
@@ -384,19 +383,6 @@ def prepare_folder(output_dir: Path, model_name: str, worker: str, generation: i
 
 def _workers(folder: Path) -> list[str]:
     return order.folders_in(folder, layout.is_worker_name)
-
-
-def check_same_game(output_dir: Path, game_spec: str) -> None:
-    """Raises FileError if the newest shard there is of another game: its window would mix two. UsageError for a game
-    of a package that isn't there.
-    """
-    newest = next(newest_shards(output_dir, lambda error: None), None)
-    if newest is not None and not are_related(newest.game, game_spec):
-        raise FileError(
-            output_dir,
-            f"holds games of {newest.game} ({newest.id}), these would be of {game_spec}; "
-            "wanted a folder for each game, e.g. another --output-dir",
-        )
 
 
 def _columns(
