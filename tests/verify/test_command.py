@@ -410,6 +410,24 @@ def test_a_pack_that_is_committed_while_verify_reads_stays(run: Path, monkeypatc
     assert torn.exists() and [one for one in found.problems if one.subject == "left over"] == []
 
 
+@pytest.mark.parametrize("repair", [False, True])
+def test_what_was_left_over_and_is_gone_by_now_is_no_problem(
+    run: Path, monkeypatch: pytest.MonkeyPatch, repair: bool
+) -> None:
+    """As beside a loop: temporary files get their names, and prune removes a shard whose .meta it has removed."""
+
+    def look_and_lose(directory: Path, whole: bool) -> RunFiles:
+        left_over(run)
+        found = look_at(directory, whole)
+        for path in (directory / one for one in (*found.temporaries, *found.uncommitted)):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        return found
+
+    monkeypatch.setattr(command, "look_at", look_and_lose)
+    found = check(run, repair)
+    assert [one.where for one in found.problems] == ["data/ratings.json", "saved_models/.000001-b1c8.training"]
+
+
 def test_what_has_no_sidecar_stays_while_another_process_packs(run: Path) -> None:
     old = layout.ShardName(datetime.now(UTC) - timedelta(days=2), 1)
     orphan = run / "data/selfplay/000000-init/w00" / old.shard
