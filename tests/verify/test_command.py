@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -21,10 +22,13 @@ from pipeline.reports.run_files import RunFiles, look_at
 from pipeline.storage import atomic, layout, packs
 from pipeline.storage.chunks import read_chunk, write_chunk
 from pipeline.storage.evaluations import Evaluation, write_evaluation
+from pipeline.storage.matches import Match, read_match
 from pipeline.storage.models import read_journal, set_champion
 from pipeline.storage.shards import read_meta, read_shard, write_shard
 from pipeline.verify import command
 from pipeline.verify import games as verify_games
+from pipeline.verify import matches as verify_matches
+from pipeline.verify import models as verify_models
 from pipeline.verify.command import VerifySummary, verify
 from tests.helpers import make_model
 from tests.runs import make_run
@@ -289,6 +293,52 @@ def test_a_promotion_by_another_match(run: Path) -> None:
     journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
     (found,) = problems(run)
     assert "wanted their own match" in found
+
+
+def test_the_match_of_a_further_condition_is_its_own(run: Path) -> None:
+    """In a run that was moved, with a match of the same players for the promotion itself."""
+    match, journal = games_file(run).parent, run / "saved_models/promotions.jsonl"
+    lines = read_journal(run / "saved_models")
+    result = {"needed": 1.0, "match": f"runs/ttt/data/evaluate/required/{match.name}", "passed": True}
+    lines[-1]["guards"] = {"000000-init>=1": result}
+    journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = check(run)
+    assert found.clean and "for the condition 000000-init>=1 is gone" in found.remarks[0]
+    shutil.copytree(match, match.parent / "required" / match.name)
+    (problem,) = problems(run)
+    assert "was promoted, but" in problem and f"required/{match.name}" in problem
+
+
+def test_a_match_that_ends_while_verify_reads(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = games_file(run).parent
+    summary = folder / "summary.json"
+    ended = summary.read_text()
+    games = (folder / "games.jsonl").read_text().splitlines(keepends=True)
+    summary.unlink()
+    (folder / "games.jsonl").write_text("".join(games[:-3]))
+
+    def read_and_end(folder: Path, with_summary: bool) -> Match:
+        found = read_match(folder, with_summary)
+        (folder / "games.jsonl").write_text("".join(games))
+        summary.write_text(ended)
+        return found
+
+    monkeypatch.setattr(verify_matches, "read_match", read_and_end)
+    monkeypatch.setattr(verify_models, "_check_promotion", lambda *line: None)
+    assert problems(run) == []
+
+
+def test_a_promotion_while_verify_reads(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    third = make_model(run / "saved_models", 2)
+
+    def read_and_promote(saved_models: Path) -> list[dict[str, Any]]:
+        found = read_journal(saved_models)
+        set_champion(saved_models, third, {"reason": "by hand"})
+        return found
+
+    monkeypatch.setattr(verify_models, "read_journal", read_and_promote)
+    found = check(run)
+    assert (found.problems, found.remarks) == ([], []) and found.checked["models"]["promotion"] == 3
 
 
 def test_a_match_that_is_gone_is_a_remark(run: Path) -> None:
