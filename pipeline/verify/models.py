@@ -1,8 +1,9 @@
 """Models, the champion and the journal of promotions.
 
-Every model is readable and fits its network; best_model is the last promotion of the journal; every promotion is a
-match that its challenger won, which is decided again from the match's games under the rule that it was begun with.
-Matches that were removed since can't be asked: a remark.
+Every model is readable and fits its network; best_model is the last promotion of the journal; every line of that is a
+promotion, or what a kill left of the next one; every promotion is a match that its challenger won, which is decided
+again from the match's games under the rule that it was begun with. Matches that were removed since can't be asked: a
+remark.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pipeline.storage import atomic, layout
 from pipeline.storage.matches import has_match, read_match
 from pipeline.storage.models import (
     Model,
+    damaged_promotions,
     has_model,
     newest_models,
     pending_promotion,
@@ -108,10 +110,14 @@ def _check_champion(saved_models: Path, findings: Findings, since: int) -> None:
                 f"the promotion of {pending.get('champion')} isn't in the journal yet; evaluate completes it"
             )
             journal.append(pending)
+        damaged = damaged_promotions(saved_models, pending)
+        for number in damaged:
+            found = f"its line {number} is no promotion, nor what a kill left of the next one"
+            findings.problem(MODELS, saved_models / layout.PROMOTIONS, f"{found}; restore it from a copy, or remove it")
         if target is None:
             raise FileError(link, "it is no symlink; wanted a link to a model; move it away and link it")
         last = journal[-1].get("champion") if journal else None
-        if target != last:
+        if target != last and not damaged:
             found = f"it points to {target}, the last promotion is {'missing' if last is None else f'of {last}'}"
             raise FileError(
                 link, f"{found}; if you re-pointed it by hand all is well, else point it to {last or target}"

@@ -371,15 +371,34 @@ def test_an_init_that_a_kill_interrupted(run: Path) -> None:
     assert found.clean and "init was stopped" in found.remarks[0]
 
 
+def test_a_damaged_line_of_the_journal(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = run / "saved_models/promotions.jsonl"
+    first, last = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(first + last[:40] + b"\n" + last[:9] + b"\n\n" + last)  # two kills
+    assert problems(run) == []
+    for damaged, number in ((b"#" + first[1:] + last, 1), (first + b"#" + last[1:], 2), (first + last + last[:40], 3)):
+        journal.write_bytes(damaged)
+        (problem,) = problems(run)
+        assert problem.startswith(f"saved_models/promotions.jsonl: its line {number} is no promotion")
+    journal.write_bytes(first + last)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(atomic, "append_line", interrupted)
+        set_champion(run / "saved_models", make_model(run / "saved_models", 2), {"reason": "by hand"})
+    line = (run / "saved_models" / layout.INTENT).read_text()
+    journal.write_bytes(first + last + json.dumps(json.loads(line)).encode()[:30])
+    assert problems(run) == []
+
+
+def interrupted(*args: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_a_promotion_that_a_kill_interrupted(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved_models = run / "saved_models"
     third = make_model(saved_models, 2)
 
-    def killed(*args: object) -> None:
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(atomic, "append_line", killed)
+        patch.setattr(atomic, "append_line", interrupted)
         set_champion(saved_models, third, {"reason": "by hand"})
     found = check(run)
     assert found.clean and "isn't in the journal yet" in found.remarks[0]
