@@ -128,8 +128,8 @@ def scan_window(
     check        called with each method of its games, before any of their positions is left out
     Opens the sidecars of the window and of what is new, and lists the generations of this window and the last one,
     whatever is behind them.
-    A sidecar that names a game or method that this program doesn't know is damaged, unless none names one that it knows.
-    Raises MuGoError if the window mixes games, naming both, FileError if it knows none, and whatever check raises.
+    A sidecar that names a game or method that this program doesn't know is damaged, unless all of them do.
+    Raises MuGoError if the window mixes games, naming both, FileError if all are unknown, and whatever check raises.
     """
     metas: list[ShardMeta] = []
     known: set[tuple[str, str]] = set()  # games and methods

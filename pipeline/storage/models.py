@@ -396,7 +396,7 @@ def read_journal(saved_models: Path) -> list[dict[str, Any]]:
 
 
 def damaged_promotions(saved_models: Path, pending: dict[str, Any] | None) -> list[int]:
-    """The lines of the journal, from 1, that are no promotions, nor what a kill left of one: settling writes that again.
+    """The lines of the journal, from 1, that are no promotions, nor what a kill left of one: that is written again.
 
     pending: see pending_promotion.
     """
@@ -415,7 +415,7 @@ def _journal_line(line: dict[str, Any]) -> str:
 
 
 def _journal_lines(saved_models: Path) -> list[tuple[bytes, dict[str, Any] | None]]:
-    """Each line as it stands in the journal, and as a promotion; None: it is damaged, or unfinished because of a kill."""
+    """Each line as it stands in the journal, and as a promotion; None: it is damaged, or a kill left it unfinished."""
     path = saved_models / layout.PROMOTIONS
     if not atomic.exists(path):
         return []
