@@ -145,12 +145,13 @@ newest_model() {
 }
 newest_generation() { [[ $(newest_model) =~ ^([0-9]{6})- ]] && echo $((10#${BASH_REMATCH[1]})) || echo 0; }
 # evaluated: whether nothing is left to evaluate: the newest model is the champion, or its match with the champion is over.
-# A promotion that was cut off is pending in a summary until evaluate runs again.
+# A promotion that was cut off is pending in a summary of one of the two until evaluate runs again. Not all summaries are
+# read: a long run has tens of thousands.
 evaluated() {
     local newest champion
     newest=$(newest_model) champion=$(basename "$(readlink saved_models/best_model)")
     [[ $newest == "$champion" || -e data/evaluate/$newest-vs-$champion/summary.json ]] &&
-        ! grep -qs promotion_pending data/evaluate/*/summary.json
+        ! grep -qs promotion_pending data/evaluate/{"$newest","$champion"}-vs-*/summary.json
 }
 # main COMMAND …: run a command of main.py. Returns 0, or 75 if evaluate, selfplay, gather or train has nothing to do yet,
 # or if somebody else packs or prunes; any other exit code ends the loop.

@@ -213,6 +213,9 @@ def test_a_newest_model_whose_match_is_over_is_not_evaluated_again(loop: Loop) -
     champion.unlink()
     champion.symlink_to("000001-x")
     (match / "summary.json").write_text('{"passed": true, "promoted": true}')
+    older = match.with_name("000000-y-vs-000000-init")
+    older.mkdir()
+    (older / "summary.json").write_text('{"promotion_pending": true}')  # of no model that may be promoted
     loop.forget()
     assert loop.run("--generations", "1")[0] == 0 and loop.notes() == ["show"]
 

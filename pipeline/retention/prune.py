@@ -388,7 +388,7 @@ def _remove_uncommitted(place: Path, pruned: Pruned) -> None:
 
 
 def _totals(games: Path, place: _Place, before: PrunedPlace | None) -> PrunedPlace:
-    """Raises FileError for a damaged sidecar, a shard of another size than its sidecar says, a damaged one of the sample."""
+    """Raises FileError for a damaged sidecar, a shard of another size than that says, a damaged one of the sample."""
     new = [file for file in place.files if before is None or file.name > before.up_to]
     metas = [read_meta(file.meta(games), file.pack) for file in new if not isinstance(file.pack, FileError)]
     for meta in metas:
