@@ -338,6 +338,18 @@ def test_command_left_by_a_killed_loop_is_stopped_by_the_next(loop: Loop) -> Non
     assert notes[notes.index("hanging") + 1 :] == ["train stopped", *FIRST_PASS, "evaluate", "show"]
 
 
+def test_the_player_left_by_a_killed_loop_is_stopped_by_the_next(loop: Loop) -> None:
+    loop.plan(background=["hang"], train=["hang"], seconds=0.1)
+    process = loop.start("--generations", "1", "--overlap")
+    loop.wait_for("hanging", 2)
+    process.kill()
+    process.wait(timeout=30)
+    code, said = loop.run("--generations", "1")
+    assert code == 0 and "was killed" in said
+    notes = loop.notes()
+    assert {"train stopped", "background stopped"} <= set(notes) and notes[-2:] == ["evaluate", "show"]
+
+
 def test_the_lock_always_names_its_holder(loop: Loop) -> None:
     loop.plan(train=["hang"])
     process = loop.start("--generations", "1")
