@@ -78,26 +78,30 @@ preset_says() {
     grep -qsE "^([^#]*[ {,])?$1: *.?$2" "$file"
 }
 
-# One copy at a time: a lock on file descriptor 9. The last line of its file: process, command (or -), and where both are.
-# Lines are only added while commands run: whoever looks, or is killed, between two writes finds no empty file. Numbers
-# of processes mean something on one machine only, and there in one container: its space of them has an inode of its own.
+# One copy at a time: a lock on file descriptor 9. The last line of its file: process, command (or -), where both are, and
+# the player beside them (or -). Lines are only added while commands run: whoever looks, or is killed, between two writes
+# finds no empty file. Numbers of processes mean something on one machine only, and there in one container: its space of
+# them has an inode of its own.
 base=$(base_python)
 mkdir -p data
 exec 9>>data/.rl_loop.lock
 here=$(uname -n)/$(readlink /proc/self/ns/pid || true)
-started() { printf '%s %s %s\n' "$$" "${1:--}" "$here" >&9 || true; }
+player=
+started() { printf '%s %s %s %s\n' "$$" "${1:--}" "$here" "${player:--}" >&9 || true; }
 # may_stop PROCESS: whether it holds the lock: its number may have gone to another one. Without /proc nobody can tell.
 may_stop() { [[ $1 =~ ^[0-9]+$ && (! -d /proc/$1 || /proc/$1/fd/9 -ef data/.rl_loop.lock) ]]; }
 locked=0
 take_lock "$base" 9 try || locked=$?
 if ((locked == 75)); then
-    read -r other command there < <(tail -n 1 data/.rl_loop.lock) || true
+    read -r other command there beside < <(tail -n 1 data/.rl_loop.lock) || true
     if [[ ${there:-} != "$here" ]] || kill -0 "$other" 2>/dev/null; then
         fail "another copy is running here already (process ${other:-unknown}${there:+ on ${there%%/*}}, in $PWD); nothing to do" 75
     fi
-    say "the loop that ran here was killed; waiting for the command that it left running (process $command) to stop"
+    say "the loop that ran here was killed; waiting for what it left running to stop (command $command, player ${beside:--})"
     started "$command"
-    ! may_stop "$command" || kill -TERM "$command" 2>/dev/null || true
+    for left in "$command" "${beside:-}"; do
+        ! may_stop "$left" || kill -TERM "$left" 2>/dev/null || true
+    done
     locked=0
     run take_lock "$base" 9 wait || locked=$?
 fi
@@ -146,12 +150,13 @@ newest_model() {
 }
 newest_generation() { [[ $(newest_model) =~ ^([0-9]{6})- ]] && echo $((10#${BASH_REMATCH[1]})) || echo 0; }
 # evaluated: whether nothing is left to evaluate: the newest model is the champion, or its match with the champion is over.
-# A promotion that was cut off is pending in a summary until evaluate runs again.
+# A promotion that was cut off is pending in a summary of one of the two until evaluate runs again. Not all summaries are
+# read: a long run has tens of thousands.
 evaluated() {
     local newest champion
     newest=$(newest_model) champion=$(basename "$(readlink saved_models/best_model)")
     [[ $newest == "$champion" || -e data/evaluate/$newest-vs-$champion/summary.json ]] &&
-        ! grep -qs promotion_pending data/evaluate/*/summary.json
+        ! grep -qs promotion_pending data/evaluate/{"$newest","$champion"}-vs-*/summary.json
 }
 # main COMMAND …: run a command of main.py. Returns 0, or 75 if evaluate, selfplay, gather or train has nothing to do yet,
 # or if somebody else packs or prunes; any other exit code ends the loop.
@@ -166,7 +171,6 @@ main() {
 }
 
 # play_beside: sees to it, with --overlap, that games are played beside all other commands. It ends with this shell.
-player=
 play_beside() {
     local share=()
     ((overlap)) || return 0
@@ -174,6 +178,7 @@ play_beside() {
     time_share
     "$python" "$root/main.py" selfplay --preset "$preset" --background --verbose 0 ${engine:+--engine "$engine"} ${share[@]+"${share[@]}"} &
     player=$!
+    started ""
 }
 end_player() {
     [[ -n $player ]] || return 0

@@ -27,6 +27,7 @@ LOWEST = 19
 SWITCH = Path("/proc/sys/kernel/sched_autogroup_enabled")
 PATIENCE_SECONDS = 2.0  # the kernel takes ten changes a second from all users other than root
 PR_SET_PDEATHSIG = 1
+STARTED_BY = os.getppid()  # looked up early: that process may end before step_back asks to be told
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -43,11 +44,14 @@ def step_back(end_with_parent: bool = False) -> None:
     Where the kernel groups by session and this process doesn't lead one, it goes on as a child in a session of its own;
     the process that was there before only passes signals on, waits, and ends as the child does. Call it before threads
     are started.
-    end_with_parent: SIGTERM ends it when the process that started it has ended, however that was (Linux).
+    end_with_parent: SIGTERM ends it when the process that started it has ended, however that was (Linux; elsewhere if
+    that has happened by now).
     """
     if end_with_parent:
         with suppress(AttributeError):  # elsewhere than on Linux
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != STARTED_BY:  # it ended before that
+            signal.raise_signal(signal.SIGTERM)
     if groups_by_session() and os.getsid(0) != os.getpid():
         _go_on_in_own_session()
     os.nice(LOWEST)

@@ -213,6 +213,9 @@ def test_a_newest_model_whose_match_is_over_is_not_evaluated_again(loop: Loop) -
     champion.unlink()
     champion.symlink_to("000001-x")
     (match / "summary.json").write_text('{"passed": true, "promoted": true}')
+    older = match.with_name("000000-y-vs-000000-init")
+    older.mkdir()
+    (older / "summary.json").write_text('{"promotion_pending": true}')  # of no model that may be promoted
     loop.forget()
     assert loop.run("--generations", "1")[0] == 0 and loop.notes() == ["show"]
 
@@ -333,6 +336,18 @@ def test_command_left_by_a_killed_loop_is_stopped_by_the_next(loop: Loop) -> Non
     assert code == 0 and "was killed" in said
     notes = loop.notes()
     assert notes[notes.index("hanging") + 1 :] == ["train stopped", *FIRST_PASS, "evaluate", "show"]
+
+
+def test_the_player_left_by_a_killed_loop_is_stopped_by_the_next(loop: Loop) -> None:
+    loop.plan(background=["hang"], train=["hang"], seconds=0.1)
+    process = loop.start("--generations", "1", "--overlap")
+    loop.wait_for("hanging", 2)
+    process.kill()
+    process.wait(timeout=30)
+    code, said = loop.run("--generations", "1")
+    assert code == 0 and "was killed" in said
+    notes = loop.notes()
+    assert {"train stopped", "background stopped"} <= set(notes) and notes[-2:] == ["evaluate", "show"]
 
 
 def test_the_lock_always_names_its_holder(loop: Loop) -> None:

@@ -94,6 +94,19 @@ def test_it_can_end_with_whoever_started_it(new_session: bool) -> None:
     wait_for(lambda: not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text())
 
 
+def test_it_ends_if_whoever_started_it_ended_before_it_could_ask() -> None:
+    late = "import os, time; from pipeline.priority import step_back; print('loaded', flush=True)\n"
+    late += "while os.getppid() == {}: time.sleep(0.01)\n"
+    late += "step_back(end_with_parent=True); print('went on')"
+    starting = f"import os, subprocess, sys; late = {late!r}.format(os.getpid()); "
+    starting += "subprocess.Popen([sys.executable, '-c', late]).wait()"
+    parent = subprocess.Popen([sys.executable, "-c", starting], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert parent.stdout is not None and parent.stdout.readline() == "loaded\n"
+    parent.kill()
+    parent.wait()
+    assert parent.stdout.read() == ""
+
+
 @grouped
 def test_processes_with_sessions_of_their_own_keep_the_niceness() -> None:
     start = (

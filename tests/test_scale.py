@@ -33,9 +33,10 @@ from pipeline.reports.status import status
 from pipeline.retention.compact import SETTLED, compact
 from pipeline.retention.prune import prune
 from pipeline.selfplay.numbering import numbering
+from pipeline.selfplay.others import check_same_game
 from pipeline.storage import layout, packs
 from pipeline.storage.models import newest_number, resolve_champion
-from pipeline.storage.shards import check_same_game, newest_shards, prepare_folder
+from pipeline.storage.shards import newest_shards, prepare_folder
 from pipeline.verify.command import verify
 
 SHORT, LONG = 160, 240  # generations

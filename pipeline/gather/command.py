@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.config import GatherConfig
-from pipeline.errors import FileError, MuGoError, NotYet, UsageError
+from pipeline.errors import FileError, MuGoError, NotYet
 from pipeline.games.base import AnyGame
 from pipeline.games.registry import are_related, largest
 from pipeline.gather.extraction import Reader, Scratch, in_threads
@@ -104,7 +104,8 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
 
     Raises NotYet if there are no games or too few for min_positions, UsageError for options that the games' method
     doesn't read, MuGoError if there are fewer positions than the chunks need, none that anything is learned from, a
-    full window is too small, or games are mixed, FileError if the output directory can't be written.
+    full window is too small, or games are mixed, FileError if this program knows none of the games, or the output
+    directory can't be written.
     """
     start = time.monotonic()
     skipped: list[str] = []
@@ -265,10 +266,7 @@ def _affordable_chunks(config: GatherConfig, window: Window, available: int) -> 
 
 def _game_of(window: Window) -> AnyGame:
     """The window's game; of boards of one family that of the largest, in whose columns all have room."""
-    try:
-        return largest(meta.game for meta in window.metas)
-    except UsageError as error:
-        raise FileError(window.metas[0].path, f"{error}; wanted games that this program knows") from error
+    return largest(meta.game for meta in window.metas)
 
 
 def _set_name(config: GatherConfig, window: Window) -> layout.SetName:

@@ -29,11 +29,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.counter_rng import key_of, uniforms
-from pipeline.errors import FileError, MuGoError
-from pipeline.games.registry import are_related
+from pipeline.errors import FileError, MuGoError, UsageError
+from pipeline.games.registry import are_related, recorded_game
 from pipeline.gather.sampling import PositionSampler, Spans
 from pipeline.methods.base import Method
 from pipeline.methods.registry import method_named
+from pipeline.storage import layout
 from pipeline.storage.order import Counted, generation_of, newest_files, place_generation
 from pipeline.storage.shards import ShardMeta, meta_of
 
@@ -127,9 +128,12 @@ def scan_window(
     check        called with each method of its games, before any of their positions is left out
     Opens the sidecars of the window and of what is new, and lists the generations of this window and the last one,
     whatever is behind them.
-    Raises MuGoError if the window mixes games, naming both, and whatever check raises.
+    A sidecar that names a game or method that this program doesn't know is damaged, unless all of them do.
+    Raises MuGoError if the window mixes games, naming both, FileError if all are unknown, and whatever check raises.
     """
     metas: list[ShardMeta] = []
+    known: set[tuple[str, str]] = set()  # games and methods
+    unknown: FileError | None = None  # the first sidecar that names another one
     numbers: dict[str, int] = {}
     found = new = 0
     generation: int | None = None
@@ -154,6 +158,16 @@ def scan_window(
         meta = meta_of(file, directory, on_damage)
         if meta is None:
             continue
+        if (meta.game, meta.method) not in known:
+            try:
+                recorded_game(meta.game)
+                method_named(meta.method)
+            except UsageError as error:
+                damage = FileError(layout.meta_path(meta.path), f"{error}; wanted games that this program knows")
+                unknown = unknown or damage
+                on_damage(damage)
+                continue
+            known.add((meta.game, meta.method))
         if metas and not are_related(meta.game, metas[0].game):
             if not is_full:
                 raise MuGoError(
@@ -165,6 +179,8 @@ def scan_window(
             metas.append(meta)
         found += meta.positions
         new += meta.positions if is_new else 0
+    if unknown is not None and not metas:
+        raise unknown
     size = capacity.at(total())
     inside = _inside(metas, size, reach(), total(), random_seed, searched_only, check)
     if inside:  # what the window has left is closed

@@ -4,7 +4,9 @@ Games. The newest positions stay, as many as the largest window holds: that of a
 newest models, but no fewer than a gather without options takes; or --keep-positions. So do the two newest generations,
 whatever a set or the newest model still names, and whatever no gather has counted yet. Of each older generation a
 sample stays for reports: in every worker's folder about eight shards, one at least every half hour, and the last,
-behind which numbers go on. Totals stay what they were (storage/pruned.py).
+behind which numbers go on. A folder with a damaged sidecar, a shard of another size than its sidecar says, or a
+damaged shard in the sample stays as it is; the checksums of shards that go aren't looked at. Totals stay what they were
+(storage/pruned.py).
 
 Chunks. Training takes the newest complete set. Older ones go, unless a training has begun that may be reading one.
 
@@ -43,7 +45,7 @@ from pipeline.storage.models import has_model, newest_models, newest_number, rea
 from pipeline.storage.order import Counted, ShardFile, files_of, generation_of, newest_generations
 from pipeline.storage.priorities import list_priorities, newest_priorities
 from pipeline.storage.pruned import Pruned, PrunedPlace, read_pruned, write_pruned
-from pipeline.storage.shards import parse_meta, read_meta, read_shard
+from pipeline.storage.shards import ShardMeta, parse_meta, read_meta, read_shard
 from pipeline.train.checkpoint import FILE as CHECKPOINT_FILE
 
 LEAST_POSITIONS = int(GatherConfig.model_fields["max_positions"].default)
@@ -353,7 +355,8 @@ def _sizes(place: Path, file: ShardFile) -> list[int]:
 def _prune_places(
     games: Path, pruned: Pruned, places: Sequence[_Place], progress: Progress
 ) -> tuple[Pruned, set[Path]]:
-    """Write down what the places come to, then remove what goes. Places with damaged shards stay as they are.
+    """Write down what the places come to, then remove what goes. Places with shards that _totals finds
+    damaged stay as they are.
 
     Returns what it wrote, and the places that stayed.
     """
@@ -385,9 +388,12 @@ def _remove_uncommitted(place: Path, pruned: Pruned) -> None:
 
 
 def _totals(games: Path, place: _Place, before: PrunedPlace | None) -> PrunedPlace:
-    """Raises FileError for a damaged shard."""
+    """Raises FileError for a damaged sidecar, a shard of another size than that says, a damaged one of the sample."""
     new = [file for file in place.files if before is None or file.name > before.up_to]
     metas = [read_meta(file.meta(games), file.pack) for file in new if not isinstance(file.pack, FileError)]
+    for meta in metas:
+        if meta.pack is None:
+            _check_size(meta)
     for file in place.files:
         if file.name in place.keep:
             meta = read_meta(file.meta(games))
@@ -399,6 +405,14 @@ def _totals(games: Path, place: _Place, before: PrunedPlace | None) -> PrunedPla
         games=sum(meta.games for meta in metas) + (before.games if before else 0),
         positions=sum(meta.positions for meta in metas) + (before.positions if before else 0),
     )
+
+
+def _check_size(meta: ShardMeta) -> None:
+    """Raises FileError if the shard's file is here and not as long as its sidecar says."""
+    with atomic.os_errors(meta.path), suppress(FileNotFoundError):
+        found = meta.path.stat().st_size
+        if found != meta.num_bytes:
+            raise FileError(meta.path, f"damaged: {found} bytes; its sidecar says {meta.num_bytes}")
 
 
 def _thin(games: Path, place: _Place) -> None:

@@ -32,20 +32,12 @@ from pipeline.progress import SILENT, Progress
 from pipeline.selfplay.committing import Committer
 from pipeline.selfplay.numbering import Numbering, numbering
 from pipeline.selfplay.opponents import MIRROR, Mix, parse_mix
-from pipeline.selfplay.others import Played, alone, check_lead, games_missing, wait_for_games
+from pipeline.selfplay.others import Played, alone, check_lead, check_same_game, games_missing, wait_for_games
 from pipeline.selfplay.playing import Arrival, GamePool, LocalSource, Plan, Source
 from pipeline.selfplay.resignation import LEAST_GAMES, newest_games
 from pipeline.selfplay.variety import Variety
 from pipeline.storage.models import newest_number, read_info, resolve_champion
-from pipeline.storage.shards import (
-    BOTH,
-    End,
-    GameRecord,
-    ShardMeta,
-    check_same_game,
-    prepare_folder,
-    read_shard,
-)
+from pipeline.storage.shards import BOTH, End, GameRecord, ShardMeta, prepare_folder, read_shard
 from pipeline.workers.processes import check_workers
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What other processes play into the same folder: one at a time as each worker, and what is still missing."""
+"""What others play into the same folder: one process as each worker, one game, and how many are still missing."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from pipeline.config import SelfplayConfig
 from pipeline.errors import FileError, NotYet, UsageError
+from pipeline.games.registry import are_related
 from pipeline.progress import Progress
 from pipeline.storage import atomic, layout, packs
 from pipeline.storage.order import ShardFile, files_of, newest_generations
-from pipeline.storage.shards import meta_of
+from pipeline.storage.shards import meta_of, newest_shards
 
 LOOK_SECONDS = 0.5  # between two looks at what others have played
 PATIENCE_SECONDS = 20.0  # that a process that was just started may need until it plays
@@ -43,6 +44,29 @@ def alone(config: SelfplayConfig, patience: float = 0.0) -> Iterator[None]:
                     ) from error
             time.sleep(LOOK_SECONDS / 5)
         yield
+
+
+def check_same_game(output_dir: Path, game_spec: str) -> None:
+    """Raises FileError if the newest shard there is of another game: its window would mix two.
+
+    Sidecars that name games that this program doesn't know are passed over: gather names them. If all do, FileError.
+    """
+    unknown: FileError | None = None
+    for newest in newest_shards(output_dir, lambda error: None):
+        try:
+            if are_related(newest.game, game_spec):
+                return
+        except UsageError as error:
+            path = layout.meta_path(newest.path)
+            unknown = unknown or FileError(path, f"{error}; wanted games that this program knows")
+            continue
+        raise FileError(
+            output_dir,
+            f"holds games of {newest.game} ({newest.id}), these would be of {game_spec}; "
+            "wanted a folder for each game, e.g. another --output-dir",
+        )
+    if unknown is not None:
+        raise unknown
 
 
 class Totals(NamedTuple):

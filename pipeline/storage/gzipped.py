@@ -24,9 +24,14 @@ def compress(data: bytes) -> bytes:
     return gzip.compress(data, COMPRESSION_LEVEL, mtime=0)
 
 
+def most_unpacked(num_bytes: int) -> int:
+    """How many bytes a shard of so many bytes may unpack to."""
+    return MOST_UNPACKED + MOST_RATIO * num_bytes
+
+
 def decompress(data: bytes) -> bytes:
     """Raises EOFError, ValueError or one of INFLATE_ERRORS for damaged or cut data, and for more than it may hold."""
-    most = MOST_UNPACKED + MOST_RATIO * len(data)
+    most = most_unpacked(len(data))
     stream = (isal_zlib or zlib).decompressobj(wbits=31)
     unpacked = stream.decompress(data, most)
     if not stream.eof:

@@ -14,6 +14,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -373,7 +374,7 @@ def _settle(saved_models: Path) -> None:
         return
     line = pending_promotion(saved_models)
     if line is not None:
-        atomic.append_line(saved_models / layout.PROMOTIONS, json.dumps(line, ensure_ascii=False))
+        atomic.append_line(saved_models / layout.PROMOTIONS, _journal_line(line))
     atomic.remove([intent])
 
 
@@ -391,15 +392,37 @@ def pending_promotion(saved_models: Path) -> dict[str, Any] | None:
 
 def read_journal(saved_models: Path) -> list[dict[str, Any]]:
     """Like read_promotions, but writes nothing: a promotion that a kill interrupted may be missing."""
+    return [line for _, line in _journal_lines(saved_models) if line is not None]
+
+
+def damaged_promotions(saved_models: Path, pending: dict[str, Any] | None) -> list[int]:
+    """The lines of the journal, from 1, that are no promotions, nor what a kill left of one: that is written again.
+
+    pending: see pending_promotion.
+    """
+    damaged: list[int] = []
+    following = b"" if pending is None else _journal_line(pending).encode()
+    for number, (data, line) in reversed([*enumerate(_journal_lines(saved_models), 1)]):
+        if line is not None:
+            following = data
+        elif not following.startswith(data):
+            damaged.insert(0, number)
+    return damaged
+
+
+def _journal_line(line: dict[str, Any]) -> str:
+    return json.dumps(line, ensure_ascii=False)
+
+
+def _journal_lines(saved_models: Path) -> list[tuple[bytes, dict[str, Any] | None]]:
+    """Each line as it stands in the journal, and as a promotion; None: it is damaged, or a kill left it unfinished."""
     path = saved_models / layout.PROMOTIONS
     if not atomic.exists(path):
         return []
-    lines = []
-    for text in atomic.read_bytes(path, "the journal of promotions").decode(errors="replace").splitlines():
-        try:
-            line = atomic.load_json(text)
-        except ValueError:
-            continue  # damaged, or unfinished because of a kill: settling has written it again
-        if isinstance(line, dict):
-            lines.append(line)
+    lines: list[tuple[bytes, dict[str, Any] | None]] = []
+    for data in atomic.read_bytes(path, "the journal of promotions").splitlines():
+        line = None
+        with suppress(ValueError):
+            line = atomic.load_json(data)
+        lines.append((data, line if isinstance(line, dict) else None))
     return lines

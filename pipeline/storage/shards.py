@@ -31,9 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError
-from pipeline.games.registry import are_related
 from pipeline.storage import atomic, layout, order, packs
-from pipeline.storage.gzipped import INFLATE_ERRORS, compress, decompress
+from pipeline.storage.gzipped import INFLATE_ERRORS, compress, decompress, most_unpacked
 
 if TYPE_CHECKING:
     from pipeline.storage.chunks import ColumnTypes
@@ -52,6 +51,7 @@ BOTH = 2  # learner: the model played both sides
 TRIAL_BYTES = 65_536  # about a shard's size
 MOST_GENERATION, MOST_EVALUATIONS = 2**31 - 1, 2**63 - 1
 MOST_NUMBER = 2**62  # of a game
+MOST_MOVES = 2**16 - 1  # of a game: chunks have plies as u2
 MOST_AXES, MOST_PER_MOVE = 8, 2**20  # of what a column of a method's own has for a move
 NAMES = order.ShardNames()
 SWEPT_GENERATIONS = 2  # of all workers: one that was killed may never come back
@@ -386,19 +386,6 @@ def _workers(folder: Path) -> list[str]:
     return order.folders_in(folder, layout.is_worker_name)
 
 
-def check_same_game(output_dir: Path, game_spec: str) -> None:
-    """Raises FileError if the newest shard there is of another game: its window would mix two. UsageError for a game
-    of a package that isn't there.
-    """
-    newest = next(newest_shards(output_dir, lambda error: None), None)
-    if newest is not None and not are_related(newest.game, game_spec):
-        raise FileError(
-            output_dir,
-            f"holds games of {newest.game} ({newest.id}), these would be of {game_spec}; "
-            "wanted a folder for each game, e.g. another --output-dir",
-        )
-
-
 def _columns(
     games: Sequence[GameRecord], opponents: list[str], recorded: ColumnTypes, max_result: float, version: int
 ) -> dict[str, NDArray[Any]]:
@@ -482,11 +469,15 @@ def parse_meta(path: Path, data: bytes, pack: packs.Pack | None = None) -> Shard
     try:
         lengths = np.array(raw["lengths"], np.int32)
         generation = raw["generation"]
-        num_positions, num_games = int(raw["positions"]), int(raw["games"])
-        if lengths.shape != (num_games,) or num_games < 1 or (lengths < 1).any():
+        num_positions, num_games, num_bytes = int(raw["positions"]), int(raw["games"]), int(raw["bytes"])
+        if lengths.shape != (num_games,) or num_games < 1:
             raise ValueError(f"lengths of shape {list(lengths.shape)} for {num_games} games")
+        if not 1 <= lengths.min() <= lengths.max() <= MOST_MOVES:
+            raise ValueError(f"lengths from {lengths.min()} to {lengths.max()}; wanted 1 to {MOST_MOVES}")
         if int(lengths.sum(dtype=np.int64)) != num_positions:
             raise ValueError(f"lengths of {int(lengths.sum(dtype=np.int64))} positions in all, not {num_positions}")
+        if num_positions * np.dtype(COLUMNS["moves"].dtype).itemsize > most_unpacked(num_bytes):
+            raise ValueError(f"{num_positions} positions in {num_bytes} bytes")
         if raw["version"] < COLUMNS["surprises"].since or (raw["version"] > OF_A_SEARCH and "surprises" not in raw):
             surprises = np.broadcast_to(np.float16(0), num_positions)  # takes no memory, whatever the file claims
         else:
@@ -509,7 +500,7 @@ def parse_meta(path: Path, data: bytes, pack: packs.Pack | None = None) -> Shard
             run=RunNumbers(**{name: _count(raw["run"][name], MOST_NUMBER) for name in RunNumbers._fields})
             if "run" in raw
             else None,
-            num_bytes=int(raw["bytes"]),
+            num_bytes=num_bytes,
             sha256=str(raw["sha256"]),
             pack=pack,
         )

@@ -1,4 +1,4 @@
-"""Sets of chunks: every file readable and of its set, every example from a game that there is, the hold-out apart.
+"""Sets of chunks: files are whole and of their set, examples of games that there are, hold-outs there and apart.
 
 A set without all its chunks is one that gather was stopped in and will finish: no problem. Shards that a set was made
 from may be gone since; what can't be looked up is then compared by name alone. One set is in memory at a time, eight
@@ -18,7 +18,7 @@ from pipeline.methods.registry import method_named
 from pipeline.phrases import counted
 from pipeline.progress import Progress
 from pipeline.storage import layout
-from pipeline.storage.chunks import Chunk, ColumnTypes, complete_set, list_sets, read_chunk, read_header
+from pipeline.storage.chunks import Chunk, ColumnTypes, check_holdout, complete_set, list_sets, read_chunk, read_header
 from pipeline.storage.priorities import list_priorities, read_priorities
 from pipeline.verify.findings import CHUNKS, OTHERS, Findings
 from pipeline.verify.games import KnownGames
@@ -30,10 +30,15 @@ def check_chunks(directory: Path, known: KnownGames, findings: Findings, progres
     progress.start("checking chunks", sum(map(len, sets.values())), "chunks")
     for name, files in sets.items():
         findings.count(CHUNKS, "set")
-        if complete_set(name, files) is None:
+        complete = complete_set(name, files)
+        if complete is None:
             numbered = sum(path.name != layout.holdout_name(name) for path in files)
             findings.remark(f"set {name} is incomplete: {counted(numbered, 'chunk')}; gather was stopped in it")
         _check_set(name, files, known, findings, progress)
+        if complete is not None:
+            first = complete.chunks[0]
+            with findings.checking(CHUNKS, first):
+                check_holdout(complete, read_header(first))
     progress.finish()
     for _, path in list_priorities(directory):
         with findings.checking(OTHERS, path):

@@ -9,9 +9,10 @@ many positions, and takes no longer on a long run than on a short one.
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -175,10 +176,12 @@ def _check_left_over(directory: Path, files: RunFiles, repair: bool, findings: F
 
 
 def _take_away(path: Path, found: str, repair: bool, findings: Findings) -> None:
-    """Report what is left over, and with repair remove it."""
+    """Report what is left over, and with repair remove it. What was renamed or removed meanwhile isn't left over."""
+    if not os.path.lexists(path):
+        return
     if repair:
         if path.is_dir() and not path.is_symlink():
-            with atomic.os_errors(path):
+            with atomic.os_errors(path), suppress(FileNotFoundError):  # whoever removes it, too
                 shutil.rmtree(path)
         else:
             atomic.remove([path])

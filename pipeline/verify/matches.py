@@ -29,6 +29,7 @@ def check_matches(directories: Sequence[Path], findings: Findings, progress: Pro
     for folder in folders:
         games = folder / layout.MATCH_GAMES
         with findings.checking(MATCHES, games):
+            summary = read_summary(folder)  # before the games, of which there may be more by then
             match = read_match(folder, with_summary=False)
             verify_match(match)
             if layout.parse_match_name(folder.name) != (match.header.challenger, match.header.champion):
@@ -36,7 +37,6 @@ def check_matches(directories: Sequence[Path], findings: Findings, progress: Pro
                 raise FileError(games, f"{found}; wanted the players of its folder's name; was it renamed?")
             findings.count(MATCHES, "match")
             findings.count(MATCHES, "game", len(match.games))
-            summary = read_summary(folder)
             if summary is not None:
                 _check_summary(match, summary)
                 findings.count(MATCHES, "summary")

@@ -1,8 +1,9 @@
 """Models, the champion and the journal of promotions.
 
-Every model is readable and fits its network; best_model is the last promotion of the journal; every promotion is a
-match that its challenger won, which is decided again from the match's games under the rule that it was begun with.
-Matches that were removed since can't be asked: a remark.
+Every model is readable and fits its network; best_model is the last promotion of the journal; every line of that is a
+promotion, or what a kill left of the next one; every promotion is a match that its challenger won, which is decided
+again from the match's games under the rule that it was begun with. Matches that were removed since can't be asked: a
+remark.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from pipeline.games.registry import recorded_game
 from pipeline.methods.registry import method_named
 from pipeline.phrases import counted
 from pipeline.progress import Progress
-from pipeline.storage import layout
+from pipeline.storage import atomic, layout
 from pipeline.storage.matches import has_match, read_match
 from pipeline.storage.models import (
     Model,
+    damaged_promotions,
     has_model,
     newest_models,
     pending_promotion,
@@ -98,22 +100,24 @@ def _check_model(model: Model, findings: Findings) -> None:
 def _check_champion(saved_models: Path, findings: Findings, since: int) -> None:
     link = saved_models / layout.CHAMPION
     with findings.checking(MODELS, saved_models):
-        journal = read_journal(saved_models)
+        target, journal, pending = _promotions(saved_models)
         if not journal and not os.path.lexists(link):
             findings.remark(f"no champion yet: init was stopped before it set {layout.CHAMPION}; run it again")
             return
         resolve_champion(link)
-        pending = pending_promotion(saved_models)
         if pending is not None:
             findings.remark(
                 f"the promotion of {pending.get('champion')} isn't in the journal yet; evaluate completes it"
             )
             journal.append(pending)
-        if not link.is_symlink():
+        damaged = damaged_promotions(saved_models, pending)
+        for number in damaged:
+            found = f"its line {number} is no promotion, nor what a kill left of the next one"
+            findings.problem(MODELS, saved_models / layout.PROMOTIONS, f"{found}; restore it from a copy, or remove it")
+        if target is None:
             raise FileError(link, "it is no symlink; wanted a link to a model; move it away and link it")
         last = journal[-1].get("champion") if journal else None
-        target = link.readlink()
-        if str(target) != last:
+        if target != last and not damaged:
             found = f"it points to {target}, the last promotion is {'missing' if last is None else f'of {last}'}"
             raise FileError(
                 link, f"{found}; if you re-pointed it by hand all is well, else point it to {last or target}"
@@ -121,6 +125,18 @@ def _check_champion(saved_models: Path, findings: Findings, since: int) -> None:
         for line in journal:
             if _number(str(line.get("champion"))) >= since:
                 _check_promotion(saved_models, line, findings)
+
+
+def _promotions(saved_models: Path) -> tuple[str | None, list[dict[str, Any]], dict[str, Any] | None]:
+    """Of one moment: where best_model points, None if it is no link; the journal; a promotion that isn't in it yet."""
+    link = saved_models / layout.CHAMPION
+    while True:
+        atomic.bring(link)
+        target = os.readlink(link) if link.is_symlink() else None
+        pending = pending_promotion(saved_models)
+        journal = read_journal(saved_models)
+        if (os.readlink(link) if link.is_symlink() else None) == target:
+            return target, journal, pending if not journal or journal[-1] != pending else None
 
 
 def _check_promotion(saved_models: Path, line: Mapping[str, Any], findings: Findings) -> None:
@@ -174,7 +190,8 @@ def _match_folder(saved_models: Path, named: object) -> Path | None:
     if not isinstance(named, str):
         return None
     path = Path(named)
-    for folder in (saved_models.parent / path, saved_models.parent / "data/evaluate" / path.name):
+    within = Path(*path.parts[-2:]) if path.parent.name == layout.REQUIRED else path.name
+    for folder in (saved_models.parent / path, saved_models.parent / "data/evaluate" / within):
         if has_match(folder):
             return folder
     return None

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from pipeline.errors import MuGoError
+from pipeline.errors import FileError, MuGoError
 from pipeline.gather import window as window_module
 from pipeline.gather.window import Capacity, Window, holdout_games, scan_window
 from pipeline.methods.base import Positions
@@ -127,6 +127,21 @@ def test_mixed_games_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
         scan(monkeypatch, [meta(2, [5]), meta(1, [5], game="go:13")], 10)
     assert "\n" not in str(caught.value)
     scan(monkeypatch, [meta(2, [5]), meta(1, [5], game="go:13")], 5)  # the other one is outside
+
+
+@pytest.mark.parametrize("change", [{"game": "ho:9"}, {"game": "go:9,komi"}, {"method": "alphazerp"}])
+def test_a_sidecar_of_an_unknown_game_or_method_is_skipped_unless_there_is_no_other(
+    monkeypatch: pytest.MonkeyPatch, change: dict[str, str]
+) -> None:
+    metas = [replace(meta(3, [5]), **change), meta(2, [3]), replace(meta(1, [4]), **change)]  # type: ignore[arg-type]
+    lay_out(monkeypatch, metas)
+    told: list[FileError] = []
+    window = scan_window(Path("selfplay"), Capacity(100), NOTHING, 0.0, told.append)
+    assert window.metas == (metas[1],) and window.num_positions == 3
+    assert [error.path for error in told] == [layout.meta_path(metas[index].path) for index in (0, 2)]
+    lay_out(monkeypatch, [metas[0], metas[2]])
+    with pytest.raises(FileError, match=rf"{layout.meta_path(metas[0].path).name}: .*wanted games that this program"):
+        scan_window(Path("selfplay"), Capacity(100), NOTHING, 0.0, told.append)
 
 
 # Holding out

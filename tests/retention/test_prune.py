@@ -239,9 +239,10 @@ def test_after_a_compact_that_was_killed_before_it_removed_what_it_had_packed(ru
         read_shard(meta.path, meta)
 
 
-def test_a_damaged_shard_keeps_its_place_as_it_is(run):
+@pytest.mark.parametrize("which", [-1, -2], ids=["in the sample", "among those that go"])
+def test_a_damaged_shard_keeps_its_place_as_it_is(run, which):
     place = run / SELFPLAY / "000002-a" / "w01"
-    (place / sorted(packs.shards_in(place))[-1].shard).write_bytes(b"x")
+    (place / sorted(packs.shards_in(place))[which].shard).write_bytes(b"x")
     heard = Heard()
     done = prune(PruneConfig(directory=run, apply=True, keep_positions=WINDOW), heard)
     assert len(heard.warned) == 1 and "stays as it is" in heard.warned[0]

@@ -1,6 +1,7 @@
 """The selfplay stage: what it commits, and what it refuses."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,11 +24,13 @@ from pipeline.reports.show_records import show_shard
 from pipeline.selfplay import command as stage
 from pipeline.selfplay import committing, playing
 from pipeline.selfplay.command import selfplay
+from pipeline.selfplay.others import check_same_game
 from pipeline.storage import atomic
 from pipeline.storage.models import set_champion
-from pipeline.storage.shards import BOTH, End, GameRecord, newest_shards, read_shard
+from pipeline.storage.shards import BOTH, End, GameRecord, newest_shards, read_shard, write_shard
 from tests.helpers import Heard, make_champion, make_model
 from tests.search.helpers import hashed_evaluator
+from tests.storage.random_games import random_games
 
 
 def config_for(tmp_path: Path, **options) -> SelfplayConfig:
@@ -275,6 +278,19 @@ def test_games_of_another_board_do_not_go_into_the_same_folder(tmp_path):
         selfplay(config_for(tmp_path, network=other))
     assert sorted((tmp_path / "selfplay").rglob("*")) == before
     selfplay(config_for(tmp_path, network=other, output_dir=tmp_path / "elsewhere", games=2))
+
+
+def test_a_sidecar_that_names_an_unknown_game_is_passed_over_unless_all_do(tmp_path):
+    folder = tmp_path / "selfplay"
+    for number, game in enumerate(("tictactoe", "tictactoe", "ticta\x7ftoe")):
+        path = write_shard(folder, f"00000{number}-a", "w00", game, random_games(parse_game("tictactoe"), 1), {})
+    check_same_game(folder, "tictactoe")
+    with pytest.raises(FileError, match="holds games of tictactoe"):
+        check_same_game(folder, "connect4")
+    shutil.rmtree(folder / "000000-a")
+    shutil.rmtree(folder / "000001-a")
+    with pytest.raises(FileError, match=rf"{path.stem}\.meta: .*unknown name"):
+        check_same_game(folder, "tictactoe")
 
 
 def test_a_flipped_bit_in_the_weights_is_an_error(tmp_path):

@@ -175,6 +175,8 @@ def test_the_newest_games_of_few_models(tmp_path: Path) -> None:
     (path,) = (tmp_path / "000007-a/w00").glob("*.gz")
     path.write_bytes(b"")
     assert values(newest_games(tmp_path, "go:9", most=15)) == [-n / 10 for n in (8, 6) for _ in range(10)]
+    put(tmp_path, record(-0.9, no_resign=True), model="000008-a", game="ho:9")  # a damaged sidecar
+    assert values(newest_games(tmp_path, "go:9", most=15)) == [-n / 10 for n in (8, 6) for _ in range(10)]
     put(tmp_path, record(-0.5, no_resign=True), model="000009-a", game="go:5")
     assert newest_games(tmp_path, "go:9") == [] and len(newest_games(tmp_path, "go:5")) == 1
     assert newest_games(tmp_path / "missing", "go:9") == []

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -21,10 +22,13 @@ from pipeline.reports.run_files import RunFiles, look_at
 from pipeline.storage import atomic, layout, packs
 from pipeline.storage.chunks import read_chunk, write_chunk
 from pipeline.storage.evaluations import Evaluation, write_evaluation
+from pipeline.storage.matches import Match, read_match
 from pipeline.storage.models import read_journal, set_champion
 from pipeline.storage.shards import read_meta, read_shard, write_shard
 from pipeline.verify import command
 from pipeline.verify import games as verify_games
+from pipeline.verify import matches as verify_matches
+from pipeline.verify import models as verify_models
 from pipeline.verify.command import VerifySummary, verify
 from tests.helpers import make_model
 from tests.runs import make_run
@@ -143,7 +147,7 @@ def test_a_file_with_a_checksum_that_is_damaged_or_missing(
 ) -> None:
     path = one_of(run, pattern)
     harm(path)
-    if harm is Path.unlink and "training_data" in pattern:  # an incomplete set, or one without a hold-out
+    if harm is Path.unlink and "training_data" in pattern and "holdout" not in pattern:  # an incomplete set
         assert problems(run) == []
         return
     (found,) = problems(run)
@@ -257,6 +261,7 @@ def test_a_renamed_chunk(run: Path) -> None:
 
 def test_an_incomplete_set_is_no_problem(run: Path) -> None:
     one_of(run, "data/training_data/*-of-*.h5").unlink()
+    one_of(run, "data/training_data/*-holdout.h5").unlink()
     found = check(run)
     assert found.clean and "incomplete" in found.remarks[0]
 
@@ -290,6 +295,52 @@ def test_a_promotion_by_another_match(run: Path) -> None:
     assert "wanted their own match" in found
 
 
+def test_the_match_of_a_further_condition_is_its_own(run: Path) -> None:
+    """In a run that was moved, with a match of the same players for the promotion itself."""
+    match, journal = games_file(run).parent, run / "saved_models/promotions.jsonl"
+    lines = read_journal(run / "saved_models")
+    result = {"needed": 1.0, "match": f"runs/ttt/data/evaluate/required/{match.name}", "passed": True}
+    lines[-1]["guards"] = {"000000-init>=1": result}
+    journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = check(run)
+    assert found.clean and "for the condition 000000-init>=1 is gone" in found.remarks[0]
+    shutil.copytree(match, match.parent / "required" / match.name)
+    (problem,) = problems(run)
+    assert "was promoted, but" in problem and f"required/{match.name}" in problem
+
+
+def test_a_match_that_ends_while_verify_reads(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = games_file(run).parent
+    summary = folder / "summary.json"
+    ended = summary.read_text()
+    games = (folder / "games.jsonl").read_text().splitlines(keepends=True)
+    summary.unlink()
+    (folder / "games.jsonl").write_text("".join(games[:-3]))
+
+    def read_and_end(folder: Path, with_summary: bool) -> Match:
+        found = read_match(folder, with_summary)
+        (folder / "games.jsonl").write_text("".join(games))
+        summary.write_text(ended)
+        return found
+
+    monkeypatch.setattr(verify_matches, "read_match", read_and_end)
+    monkeypatch.setattr(verify_models, "_check_promotion", lambda *line: None)
+    assert problems(run) == []
+
+
+def test_a_promotion_while_verify_reads(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    third = make_model(run / "saved_models", 2)
+
+    def read_and_promote(saved_models: Path) -> list[dict[str, Any]]:
+        found = read_journal(saved_models)
+        set_champion(saved_models, third, {"reason": "by hand"})
+        return found
+
+    monkeypatch.setattr(verify_models, "read_journal", read_and_promote)
+    found = check(run)
+    assert (found.problems, found.remarks) == ([], []) and found.checked["models"]["promotion"] == 3
+
+
 def test_a_match_that_is_gone_is_a_remark(run: Path) -> None:
     shutil.rmtree(run / "data/evaluate")
     found = check(run)
@@ -320,15 +371,34 @@ def test_an_init_that_a_kill_interrupted(run: Path) -> None:
     assert found.clean and "init was stopped" in found.remarks[0]
 
 
+def test_a_damaged_line_of_the_journal(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = run / "saved_models/promotions.jsonl"
+    first, last = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(first + last[:40] + b"\n" + last[:9] + b"\n\n" + last)  # two kills
+    assert problems(run) == []
+    for damaged, number in ((b"#" + first[1:] + last, 1), (first + b"#" + last[1:], 2), (first + last + last[:40], 3)):
+        journal.write_bytes(damaged)
+        (problem,) = problems(run)
+        assert problem.startswith(f"saved_models/promotions.jsonl: its line {number} is no promotion")
+    journal.write_bytes(first + last)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(atomic, "append_line", interrupted)
+        set_champion(run / "saved_models", make_model(run / "saved_models", 2), {"reason": "by hand"})
+    line = (run / "saved_models" / layout.INTENT).read_text()
+    journal.write_bytes(first + last + json.dumps(json.loads(line)).encode()[:30])
+    assert problems(run) == []
+
+
+def interrupted(*args: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_a_promotion_that_a_kill_interrupted(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved_models = run / "saved_models"
     third = make_model(saved_models, 2)
 
-    def killed(*args: object) -> None:
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(atomic, "append_line", killed)
+        patch.setattr(atomic, "append_line", interrupted)
         set_champion(saved_models, third, {"reason": "by hand"})
     found = check(run)
     assert found.clean and "isn't in the journal yet" in found.remarks[0]
@@ -408,6 +478,24 @@ def test_a_pack_that_is_committed_while_verify_reads_stays(run: Path, monkeypatc
 
     found = check(run, repair=True)
     assert torn.exists() and [one for one in found.problems if one.subject == "left over"] == []
+
+
+@pytest.mark.parametrize("repair", [False, True])
+def test_what_was_left_over_and_is_gone_by_now_is_no_problem(
+    run: Path, monkeypatch: pytest.MonkeyPatch, repair: bool
+) -> None:
+    """As beside a loop: temporary files get their names, and prune removes a shard whose .meta it has removed."""
+
+    def look_and_lose(directory: Path, whole: bool) -> RunFiles:
+        left_over(run)
+        found = look_at(directory, whole)
+        for path in (directory / one for one in (*found.temporaries, *found.uncommitted)):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        return found
+
+    monkeypatch.setattr(command, "look_at", look_and_lose)
+    found = check(run, repair)
+    assert [one.where for one in found.problems] == ["data/ratings.json", "saved_models/.000001-b1c8.training"]
 
 
 def test_what_has_no_sidecar_stays_while_another_process_packs(run: Path) -> None:
