@@ -25,6 +25,7 @@ from pipeline.storage.chunks import newest_complete_set, read_chunk
 from pipeline.storage.matches import list_matches, read_match
 from pipeline.storage.models import list_models, read_info, read_model, read_promotions, resolve_champion
 from pipeline.storage.shards import newest_shards, read_shard
+from pipeline.train.checkpoint import FILE as CHECKPOINT
 
 ROOT = Path(__file__).parent.parent
 GAMES = 30
@@ -147,33 +148,41 @@ def test_games_go_on_beside_the_other_stages(run: Run) -> None:
     assert "failed" not in said and "nobody plays" not in said
 
 
+TRAINING, MATCH = f"saved_models/.000001-*.training/{CHECKPOINT}", "data/evaluate/000001-*-vs-*/games.jsonl"
+
+
 def test_killed_in_every_stage_and_run_again(run: Run) -> None:
+    """Stages are known by their files: what the loop says of training depends on where the last kill struck."""
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")
     delays = random.Random(seed)
+    longer = PRESET.replace("epochs: 1,", "epochs: 60,").replace("games: 4,", "games: 200,")
+    (run.folder / "tiny.yaml").write_text(longer)  # so that a kill can't miss
     kills = [
-        ("init", signal.SIGKILL),
-        ("1 of 1: selfplay", signal.SIGKILL),
-        ("1 of 1: selfplay", signal.SIGTERM),
-        ("1 of 1: gather", signal.SIGKILL),
-        ("1 of 1: train", signal.SIGTERM),
-        ("1 of 1: train", signal.SIGKILL),
-        ("generation 1: evaluate", signal.SIGKILL),
+        ("init", "*", signal.SIGKILL, 2.0),
+        ("selfplay", "*", signal.SIGKILL, 2.0),
+        ("selfplay", "*", signal.SIGTERM, 2.0),
+        ("gather, train", "*", signal.SIGKILL, 1.0),
+        ("train", TRAINING, signal.SIGTERM, 0.3),
+        ("train", TRAINING, signal.SIGKILL, 0.3),
+        ("generation 1: evaluate", MATCH, signal.SIGKILL, 0.1),
     ]
-    for stage, number in kills:
+    for stage, file, number, most in kills:
         process = run.start(generations=1)
-        while process.poll() is None and stage not in run.log.read_text():
-            time.sleep(0.02)
-        time.sleep(delays.uniform(0, 4))
+        run.wait_until_said(stage, process)
+        while not list(run.folder.glob(file)):
+            assert process.poll() is None, run.log.read_text()
+            time.sleep(0.01)
+        time.sleep(delays.uniform(0, most))
         if number == signal.SIGTERM:
             process.terminate()
-            assert process.wait(timeout=100) in (143, 0)
+            assert process.wait(timeout=100) == 143
         else:
-            try:
-                os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                break  # it was faster, and has finished
+            os.killpg(process.pid, signal.SIGKILL)
             process.wait(timeout=30)
+        assert stage != "train" or list(run.folder.glob(TRAINING))  # it struck
+    (games,) = run.folder.glob(MATCH)
+    assert not (games.parent / "summary.json").exists()
     run.finish(generations=1)
     run.check(generations=1)
 

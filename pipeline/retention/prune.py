@@ -278,6 +278,7 @@ def _plan_games(directory: Path, keep: int, plan: _Plan, progress: Progress) -> 
     def work() -> list[Removal]:
         for place in dict.fromkeys(old):  # what a run that was cut off left
             finish(place, progress)
+            atomic.sweep(place)
             _remove_uncommitted(place, pruned)
         after, stayed = pruned, set[Path]()
         if going:
