@@ -137,7 +137,7 @@ class Gtp:
             try:
                 self.session.change_game(self._game.on_board(size).without_move_limit())
             except UsageError:
-                only = "5 to 19" if self._game.num_global_planes else str(self._game.board_shape[0])
+                only = "5 to 19, komi allowing" if self._game.num_global_planes else str(self._game.board_shape[0])
                 raise GtpError(f"unacceptable size: found {size}, this model plays {only}") from None
             self.session.warm_up()  # the first move on a board would be made on its clock
         return self._on_clear_board([])

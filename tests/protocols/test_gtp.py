@@ -126,7 +126,7 @@ def test_a_model_of_all_boards_takes_any_size_and_komi():
     assert say("final_score") == "= B+160"  # one black stone owns 169 points
     assert say("komi 200") == "? unacceptable komi: found 200, wanted a multiple of 0.5 that the board has room for"
     assert say("komi 0.3").startswith("? unacceptable komi") and say("get_komi") == "= 9"
-    assert say("boardsize 20") == "? unacceptable size: found 20, this model plays 5 to 19"
+    assert say("boardsize 20") == "? unacceptable size: found 20, this model plays 5 to 19, komi allowing"
     assert say("boardsize 5") == "=" and say("get_komi") == "= 9" and "ply 0" in say("showboard")
     assert say("komi -3") == "=" and say("get_komi") == "= -3"
     assert say("final_score") == "= B+3"

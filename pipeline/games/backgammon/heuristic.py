@@ -88,7 +88,9 @@ def lead(mine: Numbers, theirs: Numbers) -> Numbers:
 
 
 def _in_a_row(made: NDArray[np.bool_]) -> Numbers:
-    """[M, 25] 1, and more for each made point in a row with this one: primes hold better than single points."""
+    """[M, 25] 1, and more for each made point in a row with this one: primes hold better than single points. Checkers
+    that have been borne off count as one below the first: it is a yardstick, which stays as it was measured.
+    """
     run = np.ones(made.shape)
     for step in (1, 2, 3):
         together = np.ones(made.shape, bool)

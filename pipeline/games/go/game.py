@@ -145,6 +145,8 @@ class Go(BoardGame, OneAnalysis):
             return super().on_board(size)
         if size not in SIZES:
             raise UsageError(f"{self.spec}: found size {size}; wanted {SIZES[0]} to {SIZES[-1]}")
+        if not _is_komi(self.komi, size * size):
+            raise UsageError(f"{self.spec}: komi {self.komi:g} on size {size}; wanted a board of more points than that")
         return self._like(size, self.komi, None)
 
     def as_seen(self, other: AnyGame) -> Self | None:

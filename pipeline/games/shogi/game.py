@@ -52,7 +52,7 @@ from pipeline.games.shogi.moves import NUM_KINDS
 
 SIZES = (9, 5)
 MOVE_LIMITS = {9: 512, 5: 256}
-LONGEST = 10_000  # plies of a game without a move limit
+LONGEST = 9_999  # plies of a game without a move limit
 OVERLOOKED = (kernels.REPETITION, kernels.PERPETUAL_CHECK, kernels.DECLARATION, kernels.BOTH_ENTERED)  # see played_on
 DECLARATIONS = {"27": kernels.RULE_27, "24": kernels.RULE_24, "off": kernels.NO_RULE}
 ZOBRIST_SEED = 20261125  # part of no file format: keys never leave a process

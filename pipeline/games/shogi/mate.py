@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pipeline.games.base import History, States
+from pipeline.games.shogi import kernels
 from pipeline.games.shogi.game import Shogi
 
 INFINITE = 1 << 40
@@ -53,7 +54,8 @@ class MateSearch:
 
     def __init__(self, game: Shogi, enough: Callable[[], bool] = lambda: False) -> None:
         """enough: asked now and then; True ends the search."""
-        self._game, self._enough = game.without_move_limit(), enough
+        # Nobody declares on the way to a mate: the game goes on where it could be, as Game.played_on says.
+        self._game, self._enough = Shogi(game.size, kernels.NO_RULE).without_move_limit(), enough
         self._known: dict[int, _Position] = {}
         self._path: set[int] = set()
         self.positions = 0  # looked at
@@ -62,6 +64,7 @@ class MateSearch:
         """The actions that mate from state [1, S], both sides', as short and as long as each can make it among the
         lines that were looked at; or Mate.
         """
+        state = self._game.played_on(state)
         root = self._known[int(self._game.keys(state)[0])] = _Position(state)
         try:
             self._search(root, INFINITE, INFINITE, True, 0)

@@ -147,10 +147,13 @@ def load(
 
 
 def offered(game: Game) -> list[str]:
-    """The specs of what a model of this game plays on the page: its own board, or of all boards the usual ones."""
+    """The specs of what a model of this game plays on the page: its own board, or of all boards the usual ones that
+    have room for its komi.
+    """
     if not game.num_global_planes:
         return [game.spec]
-    return [parse_game(f"go:{side},komi={game.gtp_komi}").spec for side in USUAL_BOARDS]
+    komi = game.gtp_komi or 0.0
+    return [parse_game(f"go:{side},komi={komi}").spec for side in USUAL_BOARDS if abs(komi) <= side * side]
 
 
 def _read(path: Path) -> Model:

@@ -44,6 +44,10 @@ def test_relations() -> None:
         plain.on_board(9)
     with pytest.raises(UsageError, match="5 to 19"):
         home.on_board(4)
+    much = parse_game("go:any,komi=30")
+    assert parse_game(recorded := much.on_board(6).spec).spec == recorded
+    with pytest.raises(UsageError, match="komi 30 on size 5; wanted a board of more points"):
+        much.on_board(5)
 
 
 @pytest.mark.parametrize("side", [5, 9, 13])

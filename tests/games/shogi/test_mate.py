@@ -7,6 +7,7 @@ import pytest
 
 from pipeline.games.base import History
 from pipeline.games.registry import parse_game
+from pipeline.games.shogi import kernels
 from pipeline.games.shogi.mate import Mate, MateSearch
 
 SHOGI = parse_game("shogi")
@@ -24,6 +25,13 @@ GAMES = 6
 def test_known_positions(sfen, plies):
     found = MateSearch(SHOGI).find(SHOGI.from_sfen(sfen))
     assert found is Mate.NONE if plies is None else len(found) == plies
+
+
+def test_a_position_that_could_be_declared_has_its_mate():
+    state = SHOGI.from_sfen("8k/GG7/KPPPPPPPP/9/9/9/9/9/9 b 2R2B2G 1")
+    assert SHOGI.ends(state)[0] == kernels.DECLARATION
+    found = MateSearch(SHOGI).find(state)
+    assert isinstance(found, tuple) and SHOGI.line_names(state, found)[0] in ("G*1b", "G*2b")
 
 
 def test_it_can_be_stopped():
