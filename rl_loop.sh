@@ -143,6 +143,19 @@ time_share() {
     thousandths=$((elapsed < limit ? elapsed * 1000 / limit : 1000))
     share=(--time-share "$((thousandths / 1000)).$(printf %03d $((thousandths % 1000)))")
 }
+# training_share: where training of the next model was cut off, sets $share to what it was begun with: at another share
+# settings may have other values, and it would begin anew. Else keeps $share in a file, with model and preset.
+training_share() {
+    local file=data/.rl_loop.training of="$((generation + 1)) $preset" kept kept_of
+    if is_begun && read -r kept kept_of 2>/dev/null <"$file" && [[ $kept_of == "$of" ]]; then
+        share=(--time-share "$kept")
+    elif ((limit)); then
+        { echo "${share[1]} $of" >"$file.new" && mv "$file.new" "$file"; } 2>/dev/null ||
+            say "cannot write $PWD/$file: if this training is cut off, it may begin anew"
+    else
+        rm -f "$file"
+    fi
+}
 
 newest_model() {
     local models=(saved_models/[0-9][0-9][0-9][0-9][0-9][0-9]-*/)
@@ -163,6 +176,7 @@ evaluated() {
 main() {
     local code=0 share=() where=()
     [[ $1 =~ ^(init|compact|prune)$ ]] || time_share
+    [[ $1 != train ]] || training_share
     [[ -z $engine || ! $1 =~ ^(selfplay|evaluate)$ ]] || where=(--engine "$engine")
     run "$python" "$root/main.py" "$@" ${where[@]+"${where[@]}"} ${share[@]+"${share[@]}"} || code=$?
     note_time
@@ -186,10 +200,12 @@ end_player() {
     wait "$player" || true
     player=
 }
-# begun_training: whether training of the next model was cut off, and says so. It goes on with the set that it was begun
-# with: of games that have been played since, gather would make another.
+# is_begun: whether training of the next model was cut off.
+is_begun() { compgen -G "$(printf 'saved_models/.%06d-*.training' $((generation + 1)))" >/dev/null; }
+# begun_training: the same, and says so. It goes on with the set that it was begun with: of games that have been played
+# since, gather would make another.
 begun_training() {
-    compgen -G "$(printf 'saved_models/.%06d-*.training' $((generation + 1)))" >/dev/null || return 1
+    is_begun || return 1
     say "$next: train, from where it stopped"
 }
 # more_games: what is missing of the next generation's games, by whoever plays already, or by a command of its own.

@@ -450,6 +450,42 @@ def test_stages_hear_how_much_of_the_time_is_over(loop: Loop) -> None:
     assert loop.run("--generations", "1")[0] == 0 and not (loop.folder / "shares").exists()
 
 
+def test_a_training_that_was_cut_off_goes_on_at_the_share_of_time_that_it_was_begun_with(loop: Loop) -> None:
+    run = loop.folder / "run"
+
+    def trained_at() -> list[str]:
+        """The shares that train was given; they are forgotten."""
+        lines = (loop.folder / "shares").read_text().splitlines()
+        (loop.folder / "shares").unlink()
+        return [share for command, share in map(str.split, lines) if command == "train"]
+
+    def cut_off(seconds: int, *options: str) -> None:
+        (run / "data/.rl_loop.seconds").write_text(f"{seconds}\n")
+        loop.plan(train=["hang"])
+        loop.forget()
+        process = loop.start(*options)
+        loop.wait_for("hanging")
+        process.terminate()
+        process.communicate(timeout=30)
+
+    assert loop.run("--generations", "1")[0] == 0
+    cut_off(60_000, "--minutes", "2000")
+    (run / "saved_models/.000002-b1c8.training").mkdir()
+    cut_off(100_000, "--minutes", "2000")  # and once more
+    (begun, again) = trained_at()
+    assert again == begun and begun.startswith("0.50")
+    (run / "data/.rl_loop.seconds").write_text("100000\n")
+    assert loop.run("--minutes", "5000", "--generations", "3")[0] == 0  # other minutes make it another share, too
+    (ended, later) = trained_at()
+    assert ended == begun and later.startswith("0.33")
+    cut_off(60_000, "--minutes", "2000", "--generations", "4")
+    (run / "saved_models/.000004-b1c8.training").mkdir()
+    (run / "data/.rl_loop.seconds").write_text("100000\n")
+    assert loop.run("--minutes", "2000", "--generations", "4", "--preset", "go9")[0] == 0
+    (of_one, of_another) = trained_at()  # whose training begins anew
+    assert of_one.startswith("0.50") and of_another.startswith("0.83")
+
+
 def test_time_is_noted_when_the_loop_is_stopped(loop: Loop) -> None:
     loop.plan(selfplay=["hang"])
     process = loop.start("--minutes", "1")
