@@ -356,6 +356,7 @@ def test_the_lock_always_names_its_holder(loop: Loop) -> None:
     loop.wait_for("init")
     lock, seen = loop.folder / "run/data/.rl_loop.lock", set()
     while "hanging" not in loop.notes():
+        assert process.poll() is None
         seen.add(lock.read_text().rpartition("\n")[0].rpartition("\n")[2].split(" ")[0])
     process.terminate()
     process.communicate(timeout=30)

@@ -89,8 +89,7 @@ def test_wrong_options_exit_2_and_are_named(home: Path, options: list[str], said
 def test_ctrl_c_ends_the_server(home: Path) -> None:
     process = start(home, "--port", "8001")
     assert process.stdout is not None
-    while process.stdout.readline().strip() != "waiting":
-        pass
+    assert "waiting" in map(str.strip, process.stdout)  # read up to that line
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130 and "stopped; the games on the page have ended with it" in said

@@ -757,8 +757,9 @@ def command(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
-def test_a_watcher_a_second_one_and_its_end(run: Path) -> None:
+def test_a_watcher_a_second_one_and_its_end(run: Path, request: pytest.FixtureRequest) -> None:
     first = command("--json")
+    request.addfinalizer(first.kill)
     assert first.stdout is not None
     first.stdout.readline()  # it has finished an evaluation
     second = command("--once")

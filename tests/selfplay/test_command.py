@@ -341,11 +341,14 @@ def test_a_killed_run_leaves_whole_shards(tmp_path, how):
     command = [sys.executable, "main.py", "selfplay", *options.split()]
     command += ["--games", "1000000", "--readouts", "8", "--commit-seconds", "0.1"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
-    deadline = time.monotonic() + 60
-    while not list(newest_shards(output)) and time.monotonic() < deadline and process.poll() is None:
-        time.sleep(0.05)
-    process.send_signal(how)
-    _, errors = process.communicate(timeout=60)
+    try:
+        deadline = time.monotonic() + 60
+        while not list(newest_shards(output)) and time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.05)
+        process.send_signal(how)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[how], errors
     before = len(all_games(output))  # reads and checks every shard
     assert before > 0
