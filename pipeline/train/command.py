@@ -6,10 +6,10 @@ it and ends with the same weights as a run that was never interrupted; any other
 whole, with its optimiser's state, which the next training continues, and positions of the window for int8
 (``calibration.py``).
 
-With priority_exponent > 0 examples are sampled by priorities (``replay.py``), which change after every batch and are
-also kept beside the chunks: with each checkpoint and at the end. A training starts from the priorities stored for its
-set or, for positions that were in an earlier set, for that one; an interrupted run takes them from its checkpoint. Such
-a set is held in memory whole. With max_samples_per_position > 0 the run ends before the model and its ancestors have
+With priority_exponent > 0 examples are sampled by priorities (``replay.py``), which change after every batch. The
+checkpoint has them, and a training that ends keeps them beside the chunks, just before its model appears. A training
+starts from the priorities stored for its set or, for positions that were in an earlier set, for that one; an
+interrupted run takes them from its checkpoint. Such a set is held in memory whole. With max_samples_per_position > 0 the run ends before the model and its ancestors have
 been trained on more samples per position made by self-play than that. With a network_size larger than the original's
 the network grows first, from the weights that the original plays with; its optimiser starts anew and counts its steps
 from 0.
@@ -441,6 +441,9 @@ class _Run:
                 self._show_measured(metrics, curves, holdout_curves)
             info = self._info(new_model, metrics, speed)
             if self._writes:
+                if self._replay:
+                    path = self._config.directory / layout.priorities_name(self._dataset.id)
+                    write_priorities(path, self._replay.priorities)
                 optimizer = self._trainer.optimizer_state
                 write_model(new_model, info, self._trainer.weights, optimizer, self._calibration)
                 remove_stale_priorities(self._config.directory, self._dataset.id)
@@ -537,9 +540,6 @@ class _Run:
         so_far = {**vars(self._done), "seconds": self._done.seconds + time.perf_counter() - self._started}
         state = State(so_far, self._trainer.weights, self._trainer.optimizer_state, arrays)
         self._checkpoint.write(state)
-        if replay:
-            # Later than the checkpoint: a kill in between leaves a run that can go on, and older priorities.
-            write_priorities(self._config.directory / layout.priorities_name(self._dataset.id), replay.priorities)
 
     def _count(self, result: StepResult) -> None:
         done = self._done

@@ -651,6 +651,25 @@ class TestPriorities:
         assert_equal_models(whole.model, Path("parts/000001-x"))
         assert take_priorities() == wanted
 
+    def test_a_training_that_does_not_end_keeps_the_old_ones(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        options = {"priority_exponent": 0.6, "checkpoint_seconds": 0}
+        train(config(**paths("a"), **options))
+        before = priorities_file().read_bytes()
+        with pytest.raises(KeyboardInterrupt):
+            train(config(**paths("b"), **options), Stopper(7))
+        assert priorities_file().read_bytes() == before
+        real = trainer.Trainer.step
+
+        def step(self, batch):
+            return real(self, batch._replace(value=batch.value * float("nan")) if self.total_steps == 9 else batch)
+
+        monkeypatch.setattr(trainer.Trainer, "step", step)
+        with pytest.raises(MuGoError, match="the loss is not finite"):
+            train(config(**paths("b"), **options))
+        assert priorities_file().read_bytes() == before
+
     def test_without_them_no_file_is_made(self, folder: Path) -> None:
         train(config())
         assert list(Path("data/training_data").glob("*priorities*")) == []
