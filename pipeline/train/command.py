@@ -368,7 +368,7 @@ class _Run:
     ) -> None:
         """game: of the chunks. group: of the processes that train together; only the first one writes."""
         from pipeline.train.dataset import MEMORY_BYTES, Dataset, holdout_batches
-        from pipeline.train.trainer import Trainer, has_moments
+        from pipeline.train.trainer import Trainer, has_moments, without_moments
 
         self._config, self._model, self._grown = config, model, grown
         self._checkpoint, self._progress = checkpoint, progress
@@ -392,7 +392,7 @@ class _Run:
             weights = grown.weights
             optimizer = None if grown.fresh_optimizer else read_optimizer(model.path)
             if optimizer is not None and not has_moments(optimizer, config):
-                optimizer = None
+                optimizer = without_moments(optimizer)
                 progress.say(
                     f"the optimiser starts anew: {model.info.name} was trained by Muon, which has no moments for Adam"
                 )

@@ -176,6 +176,21 @@ def test_another_optimiser_goes_on_from_moments_that_it_knows(
     assert (anew in told.said) == (steps == 5)
 
 
+@pytest.mark.parametrize("ema_decay", [0.0, 0.9])
+def test_adam_after_muon_goes_on_from_the_raw_weights(folder: Path, ema_decay: float) -> None:
+    first = train(config(epochs=1, optimizer="muon", ema_decay=0.9)).model
+    state = read_optimizer(first)
+    settings = {"epochs": 1, "ema_decay": ema_decay, "learning_rate": 1e-9, "original_model": first}
+    second = train(config(**settings)).model
+    trained = read_model(second).weights if not ema_decay else read_optimizer(second)
+    name = "stem.conv.weight"
+    found = trained[f"raw.{name}" if ema_decay else name]
+    np.testing.assert_allclose(found, state[f"raw.{name}"], atol=1e-6)
+    assert np.abs(found - read_model(first).weights[name]).max() > 1e-4
+    if ema_decay:
+        assert trained["averaged_steps"].tolist() == [10]
+
+
 def test_a_network_grows_on_the_way(folder: Path) -> None:
     first = train(config(epochs=1))
     write_set(Path("data/training_data"), GAME, [40], holdout=20, number=2, seed=2)
