@@ -431,7 +431,9 @@ class _Run:
         self._started = time.perf_counter()
         try:
             logs = self._config.logdir / new_model.name
-            with self._curves(logs / "train") as curves, self._curves(logs / "holdout") as holdout_curves:
+            # The hold-out's points all come at the end; those of steps go on after the steps that were made.
+            go_on = self._trainer.total_steps + 1 if self._resumed_from else 0
+            with self._curves(logs / "train", go_on) as curves, self._curves(logs / "holdout", 0) as holdout_curves:
                 samples = self._steps_to_go(curves)
                 seconds = time.perf_counter() - self._started
                 speed = samples / seconds
@@ -475,12 +477,12 @@ class _Run:
         )
 
     @contextmanager
-    def _curves(self, folder: Path) -> Iterator[AddPoints]:
-        """What adds points to the curves in this folder."""
+    def _curves(self, folder: Path, first_step: int) -> Iterator[AddPoints]:
+        """What adds points to the curves in this folder, where those from first_step on are of a run that was cut off."""
         if not self._writes:
             yield lambda values, step: None
             return
-        with closing(Curves(folder)) as curves:
+        with closing(Curves(folder, first_step)) as curves:
             yield curves.add
 
     def _steps_to_go(self, curves: AddPoints) -> int:
