@@ -9,10 +9,10 @@ whole, with its optimiser's state, which the next training continues, and positi
 With priority_exponent > 0 examples are sampled by priorities (``replay.py``), which change after every batch. The
 checkpoint has them, and a training that ends keeps them beside the chunks, just before its model appears. A training
 starts from the priorities stored for its set or, for positions that were in an earlier set, for that one; an
-interrupted run takes them from its checkpoint. Such a set is held in memory whole. With max_samples_per_position > 0 the run ends before the model and its ancestors have
-been trained on more samples per position made by self-play than that. With a network_size larger than the original's
-the network grows first, from the weights that the original plays with; its optimiser starts anew and counts its steps
-from 0.
+interrupted run takes them from its checkpoint. Such a set is held in memory whole. With max_samples_per_position > 0
+the run ends before the model and its ancestors have been trained on more samples per position made by self-play than
+that. With a network_size larger than the original's the network grows first, from the weights that the original plays
+with; its optimiser starts anew and counts its steps from 0.
 
 Where torchrun starts several processes, all of them train the same model together (``trainer.py``): the first one
 chooses what is trained and alone writes files and prints; a signal to one of them stops all after the same step.
@@ -478,7 +478,7 @@ class _Run:
 
     @contextmanager
     def _curves(self, folder: Path, first_step: int) -> Iterator[AddPoints]:
-        """What adds points to the curves in this folder, where those from first_step on are of a run that was cut off."""
+        """What adds points to the curves in this folder; those there from first_step on no longer count."""
         if not self._writes:
             yield lambda values, step: None
             return

@@ -147,7 +147,7 @@ def test_curves_are_written(folder: Path) -> None:
 def test_no_point_of_a_killed_run_stands_beside_those_of_the_next(
     folder: Path, monkeypatch: pytest.MonkeyPatch, saved_at: int | None, epochs: int
 ) -> None:
-    """It is killed after step 22 of 25, and its last checkpoint is that of saved_at; the next one has 5 steps an epoch."""
+    """It is killed after step 22 of 25, and its last checkpoint is that of saved_at."""
     save = command._Run._save
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(command._Run, "_save", lambda run: save(run) if run._done.step == saved_at else None)
