@@ -383,7 +383,7 @@ def new_directory(path: Path) -> Iterator[Path]:
 
     Raises FileError if path exists, before the block and again after it.
     """
-    _refuse_existing(path)
+    refuse_existing(path)
     make_folder(path.parent)
     temporary = layout.temporary_path(path)
     with os_errors(path):
@@ -394,7 +394,7 @@ def new_directory(path: Path) -> Iterator[Path]:
                 for name in names:
                     sync(Path(folder, name))
                 sync(Path(folder))
-            _refuse_existing(path)
+            refuse_existing(path)
             if (copy := mirror.of(path)) is not None:
                 copy.commit_folder(path, temporary)
                 _merge(temporary, path)
@@ -418,7 +418,8 @@ def _merge(temporary: Path, path: Path) -> None:
         temporary.rmdir()
 
 
-def _refuse_existing(path: Path) -> None:
+def refuse_existing(path: Path) -> None:
+    """Raises FileError if anything stands there."""
     if os.path.lexists(path):
         raise FileError(path, "it exists already, and is never overwritten; choose another name or remove it")
 

@@ -6,13 +6,13 @@ it and ends with the same weights as a run that was never interrupted; any other
 whole, with its optimiser's state, which the next training continues, and positions of the window for int8
 (``calibration.py``).
 
-With priority_exponent > 0 examples are sampled by priorities (``replay.py``), which change after every batch and are
-also kept beside the chunks: with each checkpoint and at the end. A training starts from the priorities stored for its
-set or, for positions that were in an earlier set, for that one; an interrupted run takes them from its checkpoint. Such
-a set is held in memory whole. With max_samples_per_position > 0 the run ends before the model and its ancestors have
-been trained on more samples per position made by self-play than that. With a network_size larger than the original's
-the network grows first, from the weights that the original plays with; its optimiser starts anew and counts its steps
-from 0.
+With priority_exponent > 0 examples are sampled by priorities (``replay.py``), which change after every batch. The
+checkpoint has them, and a training that ends keeps them beside the chunks, just before its model appears. A training
+starts from the priorities stored for its set or, for positions that were in an earlier set, for that one; an
+interrupted run takes them from its checkpoint. Such a set is held in memory whole. With max_samples_per_position > 0
+the run ends before the model and its ancestors have been trained on more samples per position made by self-play than
+that. With a network_size larger than the original's the network grows first, from the weights that the original plays
+with; its optimiser starts anew and counts its steps from 0.
 
 Where torchrun starts several processes, all of them train the same model together (``trainer.py``): the first one
 chooses what is trained and alone writes files and prints; a signal to one of them stops all after the same step.
@@ -368,7 +368,7 @@ class _Run:
     ) -> None:
         """game: of the chunks. group: of the processes that train together; only the first one writes."""
         from pipeline.train.dataset import MEMORY_BYTES, Dataset, holdout_batches
-        from pipeline.train.trainer import Trainer, has_moments
+        from pipeline.train.trainer import Trainer, has_moments, without_moments
 
         self._config, self._model, self._grown = config, model, grown
         self._checkpoint, self._progress = checkpoint, progress
@@ -392,7 +392,7 @@ class _Run:
             weights = grown.weights
             optimizer = None if grown.fresh_optimizer else read_optimizer(model.path)
             if optimizer is not None and not has_moments(optimizer, config):
-                optimizer = None
+                optimizer = without_moments(optimizer)
                 progress.say(
                     f"the optimiser starts anew: {model.info.name} was trained by Muon, which has no moments for Adam"
                 )
@@ -431,7 +431,9 @@ class _Run:
         self._started = time.perf_counter()
         try:
             logs = self._config.logdir / new_model.name
-            with self._curves(logs / "train") as curves, self._curves(logs / "holdout") as holdout_curves:
+            # The hold-out's points all come at the end; those of steps go on after the steps that were made.
+            go_on = self._trainer.total_steps + 1 if self._resumed_from else 0
+            with self._curves(logs / "train", go_on) as curves, self._curves(logs / "holdout", 0) as holdout_curves:
                 samples = self._steps_to_go(curves)
                 seconds = time.perf_counter() - self._started
                 speed = samples / seconds
@@ -441,6 +443,9 @@ class _Run:
                 self._show_measured(metrics, curves, holdout_curves)
             info = self._info(new_model, metrics, speed)
             if self._writes:
+                if self._replay:
+                    path = self._config.directory / layout.priorities_name(self._dataset.id)
+                    write_priorities(path, self._replay.priorities)
                 optimizer = self._trainer.optimizer_state
                 write_model(new_model, info, self._trainer.weights, optimizer, self._calibration)
                 remove_stale_priorities(self._config.directory, self._dataset.id)
@@ -472,12 +477,12 @@ class _Run:
         )
 
     @contextmanager
-    def _curves(self, folder: Path) -> Iterator[AddPoints]:
-        """What adds points to the curves in this folder."""
+    def _curves(self, folder: Path, first_step: int) -> Iterator[AddPoints]:
+        """What adds points to the curves in this folder; those there from first_step on no longer count."""
         if not self._writes:
             yield lambda values, step: None
             return
-        with closing(Curves(folder)) as curves:
+        with closing(Curves(folder, first_step)) as curves:
             yield curves.add
 
     def _steps_to_go(self, curves: AddPoints) -> int:
@@ -537,9 +542,6 @@ class _Run:
         so_far = {**vars(self._done), "seconds": self._done.seconds + time.perf_counter() - self._started}
         state = State(so_far, self._trainer.weights, self._trainer.optimizer_state, arrays)
         self._checkpoint.write(state)
-        if replay:
-            # Later than the checkpoint: a kill in between leaves a run that can go on, and older priorities.
-            write_priorities(self._config.directory / layout.priorities_name(self._dataset.id), replay.priorities)
 
     def _count(self, result: StepResult) -> None:
         done = self._done

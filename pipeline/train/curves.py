@@ -12,7 +12,8 @@ A training has two folders of curves, which TensorBoard shows as two lines of on
     step/learning_rate      and step/gradient_norm
 
 What is measured before and after is the model that is exported, without symmetries, on equally many examples of both.
-A point's x is the step counted over all trainings, so that the charts of one model after the other join.
+A point's x is the step counted over all trainings, so that the charts of one model after the other join. A training
+that goes on after a kill, or starts over, says from which step on: TensorBoard leaves out the older points from there.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ class Curves:
     Raises FileError if the disk is full or read-only.
     """
 
-    def __init__(self, folder: Path) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event
+    def __init__(self, folder: Path, first_step: int) -> None:
+        """first_step: points at this step and later ones that stand in the folder don't count any more."""
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
         from tensorboard.summary.writer.record_writer import RecordWriter
 
         self._folder = folder
@@ -46,6 +48,8 @@ class Curves:
         with atomic.os_errors(folder):
             self._writer = RecordWriter(open(folder / name, "ab"))  # noqa: SIM115  closed by close()
         self._write(Event(wall_time=time.time(), file_version="brain.Event:2"))
+        start = SessionLog(status=SessionLog.START)
+        self._write(Event(wall_time=time.time(), step=first_step, session_log=start))
 
     def add(self, values: dict[str, float], step: int) -> None:
         """One point on each curve, by tag."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pipeline.config import InitConfig
 from pipeline.errors import FileError, MuGoError, UsageError, naming
@@ -58,28 +59,8 @@ def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
     original = read_model(resolve_champion(config.original_model)) if config.original_model else None
     method = method_named(original.info.method if original else config.method)
     method.check(game)
-    began_with: dict[str, str] = {}
-    if original is None:
-        architecture, weights = method.first_model(game, config, progress)
-    else:
-        with naming(original.path):
-            architecture, weights = method.moved(parse_game(original.info.game), game, original)
-        began_with = {"name": original.info.name, "game": original.info.game}
-    parsed = layout.parse_model_name(config.new_model.name)
-    info = ModelInfo(
-        name=layout.check_model_name(config.new_model.name),
-        number=parsed.number if parsed else 0,
-        game=game.family,
-        architecture=architecture,
-        method=method.name,
-        manifest={
-            "stage": "init",
-            "config": config.stored({"method"}),
-            "commit": source_commit(),
-            "versions": library_versions(),
-            **({"began_with": began_with} if began_with else {}),
-        },
-    )
+    # Refused before a model of language makes its base, which takes minutes and stays.
+    name, stored = layout.check_model_name(config.new_model.name), config.stored({"method"})
     saved_models = config.new_model.parent
     champion = saved_models / layout.CHAMPION
     atomic.bring(champion)
@@ -87,10 +68,35 @@ def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
     if has_champion and has_model(champion) and (found := read_info(champion).game) != game.family:
         would = f"the new model would play {game.family}"
         raise FileError(champion, f"plays {found}, {would}; wanted a folder for each game")
-    if has_champion or not _is_what_we_would_make(config.new_model, info):
+    is_made = not has_champion and _is_what_we_would_make(config.new_model, method.name, stored)
+    if not is_made:
+        atomic.refuse_existing(config.new_model)
+    began_with: dict[str, str] = {}
+    if original is None:
+        architecture, weights = method.first_model(game, config, progress)
+    else:
+        with naming(original.path):
+            architecture, weights = method.moved(parse_game(original.info.game), game, original)
+        began_with = {"name": original.info.name, "game": original.info.game}
+    parsed = layout.parse_model_name(name)
+    info = ModelInfo(
+        name=name,
+        number=parsed.number if parsed else 0,
+        game=game.family,
+        architecture=architecture,
+        method=method.name,
+        manifest={
+            "stage": "init",
+            "config": stored,
+            "commit": source_commit(),
+            "versions": library_versions(),
+            **({"began_with": began_with} if began_with else {}),
+        },
+    )
+    if not is_made:
         write_model(config.new_model, info, weights)
         progress.say(f"made {config.new_model}")
-    if not has_champion:
+    if not (has_champion := champion.is_symlink()):
         set_champion(saved_models, config.new_model, {"reason": "the first model"})
     return InitSummary(
         model=config.new_model,
@@ -101,14 +107,14 @@ def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
     )
 
 
-def _is_what_we_would_make(path: Path, info: ModelInfo) -> bool:
-    """Whether an earlier init with this config made path. Its config differs only in how the path was written."""
+def _is_what_we_would_make(path: Path, method: str, config: dict[str, Any]) -> bool:
+    """Whether an earlier init of this method and config made path. Its config differs only in how path was written."""
     try:
         found = read_info(path)
     except MuGoError:
         return False
     configs = [
-        {name: value for name, value in one.manifest.get("config", {}).items() if name != "new_model"}
-        for one in (found, info)
+        {name: value for name, value in one.items() if name != "new_model"}
+        for one in (found.manifest.get("config", {}), config)
     ]
-    return found.manifest.get("stage") == "init" and found.method == info.method and configs[0] == configs[1]
+    return found.manifest.get("stage") == "init" and found.method == method and configs[0] == configs[1]

@@ -420,6 +420,15 @@ def has_moments(arrays: Arrays, config: TrainConfig) -> bool:
     return config.optimizer == "muon" or all(f"{second}.{name}" in arrays for name in names)
 
 
+def without_moments(arrays: Arrays) -> Arrays:
+    """An optimiser's state from which it starts anew, its steps too; the raw weights go on, and their average."""
+    first, second = MOMENTS[torch.optim.AdamW]
+    kept = {name: array for name, array in arrays.items() if name == AVERAGED or name.startswith(f"{RAW}.")}
+    starting = {name: np.zeros_like(array) for name, array in arrays.items() if name.startswith(f"{first}.")}
+    squares = {name.replace(first, second, 1): array for name, array in starting.items()}
+    return {STEP: np.zeros(1, np.int64), **kept, **starting, **squares}
+
+
 def _stored(arrays: Arrays, name: str, shape: tuple[int, ...], dtype: Any = np.float32) -> NDArray[Any]:
     """This array of an optimiser's state. Raises MuGoError unless it is there and has this shape and type."""
     found = arrays.get(name)

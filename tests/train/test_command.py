@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -111,21 +112,22 @@ def test_makes_the_next_model_and_records_where_it_came_from(folder: Path) -> No
     assert np.abs(after - before).max() > 0.001
 
 
-def test_curves_are_written(folder: Path) -> None:
+def curves(model: Path, folder: str) -> Any:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+    accumulator = EventAccumulator(str(Path("data/logs") / model.name / folder))
+    accumulator.Reload()
+    return accumulator
+
+
+def points(accumulator: Any, tag: str) -> list[tuple[int, float]]:
+    return [(point.step, pytest.approx(point.value, rel=1e-5)) for point in accumulator.Scalars(tag)]
+
+
+def test_curves_are_written(folder: Path) -> None:
     summary = train(config())
     metrics = read_info(summary.model).manifest["metrics"]
-
-    def curves(folder: str) -> EventAccumulator:
-        accumulator = EventAccumulator(str(Path("data/logs") / summary.model.name / folder))
-        accumulator.Reload()
-        return accumulator
-
-    def points(accumulator: EventAccumulator, tag: str) -> list[tuple[int, float]]:
-        return [(point.step, pytest.approx(point.value, rel=1e-5)) for point in accumulator.Scalars(tag)]
-
-    of_steps, of_holdout = curves("train"), curves("holdout")
+    of_steps, of_holdout = curves(summary.model, "train"), curves(summary.model, "holdout")
     both = {f"loss/{name}" for name in TERMS} | {
         "accuracy/policy", "accuracy/value_sign", "entropy/policy", "overfitting/value",
     }  # fmt: skip
@@ -139,6 +141,35 @@ def test_curves_are_written(folder: Path) -> None:
         wanted = [(0, metrics[f"{part}_before"]["value_mse"]), (15, metrics[f"{part}_after"]["value_mse"])]
         assert wanted == points(accumulator, "overfitting/value")
     assert [(15, summary.value_gap)] == points(of_holdout, "overfitting/value_gap")
+
+
+@pytest.mark.parametrize(("saved_at", "epochs"), [(12, 5), (22, 5), (None, 5), (22, 2)])
+def test_no_point_of_a_killed_run_stands_beside_those_of_the_next(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, saved_at: int | None, epochs: int
+) -> None:
+    """It is killed after step 22 of 25, and its last checkpoint is that of saved_at."""
+    save = command._Run._save
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(command._Run, "_save", lambda run: save(run) if run._done.step == saved_at else None)
+        train(config(epochs=5, checkpoint_seconds=0), Stopper(22))
+    next_one = train(config(epochs=epochs))
+    assert next_one.resumed_from_step == ((saved_at or 0) if epochs == 5 else 0)
+    of_steps = [step for step, _ in points(curves(next_one.model, "train"), "loss/total")]
+    assert of_steps == ([10, 20, 25] if epochs == 5 else [10])
+
+
+def test_a_run_killed_before_its_model_appears_leaves_no_second_points(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*arguments: object) -> None:
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patched, pytest.raises(RuntimeError, match="killed"):
+        patched.setattr(command, "write_model", killed)
+        train(config(checkpoint_seconds=0))
+    model = train(config()).model
+    assert [step for step, _ in points(curves(model, "holdout"), "loss/total")] == [0, 15]
+    assert [step for step, _ in points(curves(model, "train"), "loss/total")] == [10, 15]
 
 
 def test_results_are_not_compared_with_values_of_searches(folder: Path) -> None:
@@ -174,6 +205,21 @@ def test_another_optimiser_goes_on_from_moments_that_it_knows(
     assert read_optimizer(second)["step"].tolist() == [steps]
     anew = "the optimiser starts anew: 000001-b1c8 was trained by Muon, which has no moments for Adam"
     assert (anew in told.said) == (steps == 5)
+
+
+@pytest.mark.parametrize("ema_decay", [0.0, 0.9])
+def test_adam_after_muon_goes_on_from_the_raw_weights(folder: Path, ema_decay: float) -> None:
+    first = train(config(epochs=1, optimizer="muon", ema_decay=0.9)).model
+    state = read_optimizer(first)
+    settings = {"epochs": 1, "ema_decay": ema_decay, "learning_rate": 1e-9, "original_model": first}
+    second = train(config(**settings)).model
+    trained = read_model(second).weights if not ema_decay else read_optimizer(second)
+    name = "stem.conv.weight"
+    found = trained[f"raw.{name}" if ema_decay else name]
+    np.testing.assert_allclose(found, state[f"raw.{name}"], atol=1e-6)
+    assert np.abs(found - read_model(first).weights[name]).max() > 1e-4
+    if ema_decay:
+        assert trained["averaged_steps"].tolist() == [10]
 
 
 def test_a_network_grows_on_the_way(folder: Path) -> None:
@@ -650,6 +696,25 @@ class TestPriorities:
             train(config(**paths("parts"), **options))
         assert_equal_models(whole.model, Path("parts/000001-x"))
         assert take_priorities() == wanted
+
+    def test_a_training_that_does_not_end_keeps_the_old_ones(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        options = {"priority_exponent": 0.6, "checkpoint_seconds": 0}
+        train(config(**paths("a"), **options))
+        before = priorities_file().read_bytes()
+        with pytest.raises(KeyboardInterrupt):
+            train(config(**paths("b"), **options), Stopper(7))
+        assert priorities_file().read_bytes() == before
+        real = trainer.Trainer.step
+
+        def step(self, batch):
+            return real(self, batch._replace(value=batch.value * float("nan")) if self.total_steps == 9 else batch)
+
+        monkeypatch.setattr(trainer.Trainer, "step", step)
+        with pytest.raises(MuGoError, match="the loss is not finite"):
+            train(config(**paths("b"), **options))
+        assert priorities_file().read_bytes() == before
 
     def test_without_them_no_file_is_made(self, folder: Path) -> None:
         train(config())

@@ -11,7 +11,7 @@ from pipeline.methods.alphazero.batch import Batch, make_batch
 from pipeline.methods.alphazero.losses import METRICS, TERMS, AlphaZeroObjective
 from pipeline.networks.architecture import Architecture, random_weights
 from pipeline.networks.modules import Outputs, load_network, network_weights
-from pipeline.train.trainer import NotFinite, Trainer, samples_per_second
+from pipeline.train.trainer import NotFinite, Trainer, samples_per_second, without_moments
 from tests.train.chunk_sets import made_up_examples
 
 GAME = parse_game("tictactoe")
@@ -307,6 +307,15 @@ class TestMuon:
         subject.step(examples(32))
         with pytest.raises(MuGoError, match=r"exp_avg_sq\.blocks\.0\.first\.conv\.weight is missing"):
             trainer_of(ARCHITECTURE, subject.weights, FLOAT32, subject.optimizer_state)
+
+    def test_without_its_moments_adam_starts_as_if_anew(self) -> None:
+        subject = trainer(optimizer="muon")
+        subject.step(examples(32))
+        state = without_moments(subject.optimizer_state)
+        anew, again = (trainer_of(ARCHITECTURE, subject.weights, FLOAT32, one) for one in (None, state))
+        for seed in range(2):
+            assert anew.step(examples(32, seed)) == again.step(examples(32, seed))
+        assert all(np.array_equal(array, again.weights[name]) for name, array in anew.weights.items())
 
 
 class TestAverage:

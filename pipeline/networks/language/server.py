@@ -25,6 +25,7 @@ import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Client, Connection, Listener, wait
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ from pipeline.networks.language.generation import Answering, Answers, Speaker
 from pipeline.priority import share_niceness
 
 ADAPTERS_KEPT = 32
+LONGEST_FOLDER = 70  # bytes of the folder for temporary ones: a socket's path has 103 at most on macOS, 107 on Linux
 MOST_TRIES = 100  # to ask an adapter that others push out of the server
 
 Load = Callable[..., Speaker]
@@ -73,8 +75,8 @@ class GenerationServer:
 
     def ask(self, thread: int, said: Mapping[str, Any], arrays: Arrays) -> Message:
         """Starts the server if it isn't there. Raises MuGoError if it has ended, or couldn't do it."""
-        connection, lock = self._connection(thread)
         try:
+            connection, lock = self._connection(thread)
             with lock:
                 send(connection, said, arrays)
                 reply = receive(connection)
@@ -96,22 +98,27 @@ class GenerationServer:
             return self._connections[thread]
 
     def _start(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="mugo-server-")
+        """Raises MuGoError if it doesn't start; the next question tries again."""
+        too_long = len(os.fsencode(tempfile.gettempdir())) > LONGEST_FOLDER
+        folder = tempfile.TemporaryDirectory(prefix="mugo-server-", dir="/tmp" if too_long else None)
         self._key = os.urandom(16)
         # In a session of its own: Ctrl-C is for the process that plays; the server ends when its standard input does.
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", self._module, str(Path(self._folder.name) / "socket")],
+        process = subprocess.Popen(
+            [sys.executable, "-m", self._module, str(Path(folder.name) / "socket")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=Path(__file__).parents[3],
             start_new_session=True,
         )
-        share_niceness(self._process.pid)
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(self._key.hex().encode() + b"\n")
-        self._process.stdin.flush()
-        if self._process.stdout.readline().strip() != b"ready":
-            raise MuGoError(f"the generation server didn't start (exit code {self._process.wait()})")
+        share_niceness(process.pid)
+        assert process.stdin is not None and process.stdout is not None
+        with suppress(BrokenPipeError):  # it has ended: the next line says so
+            process.stdin.write(self._key.hex().encode() + b"\n")
+            process.stdin.flush()
+        if process.stdout.readline().strip() != b"ready":
+            folder.cleanup()
+            raise MuGoError(f"the generation server didn't start (exit code {process.wait()})")
+        self._folder, self._process = folder, process
         atexit.register(self.close)
 
     def close(self) -> None:

@@ -429,6 +429,7 @@ def test_models_that_can_not_play(run: Path, tmp_path: Path) -> None:
 
 def test_a_base_model_that_stands_there_is_taken_if_it_is_the_one_asked_for(tmp_path: Path) -> None:
     models = first_model(tmp_path).parent
+    (models / "best_model").unlink()  # or another game would be refused for its sake
     asked = {"game": KUHN, "method": "reinforce", "pretraining_steps": 0, "new_model": models / "000001-again"}
     for changed, problem in (
         ({"network_size": "l2d32r4"}, "l2d32r4: .*base is l1d32; remove it, or give r4"),
@@ -442,6 +443,22 @@ def test_a_base_model_that_stands_there_is_taken_if_it_is_the_one_asked_for(tmp_
             init(InitConfig(**{**asked, "network_size": size, "new_model": tmp_path / "elsewhere/000000-init"}))
     for name, size in (("000001-same", SIZE), ("000002-rank", "r8")):
         init(InitConfig(**{**asked, "network_size": size, "new_model": models / name}))
+
+
+def test_what_init_refuses_leaves_no_base_model(tmp_path: Path) -> None:
+    asked = {"game": KUHN, "method": "reinforce", "network_size": SIZE, "pretraining_steps": 0}
+    saved_models = tmp_path / "saved_models"
+    init(InitConfig(game="tictactoe", network_size="b1c8", new_model=saved_models / "000000-init"))
+    for path, error, problem in (
+        (saved_models / "000001-words", FileError, "best_model: plays tictactoe"),
+        (tmp_path / "elsewhere/a-vs-b", UsageError, "a-vs-b"),
+    ):
+        with pytest.raises(error, match=problem):
+            init(InitConfig(**asked, new_model=path))
+    (tmp_path / "elsewhere/000000-init").mkdir(parents=True)
+    with pytest.raises(FileError, match="exists already"):
+        init(InitConfig(**asked, new_model=tmp_path / "elsewhere/000000-init"))
+    assert list(tmp_path.rglob("base")) == []
 
 
 def test_a_base_model_that_is_given_can_read_what_the_game_shows(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +23,7 @@ from pipeline.networks.language.adapters import LoraShape, new_adapter
 from pipeline.networks.language.base import tiny_model
 from pipeline.networks.language.generation import VALUE_BIAS, VALUE_WEIGHT, Speaker
 from pipeline.networks.language.network import critic_weights
-from pipeline.networks.language.server import _Serving
+from pipeline.networks.language.server import GenerationServer, _Serving
 from pipeline.players import language
 from pipeline.players.language import answering, load_base, write_base
 from pipeline.players.language_server import load
@@ -88,6 +89,25 @@ def test_an_adapter_that_the_server_forgot_is_sent_again(base: tuple[Path, str],
     for seed in range(33):
         answering("server", 1, base, shape_of(path), adapter(path, seed), WORDS)
     assert (first.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4).tokens == before.tokens).all()
+
+
+def test_a_long_folder_of_temporary_files_is_no_obstacle(
+    base: tuple[Path, str], server: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (long := tmp_path / ("long" * 20)).mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    path, _ = base
+    speaker = answering("server", 1, base, shape_of(path), adapter(path, 4), WORDS)[0]
+    assert len(speaker.answer([[65]], KEYS[:1], COUNTERS[:1], 1.0, 4).texts) == 1
+
+
+def test_a_server_that_does_not_start_says_so_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    missing = GenerationServer("no_such_module")
+    for _ in range(2):
+        with pytest.raises(MuGoError, match=r"didn't start \(exit code 1\)"):
+            missing.ask(0, {}, {})
+    assert list(tmp_path.iterdir()) == []
 
 
 class Served:
