@@ -79,7 +79,8 @@ class Workshop:
         self._numbers = itertools.count()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.chaos.server", str(self.socket), str(folder / "warm")],
-            cwd=ROOT, env=environment_here(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            env=environment_here(TORCH_CPP_LOG_LEVEL="ERROR"),  # as train/processes.py has it before torch is imported
         )  # fmt: skip
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == b"ready\n", "the server did not start"
