@@ -215,7 +215,7 @@ more_games() {
     main selfplay --preset "$preset" --top-up || true # 75: nothing to play yet
 }
 
-[[ -n $minutes ]] || run "$python" "$root/main.py" presets "$preset" --generation 1 >/dev/null || {
+run "$python" "$root/main.py" presets "$preset" --generation 1 ${minutes:+--time-share 0} >/dev/null || {
     code=$?
     fail "the line above says why" $((code > 128 ? code : 2)) # an interrupt is no wrong usage
 }
@@ -262,4 +262,4 @@ else
     echo "  $again --generations $((generation + 5))"
     echo "  $again --generations 0     (until stopped)"
 fi
-[[ -n ${MUGO_PYTHON:-} ]] || echo "Here python is the one in .venv; to use it: source .venv/bin/activate"
+[[ -n ${MUGO_PYTHON:-} ]] || echo "Here python is the one in .venv; to use it: source $(printf %q "$root")/.venv/bin/activate"

@@ -220,11 +220,13 @@ def test_a_newest_model_whose_match_is_over_is_not_evaluated_again(loop: Loop) -
     assert loop.run("--generations", "1")[0] == 0 and loop.notes() == ["show"]
 
 
-def test_a_preset_that_wants_minutes_is_refused_before_anything_is_done(loop: Loop) -> None:
+@pytest.mark.parametrize("options", [["--generations", "1"], ["--minutes", "0.01"]])
+def test_a_wrong_preset_is_refused_before_anything_is_done(loop: Loop, options: list[str]) -> None:
+    """As one that goes by the share of time is without --minutes."""
     loop.plan(presets=[2])
-    code, _ = loop.run("--generations", "1")
+    code, _ = loop.run(*options)
     assert code == 2 and loop.notes() == []
-    assert loop.run("--minutes", "0.01")[0] == 0  # isn't asked
+    assert loop.run(*options)[0] == 0
 
 
 def beside(loop: Loop) -> list[str]:

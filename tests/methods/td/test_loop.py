@@ -79,14 +79,15 @@ def test_an_interrupted_training_ends_with_the_same_weights(run: Path) -> None:
 
 
 def test_who_asks_for_the_wrong_thing_is_told(run: Path) -> None:
+    elsewhere = Path("other/000000-init")
     with pytest.raises(UsageError, match=r"method td: tictactoe has no features.*wanted backgammon or hypergammon"):
         init(InitConfig(game="tictactoe", method="td", network_size="h8"))
     with pytest.raises(UsageError, match=r"network size 'b2c32': wanted hN"):
-        init(InitConfig(game="backgammon", method="td"))
+        init(InitConfig(game="backgammon", method="td", new_model=elsewhere))
     with pytest.raises(UsageError, match=r"--value-head wdl: method td has scalar .* and points"):
-        init(InitConfig(game="backgammon", method="td", network_size="h8", value_head="wdl"))
+        init(InitConfig(game="backgammon", method="td", network_size="h8", value_head="wdl", new_model=elsewhere))
     with pytest.raises(UsageError, match=r"--value-head points: method alphazero has scalar and wdl"):
-        init(InitConfig(game="tictactoe", value_head="points"))
+        init(InitConfig(game="tictactoe", value_head="points", new_model=elsewhere))
     with pytest.raises(UsageError, match="networks of method td don't grow"):
         train(TrainConfig(network_size="b2c32", original_model=Path("saved_models/000001-h16t"), new_model=Path("x/1")))
     with pytest.raises(UsageError, match="--backend vllm: it answers for language models only"):
