@@ -146,7 +146,7 @@ time_share() {
 # training_share: where training of the next model was cut off, sets $share to what it was begun with: at another share
 # settings may have other values, and it would begin anew. Else keeps $share in a file, with model and preset.
 training_share() {
-    local file=data/.rl_loop.training of="$((generation + 1)) $preset" kept kept_of
+    local file=data/.rl_loop.share of="$((generation + 1)) $preset" kept kept_of
     if is_begun && read -r kept kept_of 2>/dev/null <"$file" && [[ $kept_of == "$of" ]]; then
         share=(--time-share "$kept")
     elif ((limit)); then
