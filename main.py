@@ -366,16 +366,16 @@ def placed(name: str, given: dict[str, Any], is_run: bool) -> dict[str, Any]:
 
     is_run: an address may be that of a run itself.
     """
-    if not any(has_address(value) for option, value in given.items() if option != "note"):
+    may_have = {option: value for option, value in given.items() if option != "note"}  # which is text for people
+    if not any(map(has_address, may_have.values())):
         return given
     from pipeline.storage.working_copy import moved
 
-    options, copy = moved({option: value for option, value in given.items() if option != "note"}, is_run)
-    options |= {option: given[option] for option in given if option == "note"}
+    options, copy = moved(may_have, is_run)
     if copy is not None:
         os.chdir(copy)
         open_copy(COPIES[-1], name, Path())
-    return options
+    return {**given, **options}
 
 
 def configured(

@@ -63,8 +63,8 @@ from benchmarks.measuring import (
     has_champion,
     last_player,
     measurement_of,
-    most_games,
     name_of,
+    refuse_too_many,
 )
 from benchmarks.strength import changed_preset, reported, shard_time, write_preset
 from pipeline.config import InitConfig
@@ -163,9 +163,8 @@ def check(plan: Plan, path: Path) -> None:
             except UsageError as error:
                 raise UsageError(f"plan {path}, arm {arm.name}: {error}") from error
             game = sections["init"].get("game", game)
-    most = most_games(read_info(champion(plan.start)).game if plan.start else game)
-    if most is not None and plan.games > most:
-        raise UsageError(f"plan {path}, games: {plan.games}; wanted at most {most}: each opening of the file twice")
+    met = read_info(champion(plan.start)).game if plan.start else game
+    refuse_too_many(f"plan {path}, games: {plan.games};", plan.games, met)
 
 
 def designed(shared: list[str], factors: Mapping[str, list[str]]) -> list[Arm]:

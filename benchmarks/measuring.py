@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config import SearchConfig, TournamentConfig
-from pipeline.errors import MuGoError
+from pipeline.errors import MuGoError, UsageError
 from pipeline.games.registry import parse_game
 from pipeline.matches.statistics import Score, measured_games, repeated_games, score_of, wilson_interval
 from pipeline.players.specs import HANDICAP, parse_player
@@ -200,6 +200,13 @@ def most_games(game_spec: str) -> int | None:
     """Of a match that takes its openings from the file for this game; None: there is none, as many as you like."""
     path = neutral_openings(game_spec)
     return 2 * len(atomic.read_record(path, OpeningsFile, WANTED).openings) if path else None
+
+
+def refuse_too_many(found: str, games: int, game_spec: str) -> None:
+    """Raises UsageError for more games than that. found: what the error begins with."""
+    most = most_games(game_spec)
+    if most is not None and games > most:
+        raise UsageError(f"{found} wanted at most {most}: each opening of the game's file both ways")
 
 
 def measurement_of(run: Path, progress: Progress, folder: Path | None = None) -> Measurement:

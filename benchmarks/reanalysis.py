@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.learning import learn, make_chunks, nothing_held_out, untrained
-from benchmarks.measuring import Result, measurement_with, most_games, player
+from benchmarks.measuring import Result, measurement_with, player, refuse_too_many
 from benchmarks.strength import HelpFormatter, ending
 from benchmarks.tune import changed
 from pipeline.config import GatherConfig, InitConfig, SelfplayConfig, TrainConfig, available_cores
@@ -273,10 +273,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         met = parse_game(options.match_game) if options.match_game else learned
         if learned.as_seen(met) is None:
             raise UsageError(f"--match-game {met.spec}: wanted one that models of {learned.spec} play")
-        most = most_games(met.spec)
-        if most is not None and options.match_games > most:
-            wanted = f"wanted at most {most}: each opening of the game's file both ways"
-            raise UsageError(f"--match-games {options.match_games}: {wanted}")
+        refuse_too_many(f"--match-games {options.match_games}:", options.match_games, met.spec)
         play = make_config(SelfplayConfig, "selfplay", options.preset, readouts=options.readouts)
         drawing = make_config(GatherConfig, "gather", options.preset)
         metas = window(options.games, options.positions)

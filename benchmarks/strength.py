@@ -69,10 +69,10 @@ from benchmarks.measuring import (
     last_player,
     measurement_of,
     measurement_with,
-    most_games,
     name_of,
     named,
     player,
+    refuse_too_many,
 )
 from benchmarks.strength_plot import draw
 from pipeline.config import CONFIGS, InitConfig, available_cores
@@ -347,10 +347,7 @@ def report(run: Path, clock: Clock, measurement: Measurement, verdict: Verdict, 
 
 def run_command(options: argparse.Namespace, progress: Progress) -> None:
     game = changed_preset(options.preset, options.set, options.seed)["init"].get("game", InitConfig().game)
-    most = most_games(game)
-    if most is not None and options.verdict_games > most:
-        wanted = f"wanted at most {most}: each opening of the game's file both ways"
-        raise UsageError(f"--verdict-games {options.verdict_games}: {wanted}")
+    refuse_too_many(f"--verdict-games {options.verdict_games}:", options.verdict_games, game)
     for other in options.against:
         info = read_info(champion(other))
         if game_as_seen(info, parse_game(game)) is None:

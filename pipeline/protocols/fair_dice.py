@@ -2,9 +2,9 @@
 
 The *commitment* is the SHA-256 of the seed's text. The n-th throw of a game (n = 1, 2, …; throws and turns are a ply
 each, by turns) comes from the first 8 bytes of the SHA-256 of ``SEED:n``, as a fraction of 2^64, and the game's own
-probabilities. So the server or program
-can't change a throw once the commitment has been seen, a move that is taken back meets the same dice again, and whoever
-is shown the seed at the end can check every throw. Axes: O outcomes of chance.
+probabilities. So the server or program can't change a throw once the commitment has been seen, a move that is taken
+back meets the same dice again, and whoever is shown the seed at the end can check every throw. Axes: O outcomes of
+chance.
 """
 
 from __future__ import annotations
